@@ -30,8 +30,8 @@ from cluster_tools import loading, ranks_of
 from storlab.analysis.agreement import agreement
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.engines.fio.engine import find_fio
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 HERE = Path(__file__).parent
 LOST_S = 10.0

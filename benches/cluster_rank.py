@@ -25,7 +25,7 @@ from typing import Any
 from cluster_tools import loading, ranks_of
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 GOALS = {"bring_up_s": 3.0, "skew_ms": 2.0, "first_io_late_ms": 10.0, "beside_cpu_ms": 1.0}
 LOOK_S = 0.002

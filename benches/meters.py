@@ -24,9 +24,9 @@ from native_run import run_job
 from tools import Load, job_json
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.lab.power.metering import Metering
 from storlab.meters import hwmon, rapl
 from storlab.model.study import Target
+from storlab.power.metering import Metering
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from simulators.redfish import Service, link, tree

@@ -24,7 +24,7 @@ from integration.training.training_fixture import build_training_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.cluster_campaign import cluster_campaign
 
 MIXES = (30, 70)

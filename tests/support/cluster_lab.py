@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from storlab._native import Histogram
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 PATIENCE_S = 600.0
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")

@@ -16,7 +16,6 @@ from typing import Any
 
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     Concurrency,
@@ -29,6 +28,7 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.samples import summarise_latency
+from storlab.results.store import ResultStore
 
 INTERVALS = 10
 INTERVAL_NS = 100_000_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

@@ -15,9 +15,9 @@ from storlab.analysis.dataset import Dataset, RunData, TargetColumn
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import verdicts
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import PlannedRun, Point
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

@@ -19,7 +19,6 @@ from typing import Any
 
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore, to_json
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     Concurrency,
@@ -30,6 +29,7 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.samples import summarise_latency
+from storlab.results.store import ResultStore, to_json
 
 WINDOW_NS = 1_000_000_000
 BLOCK_SIZE = 4096

@@ -144,6 +144,12 @@ def test_a_brief_is_made_of_figures_and_not_the_other_way() -> None:
     assert python_rules.floor_complaints("import storlab.brief", "storlab.figures.bars")
 
 
+def test_analysis_reads_results_and_knows_no_lab() -> None:
+    module = "storlab.analysis.dataset"
+    assert python_rules.floor_complaints("import storlab.results.store", module) == []
+    assert python_rules.floor_complaints("import storlab.lab.run.campaign", module)
+
+
 def test_a_place_in_a_string_is_an_import_but_in_a_family() -> None:
     table = 'TABLE = {"a": "storlab.cli.a:run"}'
     assert python_rules.floor_complaints(table, "storlab.lab.run.campaign")

@@ -34,9 +34,9 @@ from storlab.analysis.stats import CONFIDENCE, Interval, ratio_interval
 from storlab.base.errors import ResultError
 from storlab.base.units import significant
 from storlab.contracts.page import Page
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from storlab.analysis.stats import CONFIDENCE, Interval, mean_interval
 from storlab.contracts.page import Search
-from storlab.lab.run.capacity import Case, Try
+from storlab.contracts.registry import FAMILIES
+from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
@@ -22,6 +23,48 @@ MOST_BATCHES = 3  # times ``repeats`` runs: an undecided N gets up to twice as m
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
 Outcome = Literal["found", "at-least", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One search: a workload on a target, with all parameters fixed except the searched one."""
+
+    point: Point  # with the searched parameter at its smallest value
+    largest: int  # largest value that may be tried
+    limit: str | None  # reason for ``largest`` if the user did not set it
+
+    @property
+    def search(self) -> Search:
+        """Return the family's description of the searched parameter."""
+        return FAMILIES[self.point.kind].page.searched
+
+    @property
+    def smallest(self) -> int:
+        """Return the smallest value: at least one accelerator per client."""
+        return self.point.clients or 1
+
+    @property
+    def first(self) -> Point:
+        """Return the point with the smallest value."""
+        return self.with_number(self.smallest)
+
+    @property
+    def two(self) -> list[Point]:
+        """Return the points with the two smallest values of the searched parameter."""
+        return [self.first, self.with_number(self.smallest + 1)]
+
+    def with_number(self, number: int) -> Point:
+        """Return the point with the given value of the searched parameter."""
+        params = {**self.point.params, self.search.parameter: number}
+        return self.point.model_copy(update={"params": params})
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A point, and the number of runs that it should have."""
+
+    point: Point
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)

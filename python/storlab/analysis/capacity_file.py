@@ -12,7 +12,7 @@ from storlab.analysis.stats import Interval
 from storlab.base.errors import ResultError
 from storlab.base.files import parse_json, read_input
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 FILE = "capacity.json"
 

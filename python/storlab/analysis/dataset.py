@@ -16,10 +16,10 @@ from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
 from storlab.base.units import NS_PER_S
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
 from storlab.model.study import Target
+from storlab.results.store import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,13 @@ class Dataset:
     def of(self, point: WorkloadPoint, target: str) -> list[RunData]:
         """Return the runs of one target at one workload point, failed ones included."""
         return self.runs.get((point.key, target), [])
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """Records of all runs, in the order of the plans."""
+        by_name = {(id(run.store), run.directory_name): run.record for run in self.all_runs()}
+        planned = ((id(s), run.run_id) for s in self.stores for run in s.plan.runs)
+        return [by_name[name] for name in planned if name in by_name]
 
     def all_runs(self) -> Iterator[RunData]:
         """Yield every stored run, in the order of points and targets."""

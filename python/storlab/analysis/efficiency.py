@@ -18,10 +18,10 @@ from storlab.analysis.points import page_of
 from storlab.analysis.quantiles import normal, student_t
 from storlab.analysis.stats import CONFIDENCE, RESOLUTION, Interval, around, mean_interval
 from storlab.base.units import NS_PER_S, TB_KWH_PER_MB_J
-from storlab.lab.power.efficiency import idles, net_uncertainty_j
-from storlab.lab.power.summary import idle_uncertainty_w, parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
+from storlab.power.metrics import idles, net_uncertainty_j
+from storlab.power.summary import idle_uncertainty_w, parts_at
 
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")

@@ -14,7 +14,7 @@ from storlab.analysis.settings import (
     target_settings,
     without_empty,
 )
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 FactPath = tuple[str, ...]
 KeyT = TypeVar("KeyT")

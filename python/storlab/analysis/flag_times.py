@@ -11,8 +11,8 @@ from storlab.analysis.points import page_of
 from storlab.analysis.run_intervals import Interval, counted_beside, intervals_of
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.power.metering import power_gaps
 from storlab.model.run_course import WAITS
+from storlab.power.metering import power_gaps
 from storlab.workloads.common.metrics import (
     CLIENT_BOUND_PERCENT,
     STARVED_PERCENT,

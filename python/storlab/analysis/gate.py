@@ -32,8 +32,7 @@ from storlab.analysis.points import as_read, as_written, matches
 from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
-from storlab.base.units import J_PER_WH, NS_PER_S, significant
-from storlab.lab.study.problems import show
+from storlab.base.units import J_PER_WH, NS_PER_S, show, significant
 from storlab.model.gate import GateRule, Limit
 
 Verdict = Literal["held", "broken", "undecided"]

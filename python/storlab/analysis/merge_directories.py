@@ -17,9 +17,9 @@ from storlab.analysis.environments import FactPath, differing, facts_by_path
 from storlab.analysis.points import WorkloadPoint, format_value, title_of
 from storlab.base.units import format_duration
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 Place = tuple[int, str]
 """Id of a store, and of a point within that store."""

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from storlab.analysis.dataset import RunData
 from storlab.base.units import NS_PER_S
-from storlab.lab.power.metering import power_over_time
-from storlab.lab.power.summary import parts_at
 from storlab.model.power import Boundary
+from storlab.power.metering import power_over_time
+from storlab.power.summary import parts_at
 
 
 @dataclass(frozen=True, slots=True)

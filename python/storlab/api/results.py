@@ -20,7 +20,7 @@ from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 _INTERVAL = (
     ("estimate", pa.float64()),

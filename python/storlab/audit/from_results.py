@@ -21,7 +21,7 @@ from storlab.audit.screening import Selection, select
 from storlab.base.units import significant
 from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
 # Rules for tables that are replaced here by more precise checks on the runs.

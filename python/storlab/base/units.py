@@ -245,3 +245,16 @@ def _three_digits(value: float, units: dict[str, int]) -> str:
 
 def _significant(value: float) -> str:
     return significant(value, 3).replace(",", "")
+
+
+def show(value: object) -> str:
+    """Format a value as in a study file, shortened to 60 characters."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value[:60]}{"..." if len(value) > 60 else ""}"'
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else str(value)[:60]

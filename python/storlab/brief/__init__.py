@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from storlab.analysis.answer import Verdict
+    from storlab.analysis.dataset import Dataset
     from storlab.brief.model import Brief
-    from storlab.lab.results.store import ResultStore
     from storlab.model.publisher import BriefTable
+    from storlab.results.store import ResultStore
 
 _LOG = logging.getLogger(__name__)
 _MANIFEST = "storlab-figures.json"  # list of the figures in the folder that belong to the brief
@@ -31,6 +32,7 @@ def write_brief(
     pdf: bool = True,
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
+    data: Dataset | None = None,
     tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
     """Write the brief as HTML, its figures as SVG files and the PDF; return the path of the HTML.
@@ -46,6 +48,7 @@ def write_brief(
         pdf: Whether to write a PDF, too.
         published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
         runs: Ids of single runs to draw on a time axis.
+        data: Runs of these result directories, if the caller has read them already.
         tell: Callback that receives the answers before anything is written.
 
     Raises:
@@ -64,7 +67,7 @@ def write_brief(
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(
         store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
-        runs=runs,
+        runs=runs, data=data,
     )  # fmt: skip
     tell(brief.verdicts)
     stop_on_error(str(path), [f for f in brief.audit if f.rule not in brief.told])

@@ -16,7 +16,7 @@ from storlab.brief.answers import headlines
 from storlab.brief.claims import Claim, make_claims
 from storlab.brief.published import RULE as OWN_PUBLISHED
 from storlab.brief.published import printed_wrong
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:

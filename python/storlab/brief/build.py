@@ -11,7 +11,7 @@ from typing import Any
 from storlab import __version__
 from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
-from storlab.analysis.dataset import load_dataset
+from storlab.analysis.dataset import Dataset, load_dataset
 from storlab.analysis.points import Section, title_of, value_text
 from storlab.analysis.proofs import proofs_of
 from storlab.analysis.table import comparison_dict
@@ -74,9 +74,9 @@ from storlab.figures.campaign import (
 from storlab.figures.common import slug
 from storlab.figures.drawing import draw
 from storlab.figures.svg import render
-from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable
 from storlab.model.publisher import BriefTable
+from storlab.results.store import ResultStore
 
 
 def build_brief(
@@ -88,6 +88,7 @@ def build_brief(
     name: str = "brief",
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
+    data: Dataset | None = None,
 ) -> Brief:
     """Build the model of a brief.
 
@@ -102,9 +103,10 @@ def build_brief(
         name: Name of the brief's file, without suffix.
         published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
         runs: Ids of single runs to draw on a time axis.
+        data: Runs of these result directories, if the caller has read them already.
     """
     stores = [store, *others]
-    whole = compare(load_dataset(stores))
+    whole = compare(data or load_dataset(stores))
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
     scales = tables.scales_of(whole)

@@ -28,8 +28,8 @@ from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.common import MISSING, digits3
 from storlab.figures.theme import series_label
-from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable, Row, load_published
+from storlab.results.store import ResultStore
 
 SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6}
 SI |= {"MB/s/TB": 1e6 / 1e12, **{f"{w.page.rate_short}/W": 1.0 for w in FAMILIES.values()}}

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storlab.brief.model import Brief, Publisher
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.logo import read_logo
 from storlab.model.publisher import BriefTable, Components
 from storlab.model.target import Target
+from storlab.results.store import ResultStore
 
 _TITLES = {"cpu": "CPU", "nic": "NIC"}
 

@@ -17,12 +17,13 @@ from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.analysis.answer import Verdict
+    from storlab.analysis.dataset import Dataset
     from storlab.contracts.reporter import Reporter
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.run.campaign import Summary
     from storlab.live.page import LivePage
     from storlab.model.point import Plan, Point
     from storlab.model.result import RunRecord
+    from storlab.results.store import ResultStore
 
 
 def reporter_for(
@@ -91,44 +92,49 @@ def conclude(
         typer.Exit: With code 6 if a run failed, 7 if interrupted, 10 if verification found wrong
             data (and no run failed), or 8 if only the brief could not be written.
     """
-    code = _exit_code(store, summary)
+    from storlab.analysis.compare import compare
+    from storlab.analysis.dataset import load_dataset
+
+    data = load_dataset([store])
+    records = data.records
+    code = _exit_code(records, summary)
     verdicts: list[Verdict] = []
     brief, problem = None, None
     try:
         if code is not ExitCode.INTERRUPTED:
             if report and summary.missing == 0:
-                brief = _brief(store, verdicts.extend)
-            verdicts = verdicts or conclusion.verdicts_of([store])
+                brief = _brief(data, verdicts.extend)
+            verdicts = verdicts or conclusion.answers(compare(data))
     except KeyboardInterrupt:
         code, verdicts = ExitCode.INTERRUPTED, []
     except OSError as error:
         problem = unwritten_brief(store, error)
         code = ExitCode.RESULT if code is ExitCode.OK else code
     if page is not None:
-        ended = _counted(store.records(), summary) + (
+        ended = _counted(records, summary) + (
             "; interrupted" if code is ExitCode.INTERRUPTED else ""
         )
         page.over(ended, conclusion.lines(verdicts), None if brief is None else Path(brief))
     if as_json:
-        told = _as_dict(store, summary, brief, code)
+        told = _as_dict(store, records, summary, brief, code)
         unwritten = problem.as_dict() if problem else None
         emit_json(
             "run", {**told, "verdicts": conclusion.as_json(verdicts), "brief_error": unwritten}
         )
     else:
-        _print(store, summary, brief, code, conclusion.lines(verdicts))
+        _print(store, records, summary, brief, code, conclusion.lines(verdicts))
         if problem is not None:
             report_error(problem, as_json=False)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
 
 
-def _brief(store: ResultStore, tell: Callable[[list[Verdict]], None]) -> str | None:
-    if all(record.status != "finished" for record in store.records()):
+def _brief(data: Dataset, tell: Callable[[list[Verdict]], None]) -> str | None:
+    if all(record.status != "finished" for record in data.records):
         return None
     from storlab.brief import write_brief
 
-    return str(write_brief(store, tell=tell))
+    return str(write_brief(data.stores[0], data=data, tell=tell))
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
@@ -141,10 +147,9 @@ def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
     )
 
 
-def _exit_code(store: ResultStore, summary: Summary) -> ExitCode:
+def _exit_code(records: Sequence[RunRecord], summary: Summary) -> ExitCode:
     if summary.interrupted:
         return ExitCode.INTERRUPTED
-    records = store.records()
     if any(record.status == "failed" for record in records):
         return ExitCode.RUN_FAILED
     return ExitCode.DISAGREE if _with_wrong_data(records) else ExitCode.OK
@@ -156,9 +161,12 @@ def _with_wrong_data(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _as_dict(
-    store: ResultStore, summary: Summary, brief: str | None, code: ExitCode
+    store: ResultStore,
+    records: Sequence[RunRecord],
+    summary: Summary,
+    brief: str | None,
+    code: ExitCode,
 ) -> dict[str, Any]:
-    records = store.records()
     return {
         "directory": str(store.directory),
         "plan_hash": store.plan.plan_hash,
@@ -204,12 +212,12 @@ def _failed_line(record: RunRecord) -> tuple[str, str]:
 
 def _print(
     store: ResultStore,
+    records: Sequence[RunRecord],
     summary: Summary,
     brief: str | None,
     code: ExitCode,
     sentences: Sequence[str],
 ) -> None:
-    records = store.records()
     failed = [record for record in records if record.status == "failed"]
     for line in with_fixes([_failed_line(record) for record in failed]):
         terminal.log.print(line, soft_wrap=True)

@@ -15,10 +15,10 @@ from storlab.cli.common import JsonOption, QuietOption, StudyArgument, emit_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried
+    from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried, Try
     from storlab.contracts.reporter import Reporter
-    from storlab.lab.results.store import ResultStore
-    from storlab.lab.run.capacity import SearchSession, Try
+    from storlab.lab.run.capacity import SearchSession
+    from storlab.results.store import ResultStore
 
 
 TargetOption = Annotated[

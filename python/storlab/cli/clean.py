@@ -11,8 +11,8 @@ from storlab.cli import terminal
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json, report_error
 
 if TYPE_CHECKING:
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.run.clean_summary import Cleaned
+    from storlab.results.store import ResultStore
 
 
 def clean(
@@ -28,9 +28,9 @@ def clean(
     Example: storlab clean results/demo-20261120t113000z
     """
     from storlab.cli.campaign import reporter_for
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.run.clean import clean_campaign
     from storlab.process.execution import Interrupted, StopRequest
+    from storlab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     try:

@@ -126,7 +126,7 @@ def write_output(path: Path, content: bytes) -> None:
         UsageError: The path cannot be written, or holds results, a study or data.
     """
     from storlab.base.files import write_output as write
-    from storlab.lab.results.files import check_output
+    from storlab.results.files import check_output
 
     check_output(path, content)
     write(path, content)

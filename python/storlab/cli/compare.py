@@ -55,7 +55,7 @@ def compare(
     from storlab.analysis.table import comparison_dict
     from storlab.brief.family_additions import all_additions
     from storlab.brief.selection import shown
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)

@@ -13,17 +13,8 @@ if TYPE_CHECKING:
 
     from storlab.analysis.answer import Verdict
     from storlab.analysis.compare import Comparison
-    from storlab.lab.results.store import ResultStore
 
 MOST_LINES = 3
-
-
-def verdicts_of(stores: Sequence[ResultStore]) -> list[Verdict]:
-    """Return the verdicts of these campaigns; empty if no run finished."""
-    from storlab.analysis.compare import compare
-    from storlab.analysis.dataset import load_dataset
-
-    return answers(compare(load_dataset(stores)))
 
 
 def answers(comparison: Comparison) -> list[Verdict]:

@@ -46,7 +46,7 @@ def export(
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
     if as_json and output == Path("-"):
         what = "the results and the JSON would both go to stdout"

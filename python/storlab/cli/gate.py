@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from storlab.analysis.compare import Comparison
     from storlab.analysis.environments import Difference
     from storlab.analysis.gate import Gate, Verdict
-    from storlab.lab.results.store import ResultStore
     from storlab.model.gate import GateRule
+    from storlab.results.store import ResultStore
 
 CODES = {
     "held": ExitCode.OK,
@@ -91,9 +91,9 @@ def gate(
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
-    from storlab.lab.results.baselines import check_name, open_baseline, save_baseline
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.study.file import load_rules
+    from storlab.results.baselines import check_name, open_baseline, save_baseline
+    from storlab.results.store import ResultStore
 
     if save is not None:
         check_name(save)

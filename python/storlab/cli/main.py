@@ -244,7 +244,7 @@ def _code_of(given: list[str]) -> int:
 def _path_error(error: OSError) -> StorlabError:
     """Return the error for a path that a command could not use and did not explain itself."""
     from storlab.base.files import path_error
-    from storlab.lab.results.files import is_in_result, unreadable
+    from storlab.results.files import is_in_result, unreadable
 
     path = Path(os.fsdecode(error.filename))
     return unreadable(path, error) if is_in_result(path) else path_error(error)

@@ -80,8 +80,8 @@ def report(
     """
     from storlab.brief import write_brief
     from storlab.cli.campaign import unwritten_brief
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.study.file import load_publisher
+    from storlab.results.store import ResultStore
 
     store, *others = (ResultStore.open(directory) for directory in directories)
     if others:
@@ -134,7 +134,7 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
 
 def _refuse_other_files(out: Path) -> None:
     """Raise UsageError unless the file is an HTML file that may be overwritten, never a study."""
-    from storlab.lab.results.files import check_output
+    from storlab.results.files import check_output
 
     if out.is_dir():
         raise UsageError("--out", f"{out} is a directory", f"name a file: {out / 'brief.html'}")

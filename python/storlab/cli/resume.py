@@ -36,9 +36,9 @@ def resume(
     Example: storlab resume results/demo-20261120t113000z
     """
     from storlab.cli.campaign import conclude, live_page, reporter_of
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.run.session import resume_study
     from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
+    from storlab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     store.check()

@@ -15,7 +15,7 @@ from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
-from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects
+from storlab.results.files import plan_object, read_result, run_id_of, run_objects
 
 
 def status(
@@ -106,7 +106,7 @@ def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
     if not missing:
         return 0
     from storlab.contracts.registry import FAMILIES
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     total = 0

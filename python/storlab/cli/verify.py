@@ -14,12 +14,12 @@ from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.results.store import ResultStore
     from storlab.lab.site.clients import Clients
     from storlab.lab.site.cross_client_verify import Written
     from storlab.lab.site.verification import Verifiable
     from storlab.model.cluster import Cluster
     from storlab.model.result import VerifyReport
+    from storlab.results.store import ResultStore
 
 FIRST_EXAMPLES = 20
 
@@ -44,7 +44,7 @@ def verify(
 
     Example: storlab verify results/demo-20261120t113000z
     """
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     campaign = str(store.environment.get("guard", {}).get("campaign", ""))

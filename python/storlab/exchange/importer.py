@@ -19,11 +19,11 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.exchange.sources import ImportedFile, read_path
 from storlab.exchange.targets import told_apart
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.records import Stated, completed_record
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, RunRecord
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 
 NO_COUNTERS = "the imported file carries no device counters"
 

@@ -15,9 +15,9 @@ from storlab.base.errors import ResultError, StorlabError
 from storlab.base.files import directory_problem
 from storlab.history.index import Kept
 from storlab.history.record import fingerprint, read_record
-from storlab.lab.results.baselines import FOLDER as BASELINES
-from storlab.lab.results.files import GIVE_RESULT, unreadable
 from storlab.process.parent_death import end_with
+from storlab.results.baselines import FOLDER as BASELINES
+from storlab.results.files import GIVE_RESULT, unreadable
 
 ALONE = 64  # fewer directories are read faster by a single process
 MOST_READERS = 8

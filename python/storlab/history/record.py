@@ -14,8 +14,8 @@ from storlab.analysis.columns import ratio_keys
 from storlab.analysis.compare import Cell, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.environments import facts
-from storlab.lab.results.files import read_result
-from storlab.lab.results.store import ResultStore
+from storlab.results.files import read_result
+from storlab.results.store import ResultStore
 
 if TYPE_CHECKING:
     from storlab.contracts.page import Page

@@ -19,7 +19,7 @@ from storlab.history import html, index
 from storlab.history.page import BRIEFS, POINTS, Briefs, PointView, directory_rows, point_view
 from storlab.history.read import Problem, Reading, read_all
 from storlab.history.series import History, history_of
-from storlab.lab.results.files import unreadable
+from storlab.results.files import unreadable
 
 FIRST = "index.html"
 

@@ -15,13 +15,13 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.flag_times import Span, flag_times
 from storlab.base.errors import StorlabError, UsageError
 from storlab.contracts.reporter import Reporter
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.progress import Names
 from storlab.live.feed import Feed
 from storlab.live.reporter import Beside, FeedReporter, rows_of
 from storlab.live.server import LiveServer
 from storlab.model.point import Plan
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 BRIEF_S = 5.0  # time that open pages have to load the brief before the program ends
 SCRAPE_FOLDER = ".live"

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +22,6 @@ from storlab.base.errors import GuardError, PreflightError, RunError
 from storlab.base.files import directory_problem, parse_json, read_input, replace_file
 from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import NS_PER_S
-from storlab.contracts.registry import FAMILIES
-from storlab.model.point import Point
-from storlab.model.study import Header, Target
 from storlab.process.execution import StopRequest
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.devices import mount_lines
@@ -104,7 +101,7 @@ class DataDirectoryLock:
 
     def _remove_own(self, stop: StopRequest, removed: list[str]) -> None:
         self._take_over()
-        for part in _parts(self.path):
+        for part in parts_of(self.path):
             if self._marker.owners.get(part) != self.campaign:
                 continue
             stop.pause(0)
@@ -115,7 +112,7 @@ class DataDirectoryLock:
     def _take_over(self) -> None:
         """Record this campaign; assign entries without an owner to the campaign before it."""
         marker = _read_marker(self.path) or _Marker()
-        parts = _parts(self.path)
+        parts = parts_of(self.path)
         owners = {part: marker.owners.get(part, marker.campaign) for part in parts}
         self._marker = _Marker(self.campaign, owners)
         # A full disk takes no new marker, and cleaning up is what frees space: if the old marker
@@ -125,7 +122,7 @@ class DataDirectoryLock:
 
     def _take_back(self) -> None:
         """Remove ``storlab-data`` if it has no entries besides marker and lock."""
-        if _read_marker(self.path) is not None and not _parts(self.path):
+        if _read_marker(self.path) is not None and not parts_of(self.path):
             for name in _OWN:
                 (self.path / name).unlink(missing_ok=True)
             with suppress(OSError):  # another program created a file in it: keep it
@@ -192,7 +189,8 @@ def check_home(home: Path) -> None:
         )
 
 
-def _parts(home: Path) -> list[str]:
+def parts_of(home: Path) -> list[str]:
+    """Return the names of the files and directories that a home holds for workloads."""
     return sorted(entry.name for entry in home.iterdir() if entry.name not in _OWN)
 
 
@@ -252,69 +250,6 @@ def _read_marker(home: Path) -> _Marker | None:
         return _Marker(str(document.get("campaign", "")), owners)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-@dataclass(slots=True)
-class HomeNeed:
-    """Bytes that workloads need in ``storlab-data``: data sets by name, and files of one run."""
-
-    data_sets: dict[str, int] = field(default_factory=dict)
-    run_bytes: int = 0
-    left: frozenset[str] = frozenset()  # ids of runs whose files are removed or reused first
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of all data sets."""
-        return sum(self.data_sets.values())
-
-    def add(self, other: HomeNeed) -> None:
-        """Add the needs of another target with the same ``storlab-data``; runs never overlap."""
-        for name, size in other.data_sets.items():
-            self.data_sets[name] = max(self.data_sets.get(name, 0), size)
-        self.run_bytes = max(self.run_bytes, other.run_bytes)
-        self.left |= other.left
-
-    def missing_bytes(self, home: Path) -> int:
-        """Return the bytes of the data sets that are not on the device yet."""
-        return sum(
-            max(0, size - (allocated_bytes(home / name) if name else 0))
-            for name, size in self.data_sets.items()
-        )
-
-    def left_bytes(self, home: Path) -> int:
-        """Return the bytes that interrupted runs occupy; new runs can use that space."""
-        parts = _parts(home) if self.left and home.is_dir() else []
-        own = [p for p in parts if any(p == name or p.endswith(f"-{name}") for name in self.left)]
-        return sum(allocated_bytes(home / part) for part in own)
-
-
-def uses_home(point: Point, header: Header, target: Target) -> bool:
-    """Return whether a point keeps files in ``storlab-data``, instead of laid-out files."""
-    if target.directory is None:
-        return False
-    return FAMILIES[point.kind].estimate(point, header, target).files == 0
-
-
-def home_need(
-    points: Iterable[Point], header: Header, target: Target, left: Iterable[str] = ()
-) -> HomeNeed:
-    """Return what the points of one target need in ``storlab-data``; nothing if not a directory.
-
-    Args:
-        points: Points of the target.
-        header: Common part of the study.
-        target: Target of the points.
-        left: Ids of interrupted runs.
-    """
-    need = HomeNeed(left=frozenset(left))
-    for point in points:
-        if not uses_home(point, header, target):
-            continue
-        estimate = FAMILIES[point.kind].estimate(point, header, target)
-        data = {estimate.data_set: estimate.data_bytes} if estimate.data_bytes else {}
-        own = estimate.bytes_written if estimate.space_bytes is None else estimate.space_bytes
-        need.add(HomeNeed(data, own or 0))
-    return need
 
 
 def allocated_bytes(place: Path) -> int:

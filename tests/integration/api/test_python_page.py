@@ -16,7 +16,7 @@ import pytest
 import storlab
 from storlab.base.errors import ResultError, UsageError
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 PAGE = Path(__file__).parents[3] / "docs" / "python.md"
 STUDY = """

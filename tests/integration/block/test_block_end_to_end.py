@@ -12,8 +12,8 @@ from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.figures import latency_cdf, latency_points, time_series
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 STUDY = """\
 [study]

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     Concurrency,
@@ -31,6 +30,7 @@ from storlab.model.result import (
     RunRecord,
     Sample,
 )
+from storlab.results.store import ResultStore
 
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 WINDOW_NS = 1_200_000_000

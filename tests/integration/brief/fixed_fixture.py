@@ -11,16 +11,16 @@ from typing import Any, Protocol
 from integration.object.object_fixture import plan_of, points_of
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
-from storlab.lab.power.metering import MeteredRun
-from storlab.lab.power.spans import span_power
-from storlab.lab.power.summary import SensorRun, Spans, boundary_power, summarise
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.records import completed_record
 from storlab.model.point import Plan, Point
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, Sample, Span
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
+from storlab.power.metering import MeteredRun
+from storlab.power.spans import span_power
+from storlab.power.summary import SensorRun, Spans, boundary_power, summarise
+from storlab.results.store import ResultStore
 
 SECOND_NS = 1_000_000_000
 START_NS = 100 * SECOND_NS

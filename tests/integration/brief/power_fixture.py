@@ -20,10 +20,10 @@ from integration.brief.brief_fixture import (
     finished_run,
 )
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.power import PowerSummary, Reading, SensorInfo
 from storlab.model.result import Metric, RunRecord
+from storlab.results.store import ResultStore
 
 Kind = Literal["wall", "device", "both", "declared", "lost", "none"]
 START_NS = 1_000_000_000  # start of every measure window in brief_fixture

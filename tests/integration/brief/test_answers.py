@@ -17,7 +17,7 @@ from storlab.brief.answers import answers, headlines
 from storlab.brief.build import build_brief
 from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.made_comparisons import told
 
 

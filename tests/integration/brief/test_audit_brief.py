@@ -25,8 +25,8 @@ from storlab.base.errors import ExitCode
 from storlab.brief import build, write_brief
 from storlab.brief.audit_input import audit_directory, audited, claim_data
 from storlab.brief.claims import Claim, make_claims
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Metric, RunRecord
+from storlab.results.store import ResultStore
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from storlab.audit.finding import Finding
 from storlab.audit.from_results import audit_comparison, audit_results
 from storlab.audit.results_table import results_table
 from storlab.base.errors import ResultError
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 
 def by_rule(findings: list[Finding]) -> dict[str, Finding]:

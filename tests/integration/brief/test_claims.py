@@ -11,7 +11,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.stats import Interval
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.fact_tables import rule
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
 KEY = "throughput_mb_s.all"

@@ -15,7 +15,7 @@ from storlab.analysis.compare import Cell, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.made_comparisons import comparison_of, study_of
 
 

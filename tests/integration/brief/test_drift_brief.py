@@ -19,7 +19,7 @@ from storlab.brief.caveats import caveats
 from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table, scales_of, section_tables
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 STATES = (1.0, 1.0, 0.2, 0.2, 0.2)
 

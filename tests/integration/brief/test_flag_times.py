@@ -16,11 +16,11 @@ from storlab.analysis.flag_times import Span, flag_times
 from storlab.analysis.timeline import timeline
 from storlab.base.units import NS_PER_S
 from storlab.figures.timeline import timeline_figure
-from storlab.lab.results.store import ResultStore
 from storlab.model.cluster import ClientRun, ClusterRun
 from storlab.model.result import Concurrency, CpuUse, Flag, Sample
 from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
+from storlab.results.store import ResultStore
 
 S = INTERVAL_NS / NS_PER_S
 RAMP_NS = 300_000_000  # of the fixture's study

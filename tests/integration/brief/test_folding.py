@@ -29,7 +29,7 @@ from storlab.figures.footer import with_foot
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT, SHAPES, TAIL
 from storlab.figures.throughput_vs_jobs import KEY, draw_rates
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from storlab.workloads.block.page import BLOCK_PAGE
 from support.vega import assert_vega_lite
 

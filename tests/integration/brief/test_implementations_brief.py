@@ -22,8 +22,8 @@ from storlab.brief import write_brief
 from storlab.brief.implementations import implementations
 from storlab.brief.text import ratio_spread
 from storlab.figures.common import digits3, times_text
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.preprocess.findings import bottlenecks
 
 THREE = 'implementation = ["polars", "native", "pandas"]'

@@ -18,7 +18,7 @@ from storlab.brief.audit_input import claim_data
 from storlab.brief.claims import make_claims
 from storlab.cli.main import main
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 STUDY = """

@@ -20,8 +20,8 @@ from storlab.brief.build import _title, build_brief
 from storlab.brief.html import render_html
 from storlab.brief.pdf import render_pdf
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
+from storlab.results.store import ResultStore
 
 PARAMS = {"block_size": 4096, "read_percent": 100, "jobs": 1}
 

@@ -25,9 +25,9 @@ from storlab.brief import write_brief
 from storlab.brief.published import match
 from storlab.cli.main import main
 from storlab.figures.svg import render
-from storlab.lab.results.store import ResultStore
 from storlab.model.published import read_table
 from storlab.model.result import RunRecord, Sample
+from storlab.results.store import ResultStore
 from support.vega import assert_vega_lite
 
 Make = Callable[..., ResultStore]

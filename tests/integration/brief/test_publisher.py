@@ -17,10 +17,10 @@ from storlab.brief.html import render_html
 from storlab.brief.pdf import _workplace, render_pdf
 from storlab.brief.publisher import publisher_of
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import load_publisher, load_study
 from storlab.model.publisher import BriefTable, Components
 from storlab.model.target import Target
+from storlab.results.store import ResultStore
 
 OWN = """
 [brief]

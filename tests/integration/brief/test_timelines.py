@@ -22,10 +22,10 @@ from storlab.brief.claims import make_claims
 from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
 from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Flag, Metric, OperationTotals, Sample
 from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
+from storlab.results.store import ResultStore
 from support.vega import assert_vega_lite
 
 FIXED_WORK = {

@@ -16,10 +16,10 @@ from integration.brief.fixed_fixture import (
     finished,
     study_text,
 )
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import point_files, ranks_of
 

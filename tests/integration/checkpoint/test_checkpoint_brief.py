@@ -27,8 +27,8 @@ from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.checkpoint.interval import daly_interval
 from support.made_comparisons import told
 

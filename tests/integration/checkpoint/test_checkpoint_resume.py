@@ -12,7 +12,7 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.mounts import mounted
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]

@@ -13,8 +13,8 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import load_study
+from storlab.results.store import ResultStore
 from storlab.stores.s3.target import S3Hold
 from support.s3_servers import S3Server, versitygw
 

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import need_fio, need_mpi
 from storlab._native import Histogram
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.local_clients import run_study, run_verb, write_study
 
 pytestmark = pytest.mark.fio

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import need_mpi
 from storlab.cluster.launch import MARK
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from storlab.stores.s3.embedded import BUCKET, EmbeddedServer
 from support.local_clients import run_verb
 

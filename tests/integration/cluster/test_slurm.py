@@ -10,7 +10,7 @@ import pytest
 
 from conftest import need_mpi, need_slurm
 from storlab.base.errors import ExitCode
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.cluster_lab import STORLAB, Lab, all_pids, kill, stop, variables, wait_for, words
 from support.slurm import Slurm
 

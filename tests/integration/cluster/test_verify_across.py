@@ -10,8 +10,8 @@ import pytest
 
 from conftest import need_mpi
 from storlab.base.errors import ExitCode
-from storlab.lab.results.store import ResultStore
 from storlab.lab.site.claim import LOCK, Claim, Holder
+from storlab.results.store import ResultStore
 from support.local_clients import run_study, run_verb
 
 VERIFY = "read_percent = 30\nverify = true"

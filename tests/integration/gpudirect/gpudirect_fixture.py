@@ -10,10 +10,10 @@ from typing import Any
 
 from integration.brief.fixed_fixture import SECOND_NS, START_NS, fill_store, totals_of
 from storlab._native import Histogram
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Sample
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import depth_of
 

@@ -21,10 +21,10 @@ from storlab.base.errors import ExitCode
 from storlab.brief import write_brief
 from storlab.cli.main import main
 from storlab.exchange.exporters.tidy import metrics_table
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.progress import run_line
 from storlab.live.reporter import run_row
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.findings import Findings
 from storlab.workloads.gpudirect.findings.proof import emulated, proven

@@ -14,7 +14,7 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.history import index
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.result_histories import ResultHistory
 
 DAYS, CHANGED, UPDATED = 200, 120, 60

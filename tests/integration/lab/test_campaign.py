@@ -19,8 +19,8 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run import session
+from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 from support.mounts import loop_device, make_image, mounted
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.stores.devices import Device, device_number
 from support.cgroups import control_group, storlab_in
 from support.mounts import loop_device

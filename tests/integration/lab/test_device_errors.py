@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Failure, RunRecord
+from storlab.results.store import ResultStore
 from storlab.stores.sidecar import DataFileHold, Sidecar
 from support.mounts import flush
 from support.sidecars import put_sidecar

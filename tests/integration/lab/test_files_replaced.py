@@ -13,11 +13,11 @@ from storlab.cli.main import main
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.session import run_study
 from storlab.lab.study.file import load_study
 from storlab.model.result import RunRecord, Snapshot
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 
 HEAD = """
 [study]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from storlab.stores.home import HOME
 
 METER = (

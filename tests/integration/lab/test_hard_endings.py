@@ -15,11 +15,11 @@ import pytest
 
 from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.capacity import write_capacity
 from storlab.lab.site.clients import Clients
 from storlab.model.cluster import Cluster
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from support.mounts import mounted
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]

@@ -15,7 +15,7 @@ from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import ExitCode
 from storlab.base.units import NS_PER_S
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.mounts import loop_device, make_image, mounted, sh
 
 STUDY = """\

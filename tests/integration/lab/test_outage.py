@@ -13,7 +13,7 @@ import pytest
 
 from storlab.base.clock import sleep_s
 from storlab.base.errors import ExitCode
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.mounts import loop_device, make_image, mounted, sh
 
 pytestmark = pytest.mark.root

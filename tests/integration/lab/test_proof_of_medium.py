@@ -21,8 +21,8 @@ from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
 from storlab.brief.fact_tables import target_card
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from support.mounts import loop_device, mounted, sh
 
 pytestmark = pytest.mark.root

@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, Page, expect
 from integration.conftest import LIMIT_MS
 from storlab.brief.html import PAGE_DARK, PAGE_LIGHT
 from storlab.figures.theme import DARK, LIGHT
-from storlab.lab.results.store import ResultStore
 from storlab.live.feed import MOMENT, Feed
 from storlab.live.reporter import run_row
 from storlab.live.server import LiveServer, _resource
+from storlab.results.store import ResultStore
 from support.accessibility import CONTRAST, violations
 from support.live_pages import a_plan, a_record
 

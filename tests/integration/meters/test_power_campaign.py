@@ -20,8 +20,6 @@ from storlab.contracts.engine import RunHandle
 from storlab.engines.native.engine import NativeEngine
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.power.metering import power_over_time
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign
 from storlab.lab.run.progress import PlainReporter
 from storlab.lab.study.file import load_study
@@ -29,7 +27,9 @@ from storlab.meters import rapl
 from storlab.meters.nvme_admin import PowerState
 from storlab.model.job import Job
 from storlab.model.result import RunRecord
+from storlab.power.metering import power_over_time
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from support.sysfs_trees import RunningCounter, rapl_tree
 
 RAPL = 'kind = "rapl", boundary = "host", rate_hz = 100, zones = ["package-0", "package-1"]'

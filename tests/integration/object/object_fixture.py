@@ -17,15 +17,15 @@ from pathlib import Path
 from integration.brief.brief_fixture import finished_run
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
-from storlab.lab.power.metering import MeteredRun
-from storlab.lab.power.summary import SensorRun, Spans, boundary_power, summarise
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.records import completed_record
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, RunRecord, Sample
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
+from storlab.power.metering import MeteredRun
+from storlab.power.summary import SensorRun, Spans, boundary_power, summarise
+from storlab.results.store import ResultStore
 from storlab.workloads.object.sizes import mean_size
 
 SSD, HDD = "1x SSD", "16x HDD"

@@ -25,9 +25,9 @@ from storlab.cli.main import main
 from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
-from storlab.lab.results.store import ResultStore
 from storlab.model.published import load_published
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from support.vega import assert_vega_lite
 
 MIXES = (30, 50, 70, 90)

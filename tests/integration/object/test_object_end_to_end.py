@@ -19,8 +19,8 @@ import pytest
 from simulators.faulty_proxy import FaultyProxy
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from support.s3_servers import S3Server, gofakes3, versitygw
 
 STUDIES = Path(__file__).parents[3] / "studies"

@@ -16,8 +16,8 @@ from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.cli import terminal
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.object.details import EndpointRequests, ObjectDetails
 from storlab.workloads.object.findings import endpoint_table
 from support.s3_servers import versitygw

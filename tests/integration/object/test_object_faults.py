@@ -15,9 +15,9 @@ from storlab._native import Histogram
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.contracts.registry import get_engine
-from storlab.lab.results.store import ResultStore
 from storlab.model.job import WeightedSize
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.stores.s3.embedded import EmbeddedServer
 from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from support.s3_servers import S3Server, versitygw

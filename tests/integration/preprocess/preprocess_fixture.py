@@ -23,10 +23,10 @@ from integration.brief.fixed_fixture import (
     finished,
     study_text,
 )
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 from storlab.workloads.preprocess.job import STAGES
 
 WORKLOAD = """

@@ -17,9 +17,9 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.contracts.registry import get_engine
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunOutcome, RunRecord
 from storlab.model.study import Target
+from storlab.results.store import ResultStore
 from storlab.workloads.preprocess.job import STAGES, Clicks, PreprocessJob
 from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.rules import ROW_BYTES, raw_data, written_bytes

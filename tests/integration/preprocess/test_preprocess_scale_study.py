@@ -9,7 +9,7 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.preprocess_runs import clicks
 
 STUDY = """\

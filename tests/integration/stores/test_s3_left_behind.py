@@ -18,13 +18,13 @@ from storlab.base.errors import ExitCode, PreflightError
 from storlab.cli.main import main
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.s3 import _held_checks
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.progress import PlainReporter
 from storlab.lab.site.clean_store import clean_store
 from storlab.lab.study.file import load_study
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from storlab.stores.s3.control import S3Control
 from storlab.stores.s3.proof import prove
 from storlab.stores.s3.target import S3Hold

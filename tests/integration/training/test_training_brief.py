@@ -25,8 +25,8 @@ from storlab.cli.main import main
 from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.training.capacity_answer import Kept, largest, title
 from storlab.workloads.training.findings import capacity_section
 from support.made_comparisons import told

@@ -25,9 +25,9 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.engines.native.engine import NativeEngine
-from storlab.lab.results.store import ResultStore
 from storlab.model.place import DataPlace
 from storlab.model.result import RunOutcome, RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.training.job import Records, TrainingJob
 
 PROFILE = """\

@@ -20,12 +20,11 @@ from integration.brief.fixed_fixture import (
     finished,
     study_text,
 )
-from storlab.analysis.capacity import Rule, evaluate_searches
-from storlab.lab.results.store import ResultStore
-from storlab.lab.run.capacity import Case
+from storlab.analysis.capacity import Case, Rule, evaluate_searches
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.results.store import ResultStore
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import settings_of
 

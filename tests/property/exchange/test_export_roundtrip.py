@@ -17,7 +17,6 @@ from storlab._native import Histogram
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.engines.fio.exporter import FioJsonExport
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     CpuUse,
@@ -29,6 +28,7 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.samples import summarise_latency
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 bins = st.dictionaries(st.integers(500, 10**10), st.integers(1, 10**5), min_size=1, max_size=20)

@@ -22,11 +22,11 @@ from storlab.cli.crosscheck import _advice, _exit_code, _headline, _table
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Summary
 from storlab.lab.study.file import load_study
 from storlab.model.point import Plan
 from storlab.model.result import EngineInfo, Failure, Metric, RunRecord, Sample
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

@@ -11,8 +11,8 @@ from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import UsageError
 from storlab.contracts.registry import study_class
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import load_study
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

@@ -8,14 +8,6 @@ from hypothesis import strategies as st
 
 from storlab.contracts.page import Page, rate
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.power.efficiency import (
-    density_metrics,
-    energy_metrics,
-    idles,
-    of_whole_work,
-    per_watt_metrics,
-)
-from storlab.lab.power.summary import BoundaryPower
 from storlab.model.result import (
     Concurrency,
     EngineInfo,
@@ -26,6 +18,14 @@ from storlab.model.result import (
     Span,
 )
 from storlab.model.study import Target
+from storlab.power.metrics import (
+    density_metrics,
+    energy_metrics,
+    idles,
+    of_whole_work,
+    per_watt_metrics,
+)
+from storlab.power.summary import BoundaryPower
 from storlab.workloads.common.costs import IOPS
 
 S = 1_000_000_000

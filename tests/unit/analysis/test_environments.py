@@ -11,8 +11,8 @@ import pytest
 
 from storlab.analysis.environments import between, differences, facts
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

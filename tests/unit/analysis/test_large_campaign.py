@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import tomllib
@@ -24,14 +25,16 @@ from storlab.brief.build import build_brief
 from storlab.brief.caveats import caveats
 from storlab.brief.html import render_html
 from storlab.brief.selection import caveat, shown
+from storlab.cli.campaign import conclude
 from storlab.cli.main import main
 from storlab.contracts.registry import study_class
 from storlab.figures import svg
 from storlab.figures.figure import Figure
 from storlab.lab.plan.plan import crowded_runs
-from storlab.lab.results.files import read_checked
-from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import Summary
 from storlab.model.result import Flag, RunRecord
+from storlab.results.files import read_checked
+from storlab.results.store import ResultStore
 from support.large_campaign import large_campaign, study_text
 
 
@@ -52,7 +55,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return read_checked(run_dir, name)
 
     for module in ("store", "files"):
-        monkeypatch.setattr(f"storlab.lab.results.{module}.read_checked", read)
+        monkeypatch.setattr(f"storlab.results.{module}.read_checked", read)
     return found
 
 
@@ -63,6 +66,14 @@ def test_each_run_is_read_once_and_no_samples(
     main([verb, str(campaign.directory), "--json"])
     capsys.readouterr()
     assert reads == ["run.json"] * 120
+
+
+def test_the_end_of_a_campaign_reads_each_run_once(
+    campaign: ResultStore, reads: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    conclude(campaign, Summary(campaign.directory, 120), as_json=True, report=True)
+    assert json.loads(capsys.readouterr().out)["runs"]["finished"] == 120
+    assert reads.count("run.json") == 120
 
 
 def test_merged_histograms_of_a_record_are_those_of_its_samples(campaign: ResultStore) -> None:

@@ -14,8 +14,8 @@ from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief.caveats import MOST_REPEATED, caveats
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Attempt, Failure, RunRecord
+from storlab.results.store import ResultStore
 from support.large_campaign import large_campaign
 
 FAILURE = Failure(message="the device answered with EIO")

@@ -16,8 +16,8 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Failure
+from storlab.results.store import ResultStore
 from support.large_campaign import large_campaign
 from tidy import tree
 

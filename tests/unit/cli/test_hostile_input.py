@@ -18,7 +18,7 @@ import pytest
 
 from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.main import main
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 from support.error_documents import STUDY, Error
 from support.large_campaign import large_campaign
 

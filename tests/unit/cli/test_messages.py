@@ -13,10 +13,10 @@ import typer
 from storlab.base.errors import ExitCode
 from storlab.cli.campaign import conclude
 from storlab.cli.main import app, main, verbs
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Summary
 from storlab.model.result import Failure, RunRecord
 from storlab.process import cgroups
+from storlab.results.store import ResultStore
 from storlab.stores import devices
 from storlab.stores.devices import Device
 from storlab.stores.medium import Medium

@@ -15,8 +15,8 @@ from storlab.cli.main import main
 from storlab.exchange.exporters import EXPORTERS
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import Metric
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 

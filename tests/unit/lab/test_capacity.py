@@ -17,6 +17,7 @@ from rich.console import Console
 from storlab.analysis.capacity import (
     MOST_BATCHES,
     Capacity,
+    Case,
     Rule,
     Verdict,
     evaluate_searches,
@@ -27,13 +28,13 @@ from storlab.base.errors import ResultError, StudyError, UsageError
 from storlab.cli.main import main
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.engines.native.engine import NativeEngine
-from storlab.lab.results.store import ResultStore
-from storlab.lab.run.capacity import Case, SearchSession, capacity_cases, search, write_capacity
+from storlab.lab.run.capacity import SearchSession, capacity_cases, search, write_capacity
 from storlab.lab.run.progress import PlainReporter
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Point
 from storlab.model.result import EngineInfo, Failure, Flag, Metric, RunRecord
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from support.fixed_work import DrillWorkload
 
 

@@ -11,8 +11,8 @@ import pytest
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.results.read import validate_record
 from storlab.model.result import EngineInfo, RunRecord
+from storlab.results.read import validate_record
 from storlab.workloads.checkpoint.params import CheckpointParams
 
 EPOCH: dict[str, Any] = {

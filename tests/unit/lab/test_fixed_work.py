@@ -16,13 +16,13 @@ from storlab.engines.native.engine import NativeEngine
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.preflight import check_study
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Summary
 from storlab.lab.run.clean import clean_campaign
 from storlab.lab.run.progress import PlainReporter
 from storlab.lab.run.session import rehearse, resume_study, run_study
 from storlab.lab.study.file import LoadedStudy
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from storlab.stores.filesystems import free_bytes
 from storlab.stores.home import HOME, MARKER
 from support.fixed_work import DrillWorkload

@@ -10,14 +10,14 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.contracts.reporter import Gauge
-from storlab.lab.power import metering as metering_module
-from storlab.lab.power.metering import Metering
 from storlab.lab.run import gauges as gauges_module
 from storlab.lab.run.gauges import Gauges
 from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes
 from storlab.meters import rapl
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.study import MeterSpec, Target
+from storlab.power import metering as metering_module
+from storlab.power.metering import Metering
 from storlab.process.counters import CounterReading
 from storlab.process.temperature import TemperatureWatch, celsius, temperature_files
 from storlab.stores.devices import Device

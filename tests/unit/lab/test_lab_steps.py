@@ -20,7 +20,6 @@ from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.native.engine import NativeEngine
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run import campaign as runner
 from storlab.lab.run.campaign import Summary
 from storlab.lab.run.progress import PlainReporter
@@ -30,6 +29,7 @@ from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.study import study_model
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from storlab.workloads.block.family import BlockWorkload
 from storlab.workloads.block.job import BlockJob, Mix, Offsets
 from storlab.workloads.block.spec import BlockSpec

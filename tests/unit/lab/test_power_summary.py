@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from storlab.base.energy import PowerLine
-from storlab.lab.power.summary import (
+from storlab.model.power import PowerSummary, Reading, SensorInfo
+from storlab.power.summary import (
     BoundaryPower,
     SensorRun,
     Spans,
@@ -17,7 +18,6 @@ from storlab.lab.power.summary import (
     parts_at,
     summarise,
 )
-from storlab.model.power import PowerSummary, Reading, SensorInfo
 
 S = 1_000_000_000
 SPANS = Spans(

@@ -16,8 +16,8 @@ from storlab.contracts.check import Check
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.preflight import check_study
 from storlab.lab.preflight.s3 import is_loopback
-from storlab.lab.results.environment import target_facts
 from storlab.lab.study.file import load_study
+from storlab.results.environment import target_facts
 
 OBJECTS = '[[workload]]\nkind = "object"\nobjects = 10\nobject_size = "64KiB"\n'
 

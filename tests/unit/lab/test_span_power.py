@@ -7,11 +7,11 @@ import math
 import pytest
 
 from storlab.base.energy import PowerLine
-from storlab.lab.power.efficiency import span_metrics, span_notes
-from storlab.lab.power.spans import span_power
-from storlab.lab.power.summary import SensorRun, Spans, summarise
 from storlab.model.power import PowerSummary, Reading, SensorInfo, SpanPower
 from storlab.model.result import Span
+from storlab.power.metrics import span_metrics, span_notes
+from storlab.power.spans import span_power
+from storlab.power.summary import SensorRun, Spans, summarise
 
 S = 1_000_000_000
 SPANS = Spans(

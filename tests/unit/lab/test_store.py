@@ -18,11 +18,11 @@ import pytest
 from storlab._native import Histogram
 from storlab.base.errors import ResultError
 from storlab.contracts.registry import study_class
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import left_behind
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, RunRecord, Sample
 from storlab.model.samples import table_to_samples
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]
@@ -195,7 +195,7 @@ def test_a_directory_that_cannot_be_filled_is_left_empty(
             raise OSError(errno.ENOSPC, "No space left on device")
         path.write_bytes(b"")
 
-    monkeypatch.setattr("storlab.lab.results.store.write_durably", full)
+    monkeypatch.setattr("storlab.results.store.write_durably", full)
     (tmp_path / "there").mkdir()
     for name in ("there", "new"):
         with pytest.raises(ResultError, match="cannot be made: No space left"):
@@ -210,7 +210,7 @@ def test_a_record_of_preparation_for_which_there_is_no_room_ends_the_session(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     store = make_store(tmp_path / "out")
-    monkeypatch.setattr("storlab.lab.results.store.replace_file", full)
+    monkeypatch.setattr("storlab.results.store.replace_file", full)
     with pytest.raises(ResultError, match="prepare/t cannot be stored: No space") as caught:
         store.write_prepare("t", {})
     assert caught.value.fix == f"make room, then continue with `storlab resume {tmp_path / 'out'}`"
@@ -314,7 +314,7 @@ def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, pathlib; from storlab.lab.results.store import ResultStore\n"
+            "import sys, pathlib; from storlab.results.store import ResultStore\n"
             "with ResultStore.open(pathlib.Path(sys.argv[1])).campaign_lock():\n"
             "    print('held', flush=True); sys.stdin.read()",
             str(store.directory),
@@ -337,7 +337,7 @@ def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
 
 READER = """
 import sys, pathlib
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 store = ResultStore.open(pathlib.Path(sys.argv[1]))
 print("go", flush=True)
 while True:

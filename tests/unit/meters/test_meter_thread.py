@@ -10,9 +10,6 @@ import pytest
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import MeterError, StudyError
 from storlab.contracts.registry import study_class
-from storlab.lab.power import meter_thread
-from storlab.lab.power.meter_thread import MeterThread
-from storlab.lab.power.metering import Metering, headline_boundary, open_thread, power_over_time
 from storlab.lab.run.records import completed_record
 from storlab.meters import rapl
 from storlab.model.point import PlannedRun, Point
@@ -20,6 +17,9 @@ from storlab.model.power import Reading, SensorInfo
 from storlab.model.power_readings import readings_from_parquet, readings_to_parquet
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, RunRecord
 from storlab.model.study import MeterSpec, Target
+from storlab.power import meter_thread
+from storlab.power.meter_thread import MeterThread
+from storlab.power.metering import Metering, headline_boundary, open_thread, power_over_time
 from support.sysfs_trees import RunningCounter, put, rapl_tree
 
 INFO = SensorInfo(

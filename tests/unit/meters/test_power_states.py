@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import MeterError, ResultError
-from storlab.lab.power.states import PowerStates, check_power_state, drives_of
 from storlab.meters.nvme_admin import PowerState
 from storlab.model.study import Target
+from storlab.power.states import PowerStates, check_power_state, drives_of
 
 
 class Shelf:
@@ -55,7 +55,7 @@ class DriveOnShelf:
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
-    monkeypatch.setattr("storlab.lab.power.states.device_number", lambda _path: 1)
+    monkeypatch.setattr("storlab.power.states.device_number", lambda _path: 1)
     return Shelf("nvme0", "nvme1")
 
 

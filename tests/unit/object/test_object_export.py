@@ -12,7 +12,6 @@ from storlab.contracts.registry import FAMILIES
 from storlab.exchange.exporters import get_format
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import load_study
 from storlab.model.result import (
     EngineInfo,
@@ -21,6 +20,7 @@ from storlab.model.result import (
     RunRecord,
     Sample,
 )
+from storlab.results.store import ResultStore
 
 STUDY = """
 [study]

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import need_root
 from storlab.base.errors import GuardError, PreflightError
+from storlab.lab.plan.home_space import HomeNeed
 from storlab.lab.prepare import dataset
 from storlab.lab.prepare.dataset import check_space
 from storlab.process.execution import Interrupted, StopRequest
@@ -22,7 +23,6 @@ from storlab.stores.home import (
     LOCK,
     MARKER,
     DataDirectoryLock,
-    HomeNeed,
     allocated_bytes,
     check_home,
 )

@@ -20,8 +20,8 @@ from storlab.contracts.registry import FAMILIES
 from storlab.engines.fio.disk_util import EVIDENCE
 from storlab.engines.fio.importer import OWN_KEY, OwnFacts
 from storlab.engines.fio.job import IO_ENGINES
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import LatencySummary, OperationTotals, RunRecord
+from storlab.results.store import ResultStore
 from storlab.workloads.block.params import BlockParams
 
 _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p9999_ns": 99.99}

@@ -9,7 +9,7 @@ from storlab.base.errors import UsageError
 from storlab.contracts.registries import Registry
 
 if TYPE_CHECKING:
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
 
 class ExportFormat(Protocol):

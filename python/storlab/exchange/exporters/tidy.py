@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from storlab.base.csv_text import csv_bytes
 from storlab.base.errors import ResultError
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 SCHEMA_KEY = b"storlab.schema"
 METRICS_SCHEMA = b"metrics-1"

@@ -18,12 +18,13 @@ from storlab.base.files import directory_problem
 from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.guard.device import DeviceHold, hold_device
+from storlab.lab.plan.home_space import uses_home
 from storlab.lab.plan.read_files import check_files_read, files_now, files_read
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
-from storlab.stores.home import DataDirectoryLock, uses_home
+from storlab.stores.home import DataDirectoryLock
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import DataFileHold, check_not_in_use, hold_to_read, made_by_storlab
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from storlab.base.errors import PreflightError, StorlabError, StudyError
 from storlab.contracts.check import Check
-from storlab.lab.power.metering import check_boundaries, open_thread
-from storlab.lab.power.states import check_power_state
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.study import MeterSpec, Target
+from storlab.power.metering import check_boundaries, open_thread
+from storlab.power.states import check_power_state
 
 
 def power_checks(target: Target, base: Path) -> Iterator[Check]:

@@ -17,6 +17,7 @@ from storlab.base.processor import cpus_of
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
+from storlab.lab.plan.home_space import HomeNeed, home_need
 from storlab.lab.plan.memory import memory_of
 from storlab.lab.preflight.directories import directory_checks
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
@@ -24,12 +25,12 @@ from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.preflight.s3 import store_checks
-from storlab.lab.results.environment import governor, numa_node, scheduler
 from storlab.lab.site.limits import limit_facts
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.process.open_files import most_open_files
+from storlab.results.environment import governor, numa_node, scheduler
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.filesystems import (
@@ -39,7 +40,7 @@ from storlab.stores.filesystems import (
     free_bytes,
     supports_direct,
 )
-from storlab.stores.home import HomeNeed, home_need, home_of
+from storlab.stores.home import home_of
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import is_complete, made_by_storlab
 

@@ -18,11 +18,11 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.contracts.services import fills_members
+from storlab.lab.plan.home_space import HomeNeed
 from storlab.model.job import Member
 from storlab.model.result import Failure, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes, supports_direct
-from storlab.stores.home import HomeNeed
 from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, made_by_storlab
 
 GRAIN = 1 << 20  # files are filled in blocks of this size

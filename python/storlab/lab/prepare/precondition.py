@@ -23,7 +23,7 @@ from storlab.model.study import Target
 from storlab.process.execution import StopRequest, finish
 
 if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
 
 def target_slug(name: str) -> str:

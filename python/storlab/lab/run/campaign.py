@@ -17,10 +17,7 @@ from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
-from storlab.lab.power.metering import Metering
-from storlab.lab.power.states import Opener, PowerStates
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.gauges import Gauges
 from storlab.lab.run.reach import LocalReach, Reach
 from storlab.lab.run.records import completed_record, failed_record
@@ -32,7 +29,10 @@ from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading
 from storlab.model.result import Attempt, Failure, Flag, RunRecord
 from storlab.model.study import Target
+from storlab.power.metering import Metering
+from storlab.power.states import Opener, PowerStates
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.results.store import ResultStore
 from storlab.stores.devices import Device
 from storlab.stores.reachability import Absence
 
@@ -128,7 +128,10 @@ class Campaign:
             UnreachableError: A target or its meter was unreachable for longer than
                 ``wait_for_target``.
         """
-        todo = self.store.missing(retry_failed)
+        records = self.store.records()
+        stored = {record.run_id for record in records}
+        todo = self.store.missing_of(records, retry_failed)
+        del records  # thousands of them would take memory from the load
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
         shutil.rmtree(self._work, ignore_errors=True)
         targets = self._targets(todo)
@@ -141,7 +144,8 @@ class Campaign:
             summary.interrupted = len(summary.records) < len(todo)
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
-        summary.missing = len(self.store.missing())
+        stored |= {record.run_id for record in summary.records}
+        summary.missing = summary.planned - len(stored)
         if clean or (summary.missing == 0 and not keep):
             summary.removed = self.clean_up()
         return summary

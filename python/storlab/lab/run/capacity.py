@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from storlab.analysis.capacity import Case, Try
 from storlab.base.errors import ResultError, UsageError
 from storlab.base.files import replace_file
 from storlab.base.nearest import suggest
-from storlab.contracts.page import Search
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.lab.plan.clients import point_problems
 from storlab.lab.plan.plan import make_plan, memory_problem, plan_of
 from storlab.lab.preflight.preflight import refuse_errors
-from storlab.lab.results.environment import describe_environment
-from storlab.lab.results.files import is_vacant
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign
 from storlab.lab.run.session import (
     check_feasible,
@@ -39,50 +36,11 @@ from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunRecord
 from storlab.process.execution import StopRequest
+from storlab.results.environment import describe_environment
+from storlab.results.files import is_vacant
+from storlab.results.store import ResultStore
 
 _LARGEST = 4_096  # largest value of the searched parameter
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One search: a workload on a target, with all parameters fixed except the searched one."""
-
-    point: Point  # with the searched parameter at its smallest value
-    largest: int  # largest value that may be tried
-    limit: str | None  # reason for ``largest`` if the user did not set it
-
-    @property
-    def search(self) -> Search:
-        """Return the family's description of the searched parameter."""
-        return FAMILIES[self.point.kind].page.searched
-
-    @property
-    def smallest(self) -> int:
-        """Return the smallest value: at least one accelerator per client."""
-        return self.point.clients or 1
-
-    @property
-    def first(self) -> Point:
-        """Return the point with the smallest value."""
-        return self.with_number(self.smallest)
-
-    @property
-    def two(self) -> list[Point]:
-        """Return the points with the two smallest values of the searched parameter."""
-        return [self.first, self.with_number(self.smallest + 1)]
-
-    def with_number(self, number: int) -> Point:
-        """Return the point with the given value of the searched parameter."""
-        params = {**self.point.params, self.search.parameter: number}
-        return self.point.model_copy(update={"params": params})
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
-    """A point, and the number of runs that it should have."""
-
-    point: Point
-    runs: int
 
 
 @dataclass(slots=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from storlab.base.errors import GuardError, ResultError
 from storlab.contracts.reporter import Reporter
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.clean_clients import clean_clients
 from storlab.lab.run.clean_stores import clean_stores
 from storlab.lab.run.clean_summary import Cleaned
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest
+from storlab.results.store import ResultStore
 from storlab.stores.home import DataDirectoryLock
 from storlab.stores.sidecar import SUFFIX, DataFileHold
 

@@ -13,7 +13,6 @@ from storlab.cluster.task import ClientPlace
 from storlab.contracts.family import Access
 from storlab.contracts.reporter import Reporter
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.clean_stores import clean_stores
 from storlab.lab.run.clean_summary import Cleaned
 from storlab.lab.run.session import guard_again
@@ -21,6 +20,7 @@ from storlab.lab.site.client_probe import Answers, ask_each, renumbered
 from storlab.lab.site.clients import Clients, ClientsSite
 from storlab.model.cluster import Cluster
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.results.store import ResultStore
 
 
 def clean_clients(

@@ -8,8 +8,8 @@ from pathlib import Path
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
 from storlab.contracts.reporter import Gauge
-from storlab.lab.power.metering import Metering
 from storlab.model.study import Target
+from storlab.power.metering import Metering
 from storlab.process.device_counter import moved_bytes
 from storlab.process.temperature import EVERY_S, celsius, temperature_files
 from storlab.stores.devices import Device

@@ -10,18 +10,6 @@ from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.power.efficiency import (
-    density_metrics,
-    energy_metrics,
-    idles,
-    is_efficiency,
-    of_whole_work,
-    per_watt_metrics,
-    span_metrics,
-    span_notes,
-)
-from storlab.lab.power.metering import MeteredRun, headline_boundary
-from storlab.lab.power.summary import weakest_provenance
 from storlab.model.point import PlannedRun, Point, about_run
 from storlab.model.result import (
     Concurrency,
@@ -34,6 +22,18 @@ from storlab.model.result import (
 )
 from storlab.model.study import StudyBase, Target
 from storlab.model.types import Provenance
+from storlab.power.metering import MeteredRun, headline_boundary
+from storlab.power.metrics import (
+    density_metrics,
+    energy_metrics,
+    idles,
+    is_efficiency,
+    of_whole_work,
+    per_watt_metrics,
+    span_metrics,
+    span_notes,
+)
+from storlab.power.summary import weakest_provenance
 
 
 @dataclass(frozen=True, slots=True)

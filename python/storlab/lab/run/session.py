@@ -16,13 +16,11 @@ from storlab.contracts.family import Access
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.home_space import HomeNeed, home_need
 from storlab.lab.plan.jobs import make_job
 from storlab.lab.preflight.clients import check_arguments, check_clients
 from storlab.lab.preflight.preflight import check_study, refuse_errors
 from storlab.lab.prepare import dataset
-from storlab.lab.results.environment import describe_environment
-from storlab.lab.results.files import is_vacant, occupied
-from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary, left_behind
 from storlab.lab.run.reach import ClientsReach
 from storlab.lab.site.client_view import plan_of_targets
@@ -33,7 +31,9 @@ from storlab.lab.study.logo import logo_checks
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import StopRequest
-from storlab.stores.home import HomeNeed, home_need
+from storlab.results.environment import describe_environment
+from storlab.results.files import is_vacant, occupied
+from storlab.results.store import ResultStore
 
 
 def run_study(

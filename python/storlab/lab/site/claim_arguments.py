@@ -8,7 +8,7 @@ from typing import Any
 
 from storlab.base.units import NS_PER_S
 from storlab.cluster.session import START_NS
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 # Time between two tasks: storing a run, and starting the ranks of the next task.
 AWAY_NS = START_NS + 30 * NS_PER_S

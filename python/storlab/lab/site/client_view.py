@@ -17,13 +17,14 @@ from storlab.contracts.services import dividing_family
 from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.clients import target_on
+from storlab.lab.plan.home_space import uses_home
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.s3 import S3Access
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
 from storlab.stores.filesystems import mounted_below
-from storlab.stores.home import DataDirectoryLock, await_home, uses_home
+from storlab.stores.home import DataDirectoryLock, await_home
 
 
 def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:

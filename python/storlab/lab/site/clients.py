@@ -24,7 +24,6 @@ from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import precondition, target_slug
-from storlab.lab.results.store import ResultStore
 from storlab.lab.site.claim import WAITS
 from storlab.lab.site.claim_arguments import away_ns, claim_of, claimed_directories
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
@@ -38,6 +37,7 @@ from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
+from storlab.results.store import ResultStore
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.home import home_of
 

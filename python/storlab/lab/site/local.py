@@ -46,7 +46,7 @@ from storlab.stores.sidecar import made_by_storlab
 from storlab.workloads.common.metrics import STARVED_PERCENT
 
 if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
-    from storlab.lab.results.store import ResultStore
+    from storlab.results.store import ResultStore
 
 
 def _kind(point: Point) -> str:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from storlab.base.errors import FieldProblems, StudyError
 from storlab.base.nearest import suggest
+from storlab.base.units import show
 from storlab.lab.study.toml_lines import Path, nearest_line
 from storlab.model.bounds import bound_text, find_in_schema, models_in
 
@@ -227,19 +228,6 @@ def describe(path: Path) -> str:
         text += f" #{part + 1}" if isinstance(part, int) else f"{separator}{part}"
         separator = " " if isinstance(part, int) else "."
     return text
-
-
-def show(value: Any) -> str:
-    """Format a value as in a study file, shortened to 60 characters."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{value[:60]}{"..." if len(value) > 60 else ""}"'
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list):
-        return "a list"
-    return "nothing" if value is None else str(value)[:60]
 
 
 def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:

@@ -14,8 +14,8 @@ from storlab.cli.main import main
 from storlab.engines.dlio.importer import DlioImport
 from storlab.engines.dlio.result import read_results
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "dlio"
 GIB = 1 << 30

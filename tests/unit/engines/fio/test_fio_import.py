@@ -12,8 +12,8 @@ from storlab.base.errors import ResultError, StorlabError
 from storlab.cli.main import main
 from storlab.engines.fio import importer_options as fio_options
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import parse_study
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "fio"
 

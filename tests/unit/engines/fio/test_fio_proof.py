@@ -10,8 +10,8 @@ import pytest
 
 from storlab.engines.fio.exporter import FioJsonExport
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "fio" / "group-3.33.json"
 MIB = 1 << 20

@@ -16,10 +16,10 @@ from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp.importer_options import Seen, duration_ns, fields, untold
 from storlab.exchange.importer import import_files
-from storlab.lab.results.store import ResultStore
 from storlab.lab.study.file import parse_study
 from storlab.model.result import RunRecord
 from storlab.model.samples import table_to_samples
+from storlab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "warp"
 

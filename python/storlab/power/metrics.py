@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
 from storlab.base.units import NS_PER_S, TB
 from storlab.contracts.page import Page, Quantity
-from storlab.lab.power.summary import BoundaryPower, weakest_provenance
 from storlab.model.power import Boundary, SpanPower
 from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Span
 from storlab.model.study import Target
+from storlab.power.summary import BoundaryPower, weakest_provenance
 from storlab.workloads.common.metrics import bytes_moved, operations_done
 
 MOVING_SHARE = 0.95  # of the window; with less, the window's energy does not represent moving data

@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from storlab.base.energy import PowerLine, line_sum, window_energy
 from storlab.base.units import NS_PER_S
-from storlab.lab.power.summary import (
+from storlab.model.power import PowerSummary, Reading, SensorInfo, SpanPower
+from storlab.power.summary import (
     LEAST_COVERAGE,
     LEAST_READINGS,
     SensorRun,
@@ -24,7 +25,6 @@ from storlab.lab.power.summary import (
     stated_uncertainty_j,
     weakest_provenance,
 )
-from storlab.model.power import PowerSummary, Reading, SensorInfo, SpanPower
 
 
 @dataclass(frozen=True, slots=True)

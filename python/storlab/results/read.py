@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.results.consistency import contradiction
-from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
 from storlab.model.point import Plan, PlannedRun, Point, about_run
 from storlab.model.result import RunRecord
 from storlab.model.study import StudyBase
+from storlab.results.consistency import contradiction
+from storlab.results.files import check_version, damaged, json_object, plan_object, read_summed
 
 
 def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]:

@@ -21,9 +21,12 @@ from storlab.base.errors import MeterError, StorlabError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Meter
 from storlab.contracts.registry import get_meter
-from storlab.lab.power.meter_thread import MeterThread
-from storlab.lab.power.spans import span_power
-from storlab.lab.power.summary import (
+from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo, SpanPower
+from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.study import MeterSpec, Target
+from storlab.power.meter_thread import MeterThread
+from storlab.power.spans import span_power
+from storlab.power.summary import (
     BoundaryPower,
     SensorRun,
     Spans,
@@ -35,9 +38,6 @@ from storlab.lab.power.summary import (
     power_line,
     summarise,
 )
-from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo, SpanPower
-from storlab.model.result import RunOutcome, RunRecord
-from storlab.model.study import MeterSpec, Target
 from storlab.stores.reachability import Absence
 
 _DEFAULT_RATE_HZ = 1.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import ResultError, UsageError
 from storlab.base.files import parse_json, read_input, write_output
-from storlab.lab.results.store import ResultStore
+from storlab.results.store import ResultStore
 
 FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -49,7 +49,13 @@ from storlab.base.files import (
     write_durably,
 )
 from storlab.base.locks import is_locked, lock_exclusive, try_lock_exclusive
-from storlab.lab.results.files import (
+from storlab.model.point import Plan, PlannedRun
+from storlab.model.power import Reading
+from storlab.model.power_readings import POWER_SCHEMA, readings_from_parquet, readings_to_parquet
+from storlab.model.result import Attempt, RunRecord, Sample
+from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
+from storlab.model.study import StudyBase
+from storlab.results.files import (
     REPLACED,
     SCHEMA_VERSION,
     is_vacant,
@@ -57,19 +63,13 @@ from storlab.lab.results.files import (
     read_checked,
     read_result,
 )
-from storlab.lab.results.read import (
+from storlab.results.read import (
     check_planned,
     read_environment,
     read_plan,
     read_study,
     validate_record,
 )
-from storlab.model.point import Plan, PlannedRun
-from storlab.model.power import Reading
-from storlab.model.power_readings import POWER_SCHEMA, readings_from_parquet, readings_to_parquet
-from storlab.model.result import Attempt, RunRecord, Sample
-from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
-from storlab.model.study import StudyBase
 
 _NEW = ".new-"
 _FOLDERS = ("runs", "prepare", "verify")
