@@ -17,7 +17,7 @@ import typer
 
 from storlab import __version__
 from storlab.brief.flags import meanings
-from storlab.cli.documents import documents, schema_of
+from storlab.cli.documents import documents
 from storlab.cli.main import EXIT_CODES, app, verbs
 from storlab.contracts.page import FlagMeaning
 from storlab.contracts.registry import FAMILIES
@@ -90,8 +90,9 @@ The same in every figure of a brief.
 def pages() -> dict[str, str]:
     """Return the texts by file name under ``docs/reference``."""
     schemas = {
-        f"json/{name}.schema.json": json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
-        for name in documents()
+        f"json/{name}.schema.json": json.dumps(kind.json_schema(), indent=2, ensure_ascii=False)
+        + "\n"
+        for name, kind in documents().items()
     }
     return {
         "study.md": study_page(),

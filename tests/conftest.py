@@ -16,11 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -237,33 +237,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name, need in MARKERS.items():
         if item.get_closest_marker(name) is not None:
             need()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def documents_fit_schemas() -> Iterator[None]:
-    """Validate every --json document that a command prints in this process."""
-    from storlab.cli import common
-
-    made = common.as_document
-
-    def checked(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        document = made(schema, value)
-        validator_of(schema).validate(common.plain(document))
-        return document
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(common, "as_document", checked)
-        yield
-
-
-@cache
-def validator_of(schema: str) -> Any:
-    """Return the validator of the named document."""
-    import jsonschema
-
-    from storlab.cli.documents import schema_of
-
-    return jsonschema.Draft202012Validator(schema_of(schema))
 
 
 def disk_among(places: Sequence[Path]) -> Path:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from storlab.analysis.compare import Cell, Comparison
+from pydantic import Field, computed_field
 
-STATES = ("contradicted", "unproven", "proven")  # states of proof, weakest first
+from storlab.contracts.document import Part
+
+if TYPE_CHECKING:
+    from storlab.analysis.compare import Cell, Comparison
+
+State = Literal["proven", "unproven", "contradicted"]
+STATES: tuple[State, ...] = ("contradicted", "unproven", "proven")  # states of proof, weakest first
 
 
-@dataclass(slots=True)
-class TargetProof:
-    """Proofs of all finished runs of one workload on one target."""
+class TargetProof(Part):
+    """Proof that the medium served the finished runs of one workload on one target.
+
+    `state` is the weakest state in `runs`, which counts runs by state; `reasons` are by state, too.
+    """
 
     workload: str
     target: str
-    runs: dict[str, int] = field(default_factory=dict)  # number of runs by state
+    runs: dict[State, int] = Field(default_factory=dict)
     not_judged: int = 0  # runs without a proof
-    reasons: dict[str, list[str]] = field(default_factory=dict)  # distinct reasons by state
+    reasons: dict[State, list[str]] = Field(default_factory=dict)  # without duplicates
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """The weakest state of any run."""
         return next(state for state in STATES if state in self.runs)
 
@@ -41,17 +49,6 @@ class TargetProof:
             known = self.reasons.setdefault(proof.state, []) if proof.reasons else []
             known += [reason for reason in proof.reasons if reason not in known]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON."""
-        return {
-            "workload": self.workload,
-            "target": self.target,
-            "state": self.state,
-            "runs": {state: self.runs[state] for state in STATES if state in self.runs},
-            "not_judged": self.not_judged,
-            "reasons": self.reasons,
-        }
-
 
 def proofs_of(comparison: Comparison) -> list[TargetProof]:
     """Collect the proofs by workload and target, in the order of the page.
@@ -64,5 +61,5 @@ def proofs_of(comparison: Comparison) -> list[TargetProof]:
         for point in section.points:
             for target, cell in comparison.row(point).cells.items():
                 key = (section.family, target)
-                proofs.setdefault(key, TargetProof(name, target)).add(cell)
+                proofs.setdefault(key, TargetProof(workload=name, target=target)).add(cell)
     return [proof for proof in proofs.values() if proof.runs]

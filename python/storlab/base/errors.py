@@ -66,16 +66,6 @@ class StorlabError(Exception):
     def __str__(self) -> str:
         return with_fix(f"{self.where}: {self.what}", self.fix)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return kind, where, what, fix and exit_code for ``--json``."""
-        return {
-            "kind": type(self).__name__,
-            "where": self.where,
-            "what": self.what,
-            "fix": self.fix,
-            "exit_code": int(self.exit_code),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -127,10 +117,6 @@ class StudyError(StorlabError):
             if problem["fix"]:
                 lines.append(f"    fix: {problem['fix']}")
         return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields of every error, and ``problems``."""
-        return {**super().as_dict(), "problems": self.problems}
 
 
 class UsageError(StorlabError):

@@ -10,9 +10,9 @@ Over a window of five rounds, a quantity is steady if both hold:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 WINDOW = 5
 SLOPE_PERCENT = 10.0
@@ -33,10 +33,6 @@ class SteadyVerdict:
     def steady(self) -> bool:
         """Whether steadiness was shown; False if there are too few values."""
         return self.verdict == "steady"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as a JSON-compatible dict."""
-        return asdict(self)
 
 
 def steady_verdict(

@@ -243,7 +243,7 @@ def _data(
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
-        "proofs": [proof.as_dict() for proof in proofs_of(whole)],
+        "proofs": [proof.model_dump() for proof in proofs_of(whole)],
         "verdicts": [verdict.as_dict() for verdict in verdicts(whole)],
         "runs": [
             {

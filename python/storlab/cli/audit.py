@@ -73,14 +73,10 @@ def audit(
     shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
     counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
     if as_json:
+        from storlab.cli.documents import AuditDocument
+
         emit_json(
-            "audit",
-            {
-                "path": path,
-                "rules": rules or list(RULES),
-                "counts": counts,
-                "findings": [f.dump() for f in shown],
-            },
+            AuditDocument(path=path, rules=rules or list(RULES), counts=counts, findings=shown)
         )
     else:
         _print(path, table, shown, counts)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,6 +18,7 @@ from storlab.cli.common import emit_json, report_error
 if TYPE_CHECKING:
     from storlab.analysis.answer import Verdict
     from storlab.analysis.dataset import Dataset
+    from storlab.cli.documents import RunDocument
     from storlab.contracts.reporter import Reporter
     from storlab.lab.run.campaign import Summary
     from storlab.live.page import LivePage
@@ -114,13 +115,9 @@ def conclude(
         ended = _counted(records, summary) + (
             "; interrupted" if code is ExitCode.INTERRUPTED else ""
         )
-        page.over(ended, conclusion.lines(verdicts), None if brief is None else Path(brief))
+        page.over(ended, conclusion.lines(verdicts), brief)
     if as_json:
-        told = _as_dict(store, records, summary, brief, code)
-        unwritten = problem.as_dict() if problem else None
-        emit_json(
-            "run", {**told, "verdicts": conclusion.as_json(verdicts), "brief_error": unwritten}
-        )
+        emit_json(_document(store, records, summary, brief, problem, code, verdicts))
     else:
         _print(store, records, summary, brief, code, conclusion.lines(verdicts))
         if problem is not None:
@@ -129,12 +126,12 @@ def conclude(
         raise typer.Exit(int(code))
 
 
-def _brief(data: Dataset, tell: Callable[[list[Verdict]], None]) -> str | None:
+def _brief(data: Dataset, tell: Callable[[list[Verdict]], None]) -> Path | None:
     if all(record.status != "finished" for record in data.records):
         return None
     from storlab.brief import write_brief
 
-    return str(write_brief(data.stores[0], data=data, tell=tell))
+    return write_brief(data.stores[0], data=data, tell=tell)
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
@@ -160,38 +157,45 @@ def _with_wrong_data(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [r for r in records if any(flag.kind == "verify-failed" for flag in r.flags)]
 
 
-def _as_dict(
+def _document(
     store: ResultStore,
     records: Sequence[RunRecord],
     summary: Summary,
-    brief: str | None,
+    brief: Path | None,
+    problem: ResultError | None,
     code: ExitCode,
-) -> dict[str, Any]:
-    return {
-        "directory": str(store.directory),
-        "plan_hash": store.plan.plan_hash,
-        "exit_code": int(code),
-        "interrupted": code is ExitCode.INTERRUPTED,
-        "runs": {
-            "planned": summary.planned,
-            "finished": sum(record.status == "finished" for record in records),
-            "failed": sum(record.status == "failed" for record in records),
-            "missing": summary.missing,
-            "this_session": len(summary.records),
-        },
-        "failures": [
-            {"run_id": record.run_id, "target": record.target, "failure": record.failure}
-            for record in records
-            if record.status == "failed"
+    verdicts: Sequence[Verdict],
+) -> RunDocument:
+    from storlab.cli.documents import FailedRun, RunCounts, RunDocument, RunFlag
+    from storlab.contracts.document import Error
+
+    failed = [record for record in records if record.status == "failed"]
+    return RunDocument(
+        directory=store.directory,
+        plan_hash=store.plan.plan_hash,
+        exit_code=code,
+        interrupted=code is ExitCode.INTERRUPTED,
+        runs=RunCounts(
+            planned=summary.planned,
+            finished=sum(record.status == "finished" for record in records),
+            failed=len(failed),
+            missing=summary.missing,
+            this_session=len(summary.records),
+        ),
+        failures=[
+            FailedRun(run_id=record.run_id, target=record.target, failure=record.failure)
+            for record in failed
         ],
-        "flags": [
-            {"run_id": record.run_id, "kind": flag.kind, "message": flag.message}
+        flags=[
+            RunFlag(run_id=record.run_id, kind=flag.kind, message=flag.message)
             for record in records
             for flag in record.flags
         ],
-        "removed_data_files": summary.removed,
-        "brief": brief,
-    }
+        removed_data_files=summary.removed,
+        verdicts=conclusion.as_json(verdicts),
+        brief=brief,
+        brief_error=None if problem is None else Error.of(problem),
+    )
 
 
 def _counted(records: Sequence[RunRecord], summary: Summary) -> str:
@@ -214,7 +218,7 @@ def _print(
     store: ResultStore,
     records: Sequence[RunRecord],
     summary: Summary,
-    brief: str | None,
+    brief: Path | None,
     code: ExitCode,
     sentences: Sequence[str],
 ) -> None:

@@ -92,9 +92,12 @@ def capacity(
     result = look(session.store)
     code = _exit_code(session)
     if as_json:
+        from storlab.cli.documents import CapacityDocument
+
         emit_json(
-            "capacity",
-            {**result.as_dict(), "directory": session.store.directory, "exit_code": int(code)},
+            CapacityDocument(
+                **result.as_dict(), directory=session.store.directory, exit_code=int(code)
+            )
         )
     else:
         _print(result, session, study)

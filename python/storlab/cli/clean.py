@@ -40,10 +40,12 @@ def clean(
         terminal.log.print("interrupted; the same command goes on with it")
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     if as_json:
-        problems = [problem.as_dict() for problem in cleaned.problems]
+        from storlab.cli.documents import CleanDocument
+        from storlab.contracts.document import Error
+
+        problems = [Error.of(problem) for problem in cleaned.problems]
         emit_json(
-            "clean",
-            {"directory": store.directory, "removed": cleaned.removed, "problems": problems},
+            CleanDocument(directory=store.directory, removed=cleaned.removed, problems=problems)
         )
     else:
         _print(store, cleaned)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import StorlabError
 from storlab.cli import completion
+
+if TYPE_CHECKING:
+    from storlab.contracts.document import Document
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout instead of text.", show_default=False)
@@ -62,56 +60,18 @@ ResultsArgument = Annotated[
 ]
 
 
-DOCUMENT_VERSION = 1
-"""Version of the schemas for ``--json`` output, in docs/reference/json."""
-
-
-def emit_json(schema: str, value: Mapping[str, Any]) -> None:
-    """Print one JSON document on stdout, with the name and version of its schema.
-
-    Models become objects; NaN and infinity become null.
-    """
-    document = as_document(schema, plain(value))
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def emit_large_json(schema: str, value: Mapping[str, Any]) -> None:
-    """Print a large JSON document of plain values; json's own indentation is slow."""
-    from pydantic_core import to_json
-
-    typer.echo(to_json(as_document(schema, value), indent=2, inf_nan_mode="null").decode())
-
-
-def as_document(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with the name and version of the schema in front."""
-    return {"schema": schema, "version": DOCUMENT_VERSION, **value}
-
-
-def plain(value: Any) -> Any:
-    """Convert models, dataclasses, paths and enums to dicts, lists, text and finite numbers."""
-    result: Any = value
-    # a pydantic model; importing pydantic for an isinstance check is slow
-    if hasattr(value, "model_dump"):
-        result = plain(value.model_dump(mode="json"))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        result = plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
-    elif isinstance(value, Mapping):
-        result = {str(key): plain(item) for key, item in value.items()}
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        result = [plain(item) for item in value]
-    elif isinstance(value, Enum):
-        result = plain(value.value)
-    elif isinstance(value, Path):
-        result = str(value)
-    elif isinstance(value, float) and not math.isfinite(value):
-        result = None
-    return result
+def emit_json(document: Document) -> None:
+    """Print a JSON document on stdout."""
+    typer.echo(document.model_dump_json(indent=2))
 
 
 def report_error(error: StorlabError, as_json: bool) -> None:
     """Print an error with location, cause and fix: as text on stderr, or as JSON on stdout."""
     if as_json:
-        emit_json("error", {"error": error.as_dict()})
+        from storlab.cli.documents import ErrorDocument
+        from storlab.contracts.document import Error
+
+        emit_json(ErrorDocument(error=Error.of(error)))
         return
     from storlab.cli import terminal
 

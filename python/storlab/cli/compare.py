@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from storlab.base.errors import UsageError, with_fixes
 from storlab.cli import completion, conclusion, terminal
-from storlab.cli.common import JsonOption, emit_large_json
+from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,12 +60,19 @@ def compare(
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)
     if as_json:
-        told = comparison_dict(comparison, keys)
-        told["proofs"] = [proof.as_dict() for proof in proofs_of(comparison)]
-        told["verdicts"] = conclusion.as_json(conclusion.answers(comparison))
+        from storlab.cli.documents import CompareDocument
+
+        additions: dict[str, Any] = {}
         for extra in all_additions(comparison) if keys is None else ():
-            told |= extra.data(comparison)
-        emit_large_json("compare", told)
+            additions |= extra.data(comparison)
+        emit_json(
+            CompareDocument(
+                **comparison_dict(comparison, keys),
+                proofs=proofs_of(comparison),
+                verdicts=conclusion.as_json(conclusion.answers(comparison)),
+                **additions,
+            )
+        )
         return
     part = shown(comparison, MOST_POINTS) if keys is None else comparison
     _print(part, keys)

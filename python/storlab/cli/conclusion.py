@@ -75,6 +75,6 @@ def wrapped(sentence: str) -> list[str]:
     )
 
 
-def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Return all verdicts as plain values for ``--json``."""
+def as_json(verdicts: Sequence[Verdict]) -> list[Any]:
+    """Return all verdicts as plain values for ``--json``, which documents check."""
     return [verdict.as_dict() for verdict in verdicts]

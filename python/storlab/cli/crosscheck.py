@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -87,22 +87,22 @@ def crosscheck(
         )
     agreed = agreement(store, reference)
     if as_json:
+        from storlab.cli.documents import CrosscheckDocument
+
         emit_json(
-            "crosscheck", {**agreed.as_dict(), "directory": store.directory, **_session(summary)}
+            CrosscheckDocument(
+                **agreed.as_dict(),
+                directory=store.directory,
+                planned=summary.planned,
+                missing=summary.missing,
+                interrupted=summary.interrupted,
+                failed=len(summary.failed),
+            )
         )
     else:
         _print(agreed)
         terminal.out.print(f"results: {store.directory}", soft_wrap=True)
     raise typer.Exit(_exit_code(agreed, summary))
-
-
-def _session(summary: Summary) -> dict[str, Any]:
-    return {
-        "planned": summary.planned,
-        "missing": summary.missing,
-        "interrupted": summary.interrupted,
-        "failed": len(summary.failed),
-    }
 
 
 def _exit_code(agreed: Agreement, summary: Summary) -> int:

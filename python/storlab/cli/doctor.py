@@ -56,8 +56,9 @@ def doctor(
         if not _errors(checks):
             checks.append(rehearse(loaded.study, plan, Path.cwd()))
     if as_json:
-        more = {"clients": clients} if clients else {}
-        emit_json("doctor", {"ok": _errors(checks) == 0, "checks": checks, **more})
+        from storlab.cli.documents import DoctorDocument
+
+        emit_json(DoctorDocument(ok=_errors(checks) == 0, checks=checks, clients=clients or None))
     else:
         if clients:
             _print_clients(clients)

@@ -1,101 +1,174 @@
-"""Types of the documents that ``--json`` prints; docs/reference/json is generated from them.
+"""JSON documents that commands print with ``--json``; docs/reference/json holds their schemas.
 
-No command imports this module: commands print plain dicts, and the tests check every printed
-document against its schema. Removing a field or changing its meaning requires a new version.
+A command imports this module only when it prints JSON, because pydantic doubles its start-up time.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, Literal, NotRequired, Optional
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import ConfigDict, Field
 
-from storlab.audit.finding import Finding
-from storlab.cli.client_documents import ClientFacts
-from storlab.cli.common import DOCUMENT_VERSION
-from storlab.cli.main import FURTHER
+from storlab.analysis.proofs import TargetProof
+from storlab.analysis.stats import Interval
+from storlab.audit.finding import Finding, Severity
 from storlab.contracts.check import Check
+from storlab.contracts.document import OPTIONAL, Document, Error, Part
+from storlab.contracts.hook import load
 from storlab.contracts.meter import Discovered
 from storlab.model.point import Plan
-from storlab.model.result import Attempt, Failure, RunRecord
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-CLOSED = ConfigDict(extra="forbid")
+from storlab.model.published import Row
+from storlab.model.result import Attempt, BadBlock, Failure, RunRecord
 
 
-class Error(TypedDict):
-    """Error of a command: location, cause and fix."""
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    kind: str
-    where: str
-    what: str
-    fix: str
-    exit_code: int
-    problems: NotRequired[list[Any]]
-
-
-class ErrorDocument(TypedDict):
+class ErrorDocument(Document):
     """Document of a command that fails before it has a result to report."""
 
+    schema_name: Literal["error"] = Field(default="error", alias="schema")
     error: Error
 
 
-class InitDocument(TypedDict):
+class StarterTarget(Part):
+    """Data file that a new study names as a target."""
+
+    name: str
+    path: str
+    size_bytes: int
+    direct: bool
+    where: str
+
+
+class StarterDevice(Part):
+    """Block device that a new study lists as a comment; `uses` describes what uses it."""
+
+    name: str
+    path: str
+    model: str
+    size_bytes: int
+    rotational: bool
+    uses: list[str]
+
+
+class InitDocument(Document):
     """storlab init: the study file written, and the targets and devices it names."""
 
-    file: str
-    targets: list[dict[str, Any]]
-    devices: list[dict[str, Any]]
+    schema_name: Literal["init"] = Field(default="init", alias="schema")
+    file: Path
+    targets: list[StarterTarget]
+    devices: list[StarterDevice]
 
 
-class PlanDocument(TypedDict):
+class PlanDocument(Document):
     """storlab plan: the points, order and cost of a study, and the hash of the plan."""
 
+    schema_name: Literal["plan"] = Field(default="plan", alias="schema")
     plan_hash: str
     absent_devices: dict[str, list[str]]
     plan: Plan
 
 
-class DoctorDocument(TypedDict):
+class ClientMount(Part):
+    """File system that holds a target's directory, on one client."""
+
+    point: str
+    kind: str
+    source: str
+    options: str
+    total_bytes: int
+    free_bytes: int
+    network: bool
+
+
+class ClientClock(Part):
+    """Offset of a client's CLOCK_MONOTONIC from this machine's, and how it was measured."""
+
+    offset_ns: int
+    round_trip_ns: int
+    drift_ns: int
+
+
+class ClientStore(Part):
+    """Response of an object store endpoint to a client; `skew_s` is how far its clock is ahead."""
+
+    problem: str
+    fix: str
+    skew_s: float | None
+    listed_ns: int | None
+
+
+class ClientFacts(Part):
+    """Facts about a client of a cluster; directories are named as in the study."""
+
+    model_config = ConfigDict(extra="allow")
+
+    host: str
+    storlab: str
+    build: str
+    native: str
+    io_uring: str
+    python: str
+    kernel: str
+    cpu_level: str
+    cores: int
+    memory_bytes: int
+    memlock_bytes: int
+    open_files: int
+    load: float
+    nics: dict[str, int | None]
+    missing_nics: list[str]
+    stores: dict[str, dict[str, ClientStore]]
+    devices: dict[str, dict[str, str | int]]
+    engines: dict[str, str]
+    mount: str | None
+    mounts: dict[str, ClientMount | None]
+    free: dict[str, int] | None = OPTIONAL
+    direct: dict[str, bool] | None = OPTIONAL
+    problems: dict[str, str]
+    fixes: dict[str, str]
+    claimed: dict[str, str]
+    sees: list[str] | None = OPTIONAL
+    clock: ClientClock | None = OPTIONAL
+
+
+class DoctorDocument(Document):
     """storlab doctor: the checks made; `ok` if none of them is an error.
 
     `clients` holds facts about each cluster client that responds, by name.
     """
 
+    schema_name: Literal["doctor"] = Field(default="doctor", alias="schema")
     ok: bool
     checks: list[Check]
-    clients: NotRequired[dict[str, ClientFacts]]
+    clients: dict[str, ClientFacts] | None = OPTIONAL
 
 
-class MetersDocument(TypedDict):
+class MetersDocument(Document):
     """storlab meters: power meters that this machine has or could have."""
 
+    schema_name: Literal["meters"] = Field(default="meters", alias="schema")
     meters: list[Discovered]
 
 
-class RunCounts(TypedDict):
+class RunCounts(Part):
     """Number of runs of a campaign by state, and of those made in this session."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     planned: int
     finished: int
     failed: int
     missing: int
-    this_session: NotRequired[int]
+    this_session: int | None = OPTIONAL
 
 
-class FailedRun(TypedDict):
+class FailedRun(Part):
     """Failed run with its failure."""
 
     run_id: str
     target: str
-    failure: Optional[Failure]  # noqa: UP045
+    failure: Failure | None
 
 
-class RunFlag(TypedDict):
+class RunFlag(Part):
     """Warning attached to a run."""
 
     run_id: str
@@ -103,16 +176,7 @@ class RunFlag(TypedDict):
     message: str
 
 
-class Estimate(TypedDict):
-    """Estimate with its 95 % interval (null if repeats give none) and number of repeats."""
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-class AdvantageDocument(TypedDict):
+class AdvantageDocument(Part):
     """Lead of one target over another in one quantity at one point; it is `times` as good."""
 
     metric: str
@@ -120,13 +184,14 @@ class AdvantageDocument(TypedDict):
     ahead: str
     behind: str
     where: str
-    times: Estimate
+    times: Interval
+    confidence: float
     points: list[str]
     runs: list[str]
     note: str
 
 
-class StandingDocument(TypedDict):
+class StandingDocument(Part):
     """Lead of one target over another in one quantity, at `points` of `of` points."""
 
     metric: str
@@ -138,14 +203,14 @@ class StandingDocument(TypedDict):
     example: AdvantageDocument
 
 
-class ToldDocument(TypedDict):
+class ToldDocument(Part):
     """Textual answer to a question for one target, or for all (null)."""
 
     target: str | None
     text: str
 
 
-class VerdictDocument(TypedDict):
+class VerdictDocument(Part):
     """Answer to one question of the study, as data and in `sentences`."""
 
     question: str
@@ -165,7 +230,7 @@ class VerdictDocument(TypedDict):
     sentences: list[str]
 
 
-class RepeatedRun(TypedDict):
+class RepeatedRun(Part):
     """Failed attempts of a run in order of time; the run itself may still be missing."""
 
     run_id: str
@@ -173,10 +238,11 @@ class RepeatedRun(TypedDict):
     attempts: list[Attempt]
 
 
-class RunDocument(TypedDict):
+class RunDocument(Document):
     """storlab run and storlab resume: state of the campaign at the end of the session."""
 
-    directory: str
+    schema_name: Literal["run"] = Field(default="run", alias="schema")
+    directory: Path
     plan_hash: str
     exit_code: int
     interrupted: bool
@@ -185,14 +251,15 @@ class RunDocument(TypedDict):
     flags: list[RunFlag]
     removed_data_files: list[str]
     verdicts: list[VerdictDocument]
-    brief: str | None
+    brief: Path | None
     brief_error: Error | None
 
 
-class StatusDocument(TypedDict):
+class StatusDocument(Document):
     """storlab status: progress of a campaign."""
 
-    directory: str
+    schema_name: Literal["status"] = Field(default="status", alias="schema")
+    directory: Path
     study: str
     plan_hash: str
     running: bool
@@ -201,13 +268,13 @@ class StatusDocument(TypedDict):
     flags: dict[str, int]
     errors: dict[str, int]
     by_target: dict[str, RunCounts]
-    by_clients: NotRequired[list[dict[str, Any]]]
-    clients_now: NotRequired[list[dict[str, Any]]]
+    by_clients: list[dict[str, Any]] | None = OPTIONAL
+    clients_now: list[dict[str, Any]] | None = OPTIONAL
     failures: list[FailedRun]
     repeated: list[RepeatedRun]
 
 
-class ColumnDocument(TypedDict):
+class ColumnDocument(Part):
     """Quantity of the comparison table; `key` identifies its values and ratios."""
 
     key: str
@@ -217,25 +284,9 @@ class ColumnDocument(TypedDict):
     better: str
 
 
-class ProofDocument(TypedDict):
-    """Proof that the medium served the finished runs of one workload on one target.
-
-    `state` is the weakest state in `runs`, which counts runs by state; `reasons` are by state, too.
-    """
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    workload: str
-    target: str
-    state: Literal["proven", "unproven", "contradicted"]
-    runs: dict[str, int]
-    not_judged: int
-    reasons: dict[str, list[str]]
-
-
-class EndpointFigures(TypedDict):
+class EndpointFigures(Part):
     """Requests of one kind to one endpoint and address at one point, all repeats merged."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     where: str
     target: str
     point: str
@@ -250,7 +301,7 @@ class EndpointFigures(TypedDict):
     p99_ns: int
 
 
-class CompareDocument(TypedDict):
+class CompareDocument(Document):
     """storlab compare: every point with every target, ratios, proofs and verdicts.
 
     `endpoints` (object) lists targets with several endpoints or addresses, `gpu_paths` (gpudirect)
@@ -258,48 +309,51 @@ class CompareDocument(TypedDict):
     three are missing if metrics were selected.
     """
 
+    schema_name: Literal["compare"] = Field(default="compare", alias="schema")
     confidence: float
     baseline: str
     targets: list[str]
     columns: list[ColumnDocument]
     points: list[dict[str, Any]]
     failed: list[dict[str, Any]]
-    proofs: list[ProofDocument]
-    endpoints: NotRequired[list[EndpointFigures]]
-    gpu_paths: NotRequired[list[dict[str, Any]]]
-    saturation: NotRequired[list[dict[str, Any]]]
+    proofs: list[TargetProof]
+    endpoints: list[EndpointFigures] | None = OPTIONAL
+    gpu_paths: list[dict[str, Any]] | None = OPTIONAL
+    saturation: list[dict[str, Any]] | None = OPTIONAL
     verdicts: list[VerdictDocument]
 
 
-class ReportDocument(TypedDict):
+class ReportDocument(Document):
     """storlab report: the files written, and the verdicts."""
 
-    html: str
-    pdf: str | None
-    directory: str
+    schema_name: Literal["report"] = Field(default="report", alias="schema")
+    html: Path
+    pdf: Path | None
+    directory: Path
     verdicts: list[VerdictDocument]
 
 
-class ExportDocument(TypedDict):
+class ExportDocument(Document):
     """storlab export: the file written."""
 
-    output: str
+    schema_name: Literal["export"] = Field(default="export", alias="schema")
+    output: Path
     format: str
     samples: bool
     runs: int
 
 
-class ImportDocument(TypedDict):
+class ImportDocument(Document):
     """storlab import: the result directory made, and its runs."""
 
-    directory: str
+    schema_name: Literal["import"] = Field(default="import", alias="schema")
+    directory: Path
     runs: list[RunRecord]
 
 
-class GateRuleVerdict(TypedDict):
+class GateRuleVerdict(Part):
     """Gate rule as written, its verdict over all checks, and the number of checks by outcome."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     number: int
     metric: str
     target: str | None
@@ -313,7 +367,7 @@ class GateRuleVerdict(TypedDict):
     undecided: int
 
 
-class GateCheck(TypedDict):
+class GateCheck(Part):
     """Check of one rule at one target and point; `interval` and `bound` are in `unit`, or ratios.
 
     `rule_number` counts from 1; `metric` is the column that was checked. `boundary` is what the
@@ -322,7 +376,6 @@ class GateCheck(TypedDict):
     `runs` are the runs that have a value; if none has, all finished runs.
     """
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     rule_number: int
     target: str
     where: str
@@ -331,7 +384,7 @@ class GateCheck(TypedDict):
     rule: str
     bound: float
     unit: str
-    interval: Optional[Estimate]  # noqa: UP045
+    interval: Interval | None
     verdict: Literal["held", "broken", "undecided"]
     reason: str
     repeats: int
@@ -340,34 +393,34 @@ class GateCheck(TypedDict):
     runs: list[str]
 
 
-class AcceptedDifference(TypedDict):
+class AcceptedDifference(Part):
     """Field of the environment or settings that differs from the baseline's."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     field: str
     here: Any
     there: Any
 
 
-class GateDocument(TypedDict):
+class GateDocument(Document):
     """storlab gate: whether results satisfy their rules; `confidence` is that of each interval.
 
     `saved` is the file of a new baseline; `unsaved` is the reason why --save wrote none. `verdict`
     is null if --save is used and no rule can be judged without a baseline.
     """
 
-    directory: str
-    baseline: str | None
-    verdict: Optional[Literal["held", "broken", "undecided"]]  # noqa: UP045
+    schema_name: Literal["gate"] = Field(default="gate", alias="schema")
+    directory: Path
+    baseline: Path | None
+    verdict: Literal["held", "broken", "undecided"] | None
     confidence: float | None
     accepted: list[AcceptedDifference]
     rules: list[GateRuleVerdict]
     checks: list[GateCheck]
-    saved: str | None
+    saved: Path | None
     unsaved: str | None
 
 
-class HistoryChange(TypedDict):
+class HistoryChange(Part):
     """Change of a quantity's level at a point, from the result `since` (start of its runs) on.
 
     `ratio` is the new level over the one before, `chance` the probability that noise alone gives as
@@ -375,24 +428,22 @@ class HistoryChange(TypedDict):
     results. `boundary` is what the power meter includes; null if the metric is not power.
     """
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     metric: str
     boundary: str | None
     unit: str
     since: str
-    directory: str
+    directory: Path
     before: float
     after: float
-    ratio: Optional[Estimate]  # noqa: UP045
+    ratio: Interval | None
     verdict: Literal["better", "worse", ""]
     chance: float
     candidates: list[HistoryCandidate]
 
 
-class HistoryCandidate(TypedDict):
+class HistoryCandidate(Part):
     """Fact that changed near a change of level, and `elsewhere` times more at that point."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     field: str
     before: Any
     after: Any
@@ -400,10 +451,9 @@ class HistoryCandidate(TypedDict):
     elsewhere: int
 
 
-class HistoryPoint(TypedDict):
+class HistoryPoint(Part):
     """History of one target at one workload point, with its page; changes are newest first."""
 
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
     page: str
     kind: str
     workload: str
@@ -418,19 +468,21 @@ class HistoryPoint(TypedDict):
     changes: list[HistoryChange]
 
 
-class HistoryDocument(TypedDict):
+class HistoryDocument(Document):
     """storlab history: the site, the directories read for it, and every change it shows."""
 
-    site: str
+    schema_name: Literal["history"] = Field(default="history", alias="schema")
+    site: Path
     directories: int
     read: list[str]
     problems: list[Error]
     points: list[HistoryPoint]
 
 
-class CrosscheckDocument(TypedDict):
+class CrosscheckDocument(Document):
     """storlab crosscheck: whether two engines agree, and the repeats that would decide."""
 
+    schema_name: Literal["crosscheck"] = Field(default="crosscheck", alias="schema")
     agree: bool
     verdict: Literal["agree", "differ", "inconclusive"]
     counts: dict[str, int]
@@ -439,16 +491,17 @@ class CrosscheckDocument(TypedDict):
     confidence: float
     family_confidence: float
     points: list[dict[str, Any]]
-    directory: str
+    directory: Path
     planned: int
     missing: int
     interrupted: bool
     failed: int
 
 
-class CapacityDocument(TypedDict):
+class CapacityDocument(Document):
     """storlab capacity: the content of capacity.json, with directory and exit code."""
 
+    schema_name: Literal["capacity"] = Field(default="capacity", alias="schema")
     schema_version: int
     metric: str
     threshold_percent: float
@@ -456,99 +509,81 @@ class CapacityDocument(TypedDict):
     confidence: float
     complete: bool
     cases: list[dict[str, Any]]
-    directory: str
+    directory: Path
     exit_code: int
 
 
-class CleanDocument(TypedDict):
+class CleanDocument(Document):
     """storlab clean: the data removed, and the problems."""
 
-    directory: str
+    schema_name: Literal["clean"] = Field(default="clean", alias="schema")
+    directory: Path
     removed: list[str]
     problems: list[Error]
 
 
-class VerifyDocument(TypedDict):
-    """storlab verify: number of blocks checked and bad blocks, by run."""
+class VerifiedRun(Part):
+    """Result of the verification of a run; `ok` if all checked blocks hold what was written."""
 
     ok: bool
-    runs: dict[str, dict[str, Any]]
+    checked_blocks: int
+    bad_blocks: dict[str, int]
+    examples: list[BadBlock]
 
 
-class AuditDocument(TypedDict):
+class VerifyDocument(Document):
+    """storlab verify: number of blocks checked and bad blocks, by run."""
+
+    schema_name: Literal["verify"] = Field(default="verify", alias="schema")
+    ok: bool
+    runs: dict[str, VerifiedRun]
+
+
+class AuditDocument(Document):
     """storlab audit: findings of the rules."""
 
+    schema_name: Literal["audit"] = Field(default="audit", alias="schema")
     path: str
     rules: list[str]
-    counts: dict[str, int]
+    counts: dict[Severity, int]
     findings: list[Finding]
 
 
-class PublishedListDocument(TypedDict):
-    """storlab published: tables of published results."""
-
-    directory: str
-    tables: list[dict[str, Any]]
-
-
-class PublishedTableDocument(TypedDict):
-    """storlab published show: one table, row by row."""
+class PublishedSummary(Part):
+    """Published table, with its number of rows and of these, of measurements and claims."""
 
     name: str
+    path: str
+    title: str
+    date: str
+    rows: int
+    measured: int
+    claims: int
+
+
+class PublishedListDocument(Document):
+    """storlab published: tables of published results."""
+
+    schema_name: Literal["published"] = Field(default="published", alias="schema")
+    directory: Path
+    tables: list[PublishedSummary]
+
+
+class PublishedTableDocument(Document):
+    """storlab published show: one table, row by row."""
+
+    schema_name: Literal["published-table"] = Field(default="published-table", alias="schema")
+    name: str
     columns: dict[str, str]
-    rows: list[dict[str, Any]]
+    rows: tuple[Row, ...]
 
 
-OWN: dict[str, Any] = {
-    "error": ErrorDocument,
-    "init": InitDocument,
-    "plan": PlanDocument,
-    "doctor": DoctorDocument,
-    "meters": MetersDocument,
-    "run": RunDocument,
-    "status": StatusDocument,
-    "compare": CompareDocument,
-    "report": ReportDocument,
-    "export": ExportDocument,
-    "import": ImportDocument,
-    "crosscheck": CrosscheckDocument,
-    "gate": GateDocument,
-    "history": HistoryDocument,
-    "capacity": CapacityDocument,
-    "clean": CleanDocument,
-    "verify": VerifyDocument,
-    "audit": AuditDocument,
-    "published": PublishedListDocument,
-    "published-table": PublishedTableDocument,
-}
-"""Types of the documents by the name in their ``schema`` field."""
+def documents() -> dict[str, type[Document]]:
+    """Return all kinds of documents by the name of their schema, also those of family commands."""
+    from storlab.cli.main import FURTHER
 
-
-def documents() -> dict[str, Any]:
-    """Return the types of all documents, including those of family commands.
-
-    A family command defines its type as ``Document`` in its own module.
-    """
-    schemas = dict(OWN)
-    for name, verb in FURTHER.items():
-        own = getattr(import_module(verb.place.partition(":")[0]), "Document", None)
-        if own is not None:
-            schemas[name] = own
-    return schemas
-
-
-def schema_of(name: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of one document."""
-    schema = TypeAdapter(documents()[name]).json_schema(mode="serialization")
-    head = {
-        "schema": {"const": name, "description": "what this document is"},
-        "version": {"const": DOCUMENT_VERSION, "description": "of its schema"},
-    }
-    return {
-        "$schema": DIALECT,
-        **schema,
-        "title": f"storlab {name}",
-        "properties": {**head, **schema["properties"]},
-        "required": [*head, *schema.get("required", [])],
-        "additionalProperties": schema.get("additionalProperties", False),
-    }
+    for verb in FURTHER.values():
+        if verb.document:
+            load(verb.document)
+    kinds = Document.__subclasses__()
+    return {kind.model_fields["schema_name"].default: kind for kind in kinds}

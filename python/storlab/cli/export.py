@@ -64,6 +64,8 @@ def export(
     write_output(path, content)
     runs = len(store.records())
     if as_json:
-        emit_json("export", {"output": path, "format": form, "samples": samples, "runs": runs})
+        from storlab.cli.documents import ExportDocument
+
+        emit_json(ExportDocument(output=path, format=form, samples=samples, runs=runs))
     else:
         terminal.out.print(f"wrote {path}: {runs} runs", soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -213,18 +213,23 @@ def _print(
         if unsaved is not None:
             terminal.out.print(f"not saved: {unsaved}", soft_wrap=True)
         return
-    told = {
-        "directory": results,
-        "baseline": None if other is None else other.directory,
-        "verdict": None if judged is None else judged.verdict,
-        "confidence": None if judged is None else judged.confidence,
-        "accepted": accepted,
-        "rules": [] if judged is None else [rule.as_dict() for rule in judged.rules],
-        "checks": [] if judged is None else [check.as_dict() for check in judged.checks],
-        "saved": saved,
-        "unsaved": unsaved,
-    }
-    emit_json("gate", told)
+    from storlab.cli.documents import AcceptedDifference, GateDocument
+
+    rules: list[Any] = [] if judged is None else [rule.as_dict() for rule in judged.rules]
+    checks: list[Any] = [] if judged is None else [check.as_dict() for check in judged.checks]
+    emit_json(
+        GateDocument(
+            directory=results,
+            baseline=None if other is None else other.directory,
+            verdict=None if judged is None else judged.verdict,
+            confidence=None if judged is None else judged.confidence,
+            accepted=[AcceptedDifference.model_validate(difference) for difference in accepted],
+            rules=rules,
+            checks=checks,
+            saved=saved,
+            unsaved=unsaved,
+        )
+    )
 
 
 def _print_verdicts(judged: Gate, accepted: Sequence[Difference]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json, report_error
 
 if TYPE_CHECKING:
+    from storlab.cli.documents import HistoryChange, HistoryDocument, HistoryPoint
     from storlab.history.series import PointHistory, Shift
     from storlab.history.site import Site
 
@@ -75,7 +76,7 @@ def history(
     except OSError as error:
         raise output_error(out, error) from error
     if as_json:
-        emit_json("history", _told(site))
+        emit_json(_document(site))
     else:
         for problem in site.problems:
             report_error(problem.error, as_json=False)
@@ -84,62 +85,68 @@ def history(
         raise typer.Exit(ExitCode.RESULT)
 
 
-def _told(site: Site) -> dict[str, Any]:
-    return {
-        "site": site.path / "index.html",
-        "directories": site.directories,
-        "read": site.read,
-        "problems": [problem.error.as_dict() for problem in site.problems],
-        "points": [
+def _document(site: Site) -> HistoryDocument:
+    from storlab.cli.documents import HistoryDocument
+    from storlab.contracts.document import Error
+
+    return HistoryDocument(
+        site=site.path / "index.html",
+        directories=site.directories,
+        read=site.read,
+        problems=[Error.of(problem.error) for problem in site.problems],
+        points=[
             _point(point, view.href)
             for point, view in zip(site.history.points, site.views, strict=True)
         ],
-    }
+    )
 
 
-def _point(point: PointHistory, page: str) -> dict[str, Any]:
+def _point(point: PointHistory, page: str) -> HistoryPoint:
+    from storlab.cli.documents import HistoryPoint
+
     headline = point.headline
-    last = None if headline is None else headline.intervals[-1].estimate
-    return {
-        "page": page,
-        "kind": point.work.kind,
-        "workload": point.work.workload,
-        "engine": point.work.engine,
-        "target": point.target,
-        "where": point.where,
-        "results": len(point.results),
-        "runs": point.runs,
-        "metric": "" if headline is None else headline.column.key,
-        "unit": "" if headline is None else headline.column.unit,
-        "last": last,
-        "changes": [_change(point, shift) for shift in point.shifts],
-    }
+    return HistoryPoint(
+        page=page,
+        kind=point.work.kind,
+        workload=point.work.workload,
+        engine=point.work.engine,
+        target=point.target,
+        where=point.where,
+        results=len(point.results),
+        runs=point.runs,
+        metric="" if headline is None else headline.column.key,
+        unit="" if headline is None else headline.column.unit,
+        last=None if headline is None else headline.intervals[-1].estimate,
+        changes=[_change(point, shift) for shift in point.shifts],
+    )
 
 
-def _change(point: PointHistory, shift: Shift) -> dict[str, Any]:
+def _change(point: PointHistory, shift: Shift) -> HistoryChange:
+    from storlab.cli.documents import HistoryCandidate, HistoryChange
+
     result = point.results[shift.index]
-    return {
-        "metric": shift.column.key,
-        "boundary": shift.boundary or None,
-        "unit": shift.column.unit,
-        "since": result.time.isoformat(),
-        "directory": result.campaign.directory,
-        "before": shift.before,
-        "after": shift.after,
-        "ratio": None if shift.ratio is None else shift.ratio.as_dict(),
-        "verdict": shift.verdict,
-        "chance": shift.chance,
-        "candidates": [
-            {
-                "field": change.difference.field,
-                "before": change.difference.there,
-                "after": change.difference.here,
-                "offset": change.offset,
-                "elsewhere": change.elsewhere,
-            }
+    return HistoryChange(
+        metric=shift.column.key,
+        boundary=shift.boundary or None,
+        unit=shift.column.unit,
+        since=result.time.isoformat(),
+        directory=Path(result.campaign.directory),
+        before=shift.before,
+        after=shift.after,
+        ratio=shift.ratio,
+        verdict=shift.verdict,
+        chance=shift.chance,
+        candidates=[
+            HistoryCandidate(
+                field=change.difference.field,
+                before=change.difference.there,
+                after=change.difference.here,
+                offset=change.offset,
+                elsewhere=change.elsewhere,
+            )
             for change in shift.candidates
         ],
-    }
+    )
 
 
 def _print(site: Site) -> None:

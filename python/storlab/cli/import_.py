@@ -46,7 +46,9 @@ def import_(
     store = import_files(files, directory, target, name)
     records = store.records()
     if as_json:
-        emit_json("import", {"directory": store.directory, "runs": records})
+        from storlab.cli.documents import ImportDocument
+
+        emit_json(ImportDocument(directory=store.directory, runs=records))
         return
     for record in records:
         terminal.out.print(_line(record), soft_wrap=True)

@@ -42,7 +42,15 @@ def init(
         )
     write_output(file, text.encode())
     if as_json:
-        emit_json("init", {"file": file, "targets": targets, "devices": devices})
+        from storlab.cli.documents import InitDocument, StarterDevice, StarterTarget
+
+        emit_json(
+            InitDocument(
+                file=file,
+                targets=[StarterTarget.model_validate(target) for target in targets],
+                devices=[StarterDevice.model_validate(device) for device in devices],
+            )
+        )
         return
     terminal.out.print(f"wrote {file}", soft_wrap=True)
     for target in targets:

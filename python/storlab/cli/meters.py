@@ -39,7 +39,9 @@ def meters(
     kinds = list(METERS) if kind is None else [kind]
     sensors = [sensor for name in kinds for sensor in get_meter(name).discover()]
     if as_json:
-        emit_json("meters", {"meters": sensors})
+        from storlab.cli.documents import MetersDocument
+
+        emit_json(MetersDocument(meters=sensors))
         return
     here = [sensor for sensor in sensors if sensor.available]
     missing = [sensor for sensor in sensors if not sensor.available]

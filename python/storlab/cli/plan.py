@@ -59,9 +59,9 @@ def plan(
         terminal.log.print(f"{error.where}: {error.what}", style="yellow", soft_wrap=True)
     absent = {} if planned.client_devices else absent_devices(loaded.study)
     if as_json:
-        emit_json(
-            "plan", {"plan_hash": planned.plan_hash, "absent_devices": absent, "plan": planned}
-        )
+        from storlab.cli.documents import PlanDocument
+
+        emit_json(PlanDocument(plan_hash=planned.plan_hash, absent_devices=absent, plan=planned))
         return
     terminal.out.print(planned.study_name, style="bold", soft_wrap=True)
     terminal.out.print(_targets(loaded, planned))

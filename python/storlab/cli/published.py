@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,8 +59,9 @@ def published(
         raise UsageError("published show", "which table?", f"give a name: {names}")
     table = load_published(name)
     if as_json:
-        rows = [asdict(row) for row in table.rows]
-        emit_json("published-table", {"name": table.name, "columns": COLUMNS, "rows": rows})
+        from storlab.cli.documents import PublishedTableDocument
+
+        emit_json(PublishedTableDocument(name=table.name, columns=COLUMNS, rows=table.rows))
     else:
         _show(table)
 
@@ -71,22 +71,19 @@ def _list(as_json: bool) -> None:
 
     tables = [load_published(name) for name in published_names()]
     if as_json:
-        emit_json(
-            "published",
-            {
-                "directory": published_dir(),
-                "tables": [
-                    {
-                        "name": t.name,
-                        "path": t.path,
-                        "title": t.about.title,
-                        "date": t.about.date,
-                        **_counts(t),
-                    }
-                    for t in tables
-                ],
-            },
-        )
+        from storlab.cli.documents import PublishedListDocument, PublishedSummary
+
+        summaries = [
+            PublishedSummary(
+                name=table.name,
+                path=table.path,
+                title=table.about.title,
+                date=table.about.date,
+                **_counts(table),
+            )
+            for table in tables
+        ]
+        emit_json(PublishedListDocument(directory=published_dir(), tables=summaries))
         return
     drawn = terminal.table(padding=(0, 1, 0, 0))
     drawn.add_column("name", no_wrap=True)

@@ -102,8 +102,16 @@ def report(
     made = path.with_suffix(".pdf")
     pdf_path = made if pdf and made.exists() else None
     if as_json:
-        told = {"html": path, "pdf": pdf_path, "directory": store.directory}
-        emit_json("report", {**told, "verdicts": conclusion.as_json(verdicts)})
+        from storlab.cli.documents import ReportDocument
+
+        emit_json(
+            ReportDocument(
+                html=path,
+                pdf=pdf_path,
+                directory=store.directory,
+                verdicts=conclusion.as_json(verdicts),
+            )
+        )
         return
     conclusion.print_lines(conclusion.lines(verdicts))
     terminal.out.print(f"wrote {path}", soft_wrap=True)

@@ -30,7 +30,9 @@ def status(
     """
     document = _status(directory.absolute())
     if as_json:
-        emit_json("status", document)
+        from storlab.cli.documents import StatusDocument
+
+        emit_json(StatusDocument.model_validate(document))
         return
     _print(visible(document))
 

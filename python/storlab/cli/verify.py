@@ -54,12 +54,13 @@ def verify(
         runs = _chosen(store, run_id)
         reports = {run.run_id: _verified(run, campaign) for run in runs}
     if as_json:
+        from storlab.cli.documents import VerifiedRun, VerifyDocument
+
         emit_json(
-            "verify",
-            {
-                "ok": all(report.ok for report in reports.values()),
-                "runs": {run_id: _as_dict(report) for run_id, report in reports.items()},
-            },
+            VerifyDocument(
+                ok=all(report.ok for report in reports.values()),
+                runs={name: VerifiedRun.model_validate(report) for name, report in reports.items()},
+            )
         )
     else:
         for name, report in reports.items():
@@ -177,10 +178,6 @@ def _verified(run: Verifiable, campaign: str) -> VerifyReport:
             f"cannot be read: {error.strerror}",
             "check that the target is connected, and that this user may read it",
         ) from error
-
-
-def _as_dict(report: VerifyReport) -> dict[str, Any]:
-    return {"ok": report.ok, **report.dump()}
 
 
 def _print(run_id: str, report: VerifyReport) -> None:

@@ -14,3 +14,4 @@ class Verb(NamedTuple):
 
     place: str  # module and function, separated by a colon
     summary: str  # first paragraph of its help; a test compares it with the function's
+    document: str = ""  # module and class of what it prints with --json

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
@@ -63,7 +63,7 @@ class Shift:
     boundary: str = ""  # of power: what the meter includes
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Literal["better", "worse", ""]:
         """``better`` or ``worse``, or empty if the quantity has no direction."""
         if not self.column.better or self.before == self.after:
             return ""

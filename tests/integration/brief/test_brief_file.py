@@ -17,7 +17,6 @@ from storlab.analysis.compare import Comparison
 from storlab.base.errors import ExitCode
 from storlab.brief import write_brief
 from storlab.brief.pdf import PdfError
-from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import main
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
@@ -216,7 +215,7 @@ def test_report_writes_elsewhere_and_its_links_still_hold(
     assert report.pop("verdicts")
     assert report.pop("schema") == "report"
     assert report == {
-        "version": DOCUMENT_VERSION,
+        "version": 1,
         "html": str(out),
         "pdf": None,
         "directory": str(made.store.directory),

@@ -19,6 +19,7 @@ SOURCE = Path(__file__).with_name("fake_nvml.c")
 SCRIPT = """
 import json, os, sys
 from storlab.base.errors import StorlabError
+from storlab.contracts.document import Error
 from storlab.meters.nvml import discover, open_meter
 from storlab.model.study import MeterSpec, Target
 
@@ -40,7 +41,7 @@ try:
         out["readings"].append([[r.sensor, r.value, r.sensor_time] for r in meter.sample()])
     meter.close()
 except StorlabError as error:
-    out["error"] = error.as_dict()
+    out["error"] = Error.of(error).model_dump()
 print(json.dumps(out))
 """
 

@@ -28,7 +28,7 @@ def test_the_weakest_state_stands_for_a_target_and_reasons_are_given_once() -> N
     unproven = Proof(state="unproven", reasons=["why"])
     refuted = Proof(state="contradicted", reasons=["a cache", "holes"])
     first, second = proofs_of(made(unproven, Proof(state="proven"), refuted, refuted, None))
-    assert first.as_dict() == {
+    assert first.model_dump() == {
         "workload": "block",
         "target": "A",
         "state": "contradicted",

@@ -18,7 +18,7 @@ def test_errors_pass_from_process_to_process(kind: type[StorlabError], fix: str)
     error = kind("study.toml", "is damaged", fix)
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
-    assert again.as_dict() == error.as_dict()
+    assert vars(again) == vars(error)
     assert str(again) == str(error)
 
 

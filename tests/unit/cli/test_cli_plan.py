@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,9 +18,11 @@ import jsonschema
 import pytest
 
 from storlab import __version__
+from storlab.analysis.stats import Interval
 from storlab.base.errors import ExitCode
-from storlab.cli.common import plain
+from storlab.cli.common import emit_json
 from storlab.cli.consoles import CLOSED_PIPE
+from storlab.cli.documents import AcceptedDifference, GateDocument
 from storlab.cli.main import EXIT_CODES, main, verbs
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import make_plan
@@ -353,10 +356,18 @@ def test_ctrl_c_ends_with_its_own_exit_code(
     assert "Traceback" not in printed
 
 
-def test_json_output_has_no_bare_nan() -> None:
+def test_json_output_has_no_bare_nan(capsys: pytest.CaptureFixture[str]) -> None:
     metric = Metric(name="m", value=1.0, unit="1")
-    value = {"a": [float("nan"), Path("x"), metric], 1: {2}}
-    told = plain(value)
-    assert told == {"a": [None, "x", metric.model_dump(mode="json")], "1": [2]}
-    assert told["a"][2]["operation"] == "all"
-    json.dumps(plain(value), allow_nan=False)
+    width = Interval(1.0, 0.5, math.inf, 2)
+    difference = AcceptedDifference(field="f", here=[math.nan, Path("x"), metric], there=width)
+    emit_json(
+        GateDocument(
+            directory=Path("d"), baseline=None, verdict=None, confidence=math.inf,
+            accepted=[difference], rules=[], checks=[], saved=None, unsaved=None,
+        )
+    )  # fmt: skip
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["confidence"] is None
+    (shown,) = printed["accepted"]
+    assert shown["here"] == [None, "x", metric.model_dump(mode="json")]
+    assert shown["there"] == {"estimate": 1.0, "low": 0.5, "high": None, "n": 2}

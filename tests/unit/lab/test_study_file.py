@@ -28,7 +28,7 @@ def problems(text: str) -> list[dict[str, Any]]:
     with pytest.raises(StudyError) as caught:
         parse_study(text, "s.toml")
     assert caught.value.exit_code == ExitCode.STUDY
-    listed: list[dict[str, Any]] = caught.value.as_dict()["problems"]
+    listed: list[dict[str, Any]] = caught.value.problems
     for problem in listed:
         assert problem["where"] in str(caught.value)
         assert "pydantic" not in problem["what"]

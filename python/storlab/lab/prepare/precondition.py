@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -84,7 +84,7 @@ def precondition(
         values.append(ground.overwrite(number))
         verdict = steady_verdict(values, spec.slope_percent, spec.excursion_percent)
         record["rounds"].append({"round": number, "throughput_mb_s": values[-1]})
-        record["verdict"] = verdict.as_dict()
+        record["verdict"] = asdict(verdict)
         record["complete"] = verdict.steady or number == spec.max_rounds
         store.write_prepare(name, record)
         if verdict.steady:

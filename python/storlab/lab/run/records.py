@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
@@ -262,7 +262,7 @@ def _steady_record(
     """Return the steadiness of throughput, and a flag if it was not steady."""
     values = interval_throughput(outcome, interval_ns)
     verdict = steady_verdict(five_parts(values))
-    record = {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": len(values)}
+    record = {**asdict(verdict), "quantity": "throughput_mb_s", "intervals": len(values)}
     if verdict.verdict != "not-steady":
         return record, []
     return record, [Flag(kind="not-steady", message=_unsteady_message(verdict))]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Required
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
-from typing_extensions import TypedDict
 
 from storlab.base.errors import ExitCode, RunError
 from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, format_number
@@ -20,27 +19,11 @@ if TYPE_CHECKING:
     from storlab.contracts.details import StageTimes
     from storlab.model.result import RunOutcome
     from storlab.workloads.preprocess.details import MalformedLines, PreprocessDetails
-    from storlab.workloads.preprocess.standalone import Preprocessing
+    from storlab.workloads.preprocess.standalone import PreprocessDocument, Preprocessing
 
 _MOST_SAMPLES = 5  # printed samples; --json has all
 _MOST_TEXT = 60  # printed characters of a sample
 _SKIP = "give --malformed skip, or correct the files and name another --out"
-
-
-class Document(TypedDict, total=False):
-    """storlab preprocess: what was made of the logs, and what the engine tells of it."""
-
-    __pydantic_config__ = {"extra": "allow"}  # type: ignore[misc]  # noqa: RUF012
-    error: dict[str, Any]
-    directory: Required[str]
-    feature_spec: str | None
-    interrupted: Required[bool]
-    exit_code: Required[int]
-    engine: dict[str, Any]
-    order: dict[str, Any]
-    warnings: list[str]
-    flags: list[dict[str, Any]]
-    notes: list[str]
 
 
 Files = Annotated[
@@ -155,7 +138,7 @@ def preprocess(
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     error = _error(planned, outcome)
     if as_json:
-        emit_json("preprocess", _as_dict(planned, outcome, error))
+        emit_json(_document(planned, outcome, error))
     else:
         _print(planned, outcome, error)
     if error is not None:
@@ -164,10 +147,7 @@ def preprocess(
 
 def _interrupted(planned: Preprocessing, as_json: bool) -> None:
     if as_json:
-        code = int(ExitCode.INTERRUPTED)
-        emit_json(
-            "preprocess", {"directory": planned.directory, "interrupted": True, "exit_code": code}
-        )
+        emit_json(_document(planned))
     terminal.log.print(
         "interrupted; finished parts are kept, and the same command goes on after them"
     )
@@ -188,23 +168,28 @@ def _details(outcome: RunOutcome) -> PreprocessDetails:
     return PreprocessDetails.of(outcome)
 
 
-def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
-    from storlab.workloads.preprocess.standalone import reported_flags
+def _document(
+    planned: Preprocessing, outcome: RunOutcome | None = None, error: RunError | None = None
+) -> PreprocessDocument:
+    """Return the JSON document; without an outcome, that of an interrupted run."""
+    from storlab.contracts.document import Error
+    from storlab.workloads.preprocess.standalone import PreprocessDocument, reported_flags
 
-    fields: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
-    return {
-        **fields,
-        "directory": planned.directory,
-        "feature_spec": None if error else planned.directory / "binary" / "feature_spec.yaml",
-        "interrupted": False,
-        "exit_code": int(ExitCode.OK if error is None else error.exit_code),
-        "engine": outcome.engine,
-        "order": planned.job,
-        "warnings": planned.warnings,
-        "flags": [] if error else reported_flags(planned, outcome),
-        "notes": outcome.notes,
-        **outcome.details,
-    }
+    finished = outcome is not None and error is None
+    code = ExitCode.INTERRUPTED if outcome is None else ExitCode.OK
+    return PreprocessDocument(
+        error=None if error is None else Error.of(error),
+        directory=planned.directory,
+        feature_spec=planned.directory / "binary" / "feature_spec.yaml" if finished else None,
+        interrupted=outcome is None,
+        exit_code=code if error is None else error.exit_code,
+        engine=None if outcome is None else outcome.engine,
+        order=planned.job,
+        warnings=planned.warnings,
+        flags=reported_flags(planned, outcome) if outcome is not None and error is None else [],
+        notes=[] if outcome is None else outcome.notes,
+        **({} if outcome is None else outcome.details),
+    )
 
 
 def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> None:

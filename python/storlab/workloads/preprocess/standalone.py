@@ -13,19 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
 from storlab.base.files import parse_json, read_input, write_advice
 from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import format_bytes_si, format_size
+from storlab.contracts.document import OPTIONAL, Document, Error
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.model.bounds import bound_text, schema_of
-from storlab.model.result import Flag, RunOutcome, Snapshot
+from storlab.model.result import EngineInfo, Flag, RunOutcome, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes
 from storlab.workloads.preprocess.family import run_order
@@ -77,6 +78,23 @@ class Preprocessing:
     def directory(self) -> Path:
         """Directory of the output."""
         return Path(self.job.directory)
+
+
+class PreprocessDocument(Document):
+    """storlab preprocess: the files made from the logs, and the details that the engine reports."""
+
+    model_config = ConfigDict(extra="allow")
+    schema_name: Literal["preprocess"] = Field(default="preprocess", alias="schema")
+    error: Error | None = OPTIONAL
+    directory: Path
+    feature_spec: Path | None
+    interrupted: bool
+    exit_code: int
+    engine: EngineInfo | None
+    order: PreprocessJob
+    warnings: tuple[str, ...]
+    flags: list[Flag]
+    notes: list[str]
 
 
 def plan_preprocessing(

@@ -7,4 +7,5 @@ from storlab.contracts.command import Verb
 VERB = Verb(
     "storlab.workloads.preprocess.commands:preprocess",
     "Prepare your own click logs for DLRM training: Parquet, vocabularies, binary files.",
+    "storlab.workloads.preprocess.standalone:PreprocessDocument",
 )
