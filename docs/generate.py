@@ -15,10 +15,12 @@ from typing import Any
 
 import typer
 
+import storlab.cli.documents  # noqa: F401 - defines subclasses of Document
 from storlab import __version__
 from storlab.brief.flags import meanings
-from storlab.cli.documents import documents
 from storlab.cli.main import EXIT_CODES, app, verbs
+from storlab.contracts.document import Document
+from storlab.contracts.hook import load
 from storlab.contracts.page import FlagMeaning
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.signs import DRAWN_SIGNS
@@ -89,17 +91,30 @@ The same in every figure of a brief.
 
 def pages() -> dict[str, str]:
     """Return the texts by file name under ``docs/reference``."""
-    schemas = {
-        f"json/{name}.schema.json": json.dumps(kind.json_schema(), indent=2, ensure_ascii=False)
-        + "\n"
-        for name, kind in documents().items()
-    }
     return {
         "study.md": study_page(),
         "verbs.md": verbs_page(),
         "marks.md": marks_page(),
-        **schemas,
+        **json_schemas(),
     }
+
+
+def json_schemas() -> dict[str, str]:
+    """Return the JSON Schema of each kind of document that a verb prints with ``--json``."""
+    for verb in verbs().values():
+        if verb.document:
+            load(verb.document)  # defines a subclass of Document
+    schemas = {}
+    for kind in Document.__subclasses__():
+        name = kind.model_fields["schema_name"].default
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **kind.model_json_schema(mode="serialization"),
+            "title": f"storlab {name}",
+        }
+        text = json.dumps(schema, indent=2, ensure_ascii=False)
+        schemas[f"json/{name}.schema.json"] = f"{text}\n"
+    return schemas
 
 
 def study_page() -> str:

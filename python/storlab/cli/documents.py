@@ -15,7 +15,6 @@ from storlab.analysis.stats import Interval
 from storlab.audit.finding import Finding, Severity
 from storlab.contracts.check import Check
 from storlab.contracts.document import OPTIONAL, Document, Error, Part
-from storlab.contracts.hook import load
 from storlab.contracts.meter import Discovered
 from storlab.model.point import Plan
 from storlab.model.published import Row
@@ -576,14 +575,3 @@ class PublishedTableDocument(Document):
     name: str
     columns: dict[str, str]
     rows: tuple[Row, ...]
-
-
-def documents() -> dict[str, type[Document]]:
-    """Return all kinds of documents by the name of their schema, also those of family commands."""
-    from storlab.cli.main import FURTHER
-
-    for verb in FURTHER.values():
-        if verb.document:
-            load(verb.document)
-    kinds = Document.__subclasses__()
-    return {kind.model_fields["schema_name"].default: kind for kind in kinds}

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from storlab.base.errors import StorlabError, StudyError
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OPTIONAL: Any = Field(default=None, exclude_if=lambda value: value is None)
 """Default of a field that is left out of the JSON if it is None."""
 
@@ -56,13 +55,3 @@ class Document(Part):
 
     schema_name: str = Field(alias="schema")
     version: Literal[1] = 1
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """Return the published JSON Schema (draft 2020-12) of this kind of document."""
-        schema = cls.model_json_schema(mode="serialization")
-        return {
-            "$schema": DIALECT,
-            **schema,
-            "title": f"storlab {cls.model_fields['schema_name'].default}",
-        }

@@ -25,6 +25,7 @@ def test_status_counts_by_clients(done: ResultStore, capsys: pytest.CaptureFixtu
     assert run_verb("status", done.directory, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     whole = {"planned": 1, "finished": 1, "failed": 0, "missing": 0}
+    StatusDocument.model_validate(found)
     assert found["by_clients"] == [{"clients": number, **whole} for number in (1, 2)]
     assert found["clients_now"] == []
     assert run_verb("status", done.directory) == 0

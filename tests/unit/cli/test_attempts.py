@@ -13,6 +13,7 @@ import pytest
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief.caveats import MOST_REPEATED, caveats
+from storlab.cli.documents import StatusDocument
 from storlab.cli.main import main
 from storlab.model.result import Attempt, Failure, RunRecord
 from storlab.results.store import ResultStore
@@ -42,6 +43,7 @@ def status(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> dict[str, 
     capsys.readouterr()
     assert main(["status", str(store.directory), "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    StatusDocument.model_validate(told)
     return told
 
 
