@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import need_mpi
+from storlab.cli.documents import StatusDocument
 from storlab.results.store import ResultStore
 from support.local_clients import run_study, run_verb, write_study
 
