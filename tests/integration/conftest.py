@@ -124,27 +124,29 @@ def object_comparison(object_store: ResultStore) -> Comparison:
     return compare(load_dataset([object_store]))
 
 
-def _cluster(tmp_path_factory: pytest.TempPathFactory, **more: str) -> Made:
-    store = cluster_campaign(tmp_path_factory.mktemp("cluster") / "full", **more)  # type: ignore[arg-type]
-    return Made(store, write_brief(store))
+def _cluster(shared: Shared, name: str, **more: str) -> Made:
+    def build(place: Path) -> object:
+        return cluster_campaign(place, **more)  # type: ignore[arg-type]
+
+    return shared.brief(shared.store(f"cluster/{name}", build))
 
 
 @pytest.fixture(scope="session")
-def cluster_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def cluster_made(shared: Shared) -> Made:
     """Provide six clients at several queue depths."""
-    return _cluster(tmp_path_factory)
+    return _cluster(shared, "full")
 
 
 @pytest.fixture(scope="session")
-def swept_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def swept_clients_made(shared: Shared) -> Made:
     """Provide a sweep over clients and queue depths."""
-    return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="[1, 16]")
+    return _cluster(shared, "swept", clients="[1, 3, 6]", depths="[1, 16]")
 
 
 @pytest.fixture(scope="session")
-def only_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def only_clients_made(shared: Shared) -> Made:
     """Provide a sweep over clients only."""
-    return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="4")
+    return _cluster(shared, "clients", clients="[1, 3, 6]", depths="4")
 
 
 @pytest.fixture(scope="session")

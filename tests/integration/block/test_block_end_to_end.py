@@ -20,7 +20,7 @@ STUDY = """\
 name = "every kind of block target"
 repeats = 1
 ramp = "50ms"
-runtime = "1s"
+runtime = "500ms"
 interval = "50ms"
 
 [[target]]
@@ -237,7 +237,7 @@ DRAWN = """\
 name = "drawn"
 repeats = 2
 ramp = 0
-runtime = "300ms"
+runtime = "500ms"
 interval = "50ms"
 [[target]]
 name = "one"

@@ -1,4 +1,4 @@
-"""Fixture of a cluster with twelve clients, started once per test file."""
+"""Fixture of a cluster with six clients, started once per test file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from support.cluster import ClusterRig
 def rig() -> Iterator[ClusterRig]:
     need_cluster()
     began = time.monotonic()
-    with ClusterRig(clients=12, servers=3) as rig:
-        sys.stdout.write(f"12 clients and 3 storage hosts up in {time.monotonic() - began:.1f} s\n")
+    with ClusterRig(clients=6, servers=3) as rig:
+        sys.stdout.write(f"6 clients and 3 storage hosts up in {time.monotonic() - began:.1f} s\n")
         yield rig
         ending = time.monotonic()
     sys.stdout.write(f"and down in {time.monotonic() - ending:.1f} s\n")

@@ -171,9 +171,9 @@ def test_agent_runs_a_command_as_ssh_would(rig: ClusterRig) -> None:
             command, capture_output=True, text=True, check=False, env=environment, timeout=60
         )
 
-    told = agent("-x", "-l", "root", "c7", "hostname; echo", "$OF_THE_CALLER", "'two  words'")
-    assert (told.returncode, told.stdout) == (0, "c7\n two  words\n".replace("\n ", "\n"))
-    assert agent("c12", "exit 3").returncode == 3
+    told = agent("-x", "-l", "root", "c4", "hostname; echo", "$OF_THE_CALLER", "'two  words'")
+    assert (told.returncode, told.stdout) == (0, "c4\n two  words\n".replace("\n ", "\n"))
+    assert agent("c6", "exit 3").returncode == 3
     assert agent("c0", "hostname").stdout == "c0\n"
     unknown = agent("c13", "true")
     assert (unknown.returncode, unknown.stdout) == (255, "")
@@ -182,7 +182,7 @@ def test_agent_runs_a_command_as_ssh_would(rig: ClusterRig) -> None:
 
 def test_agent_hands_on_no_file_of_its_caller(rig: ClusterRig) -> None:
     """Check that the agent passes no open files on; a socket once kept mpiexec's helpers alive."""
-    program = ['exec 5</dev/null; "$0" c7 "test ! -e /proc/self/fd/5"', str(rig.agent)]
+    program = ['exec 5</dev/null; "$0" c4 "test ! -e /proc/self/fd/5"', str(rig.agent)]
     assert subprocess.run(["bash", "-c", *program], check=False, timeout=60).returncode == 0
 
 
@@ -242,14 +242,14 @@ def test_shaped_client_is_slow_in_both_directions(
 
 
 def test_client_without_the_mount_writes_to_itself(rig: ClusterRig) -> None:
-    rig.unmount("c8")
-    for name in ("c8", "c9"):
+    rig.unmount("c2")
+    for name in ("c2", "c3"):
         rig.run(name, ["touch", rig.mount / f"by-{name}"])
-    assert rig.run("c8", ["ls", rig.mount]).stdout == "by-c8\n"
-    rig.remount("c8")
-    seen = rig.run("c8", ["ls", rig.mount]).stdout.split()
-    assert "by-c9" in seen
-    assert "by-c8" not in seen
+    assert rig.run("c2", ["ls", rig.mount]).stdout == "by-c2\n"
+    rig.remount("c2")
+    seen = rig.run("c2", ["ls", rig.mount]).stdout.split()
+    assert "by-c3" in seen
+    assert "by-c2" not in seen
 
 
 def test_full_volume(rig: ClusterRig) -> None:
@@ -257,22 +257,22 @@ def test_full_volume(rig: ClusterRig) -> None:
     rig.fill_volume()
     for number in range(4):  # the file's name selects the brick
         target = rig.mount / f"one-more-{number}"
-        refused = rig.run("c10", python(APPEND, target), check=False)
+        refused = rig.run("c4", python(APPEND, target), check=False)
         assert refused.returncode != 0
         assert "No space left on device" in refused.stderr
     rig.free_volume()
-    rig.run("c10", python(APPEND, rig.mount / "one-more"))
+    rig.run("c4", python(APPEND, rig.mount / "one-more"))
 
 
 def test_loss_of_a_server(rig: ClusterRig) -> None:
     rig.run("c1", python(APPEND, rig.mount / "before"))
     rig.kill_server(2)
     assert rig.namespaces.processes("s2", own=True) == []
-    rig.run("c11", python(APPEND, rig.mount / "meanwhile"))
-    digests = rig.run("c11", ["sha256sum", rig.mount / "before", rig.mount / "meanwhile"]).stdout
+    rig.run("c5", python(APPEND, rig.mount / "meanwhile"))
+    digests = rig.run("c5", ["sha256sum", rig.mount / "before", rig.mount / "meanwhile"]).stdout
     rig.restart_server(2)
     assert rig.namespaces.processes("s2", own=True) != []
-    again = rig.run("c12", ["sha256sum", rig.mount / "before", rig.mount / "meanwhile"]).stdout
+    again = rig.run("c6", ["sha256sum", rig.mount / "before", rig.mount / "meanwhile"]).stdout
     assert again == digests
 
 

@@ -34,11 +34,11 @@ NEWEST_GLIBC = (2, 28)
 WITHOUT_LOCK = {"torch"}  # tests do not install gigabytes
 STUDY = """
 [study]
-name = "twenty seconds"
+name = "one wheel"
 repeats = 2
-ramp = "500ms"
-runtime = "2s"
-interval = "500ms"
+ramp = 0
+runtime = "1s"
+interval = "100ms"
 
 [[target]]
 name = "one file"

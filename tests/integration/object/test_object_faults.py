@@ -50,7 +50,7 @@ HEAD = """\
 name = "faults"
 repeats = 1
 ramp = 0
-runtime = "2s"
+runtime = "1s"
 interval = "100ms"
 """
 TARGET = """
@@ -241,7 +241,7 @@ class Campaign:
     ) -> tuple[int, str, RunRecord | None]:
         """Return the exit code, the output, and the run if there is one."""
         target = TARGET.format(name="store", endpoint=endpoint, options=options)
-        study = HEAD.replace("2s", "1s") + target.replace("/bench", f"/{bucket}")
+        study = HEAD + target.replace("/bench", f"/{bucket}")
         study += (
             f'[[workload]]\nkind = "object"\nobject_size = "4KiB"\nconcurrency = 2\n{workload}\n'
         )

@@ -20,12 +20,13 @@ BENCHES = Path(__file__).parents[3] / "benches"
 OWN = ("gpudirect", "gpudirect_study", "gpudirect_tools", "surroundings", "tools", "native_run")
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(BENCHES))
-    import gpudirect
+@pytest.fixture(scope="module")
+def bench() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHES))
+        import gpudirect
 
-    yield gpudirect
+        yield gpudirect
     gpudirect.tools.remove_programs()
     for name in OWN:
         sys.modules.pop(name, None)
