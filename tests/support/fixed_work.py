@@ -14,7 +14,7 @@ from pydantic import Field
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step, Workload
-from storlab.contracts.page import Page, Search
+from storlab.contracts.page import Operations, Page, Parameters, Search
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
@@ -45,10 +45,8 @@ class DrillWorkload(Workload):
     details: type[Details] = Details
     places: tuple[str, ...] = ("directory",)
     page = Page(
-        operations=("read",),
-        moved=("read",),
-        axes=("accelerators",),
-        rate=IOPS,
+        operations=Operations(main=("read",), moved=("read",), rate=IOPS),
+        parameters=Parameters(axes=("accelerators",)),
         search=Search("accelerators", "accelerator", "au_percent"),
     )
     figures: tuple[str, ...] = ()

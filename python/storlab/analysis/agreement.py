@@ -255,7 +255,7 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
     for record in store.records():
         records.setdefault(record.point_id, []).append(record)
     sides = [_sides(pair, records) for pair in pairs]
-    margins = [page_of(store.plan.points[native].kind).margins for native, _ in pairs]
+    margins = [page_of(store.plan.points[native].kind).metrics.margins for native, _ in pairs]
     judged = sum(
         margin[name] is not None
         for margin, side in zip(margins, sides, strict=True)
@@ -309,7 +309,7 @@ def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
     if not records:
         return values
     page = page_of(records[0].kind)  # all records are of one point
-    for name in page.margins:
+    for name in page.metrics.margins:
         kinds = _operations(name, page)
         for record in records:
             for metric in record.metrics:
@@ -326,9 +326,9 @@ def _operations(name: str, page: Page) -> tuple[str, ...]:
     differs.
     """
     if name.startswith(("latency_", "ttfb_")):
-        return page.operations
-    if name == "throughput_mb_s" and page.split:
-        return ("all", *page.moved)
+        return page.operations.main
+    if name == "throughput_mb_s" and page.operations.by_operation:
+        return ("all", *page.operations.moved)
     return ("all",)
 
 
@@ -336,7 +336,13 @@ def _where(point: Point, points: Iterable[Point]) -> str:
     """Describe a point by its swept parameters, and always by size, mix and concurrency."""
     page = page_of(point.kind)
     same = [WorkloadPoint.of(p).params for p in points if p.workload == point.workload]
-    always = {page.facet, page.mix, *page.axes, *page.told, CLIENTS}
+    always = {
+        page.parameters.facet,
+        page.parameters.mix,
+        *page.parameters.axes,
+        *page.text.stated,
+        CLIENTS,
+    }
     own = WorkloadPoint.of(point).params
     names = [
         name
@@ -356,7 +362,7 @@ def _point(
 ) -> PointAgreement:
     point = store.plan.points[pair[0]]
     runs = [record for point_id in pair for record in records.get(point_id, [])]
-    margins = page_of(point.kind).margins
+    margins = page_of(point.kind).metrics.margins
     metrics = [
         _metric(key, *values, margins[key[0]], family_confidence) for key, values in sides.items()
     ]

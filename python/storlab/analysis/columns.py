@@ -16,7 +16,7 @@ from storlab.contracts.registry import FAMILIES
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 FAMILY_DISTRIBUTIONS = {
-    time.name: time for workload in FAMILIES.values() for time in workload.page.times
+    time.name: time for workload in FAMILIES.values() for time in workload.page.metrics.times
 }
 """Time distributions that one workload family defines itself, by name.
 
@@ -76,7 +76,7 @@ class Column:
 
 def noun_of(page: Page) -> str:
     """Return a workload family's plural noun for its operations, such as requests."""
-    return page.rate.title.partition("/")[0]
+    return page.operations.rate.title.partition("/")[0]
 
 
 def plural_of(operation: str) -> str:
@@ -88,22 +88,29 @@ def _rates(page: Page) -> Iterator[Column]:
     unit = "1/s"
     noun = noun_of(page)
     yield Column("throughput_mb_s", "all", "throughput", "MB/s", "more", short="throughput")
-    if page.split:
-        for operation in page.moved:
-            name = page.name_of(operation)
+    if page.operations.by_operation:
+        for operation in page.operations.moved:
+            name = page.operations.name_of(operation)
             label = f"{name} throughput"
             yield Column("throughput_mb_s", operation, label, "MB/s", "more", short=name)
-    yield Column(page.rate.name, "all", noun, unit, "more", short=page.rate_short)
-    if page.split:
-        for operation in page.operations:
-            name = page.name_of(operation)
+    yield Column(
+        page.operations.rate.name, "all", noun, unit, "more", short=page.operations.rate_short
+    )
+    if page.operations.by_operation:
+        for operation in page.operations.main:
+            name = page.operations.name_of(operation)
             yield Column(
-                page.rate.name, operation, f"{name} {noun}", unit, "more", short=f"{name}s"
+                page.operations.rate.name,
+                operation,
+                f"{name} {noun}",
+                unit,
+                "more",
+                short=f"{name}s",
             )
-    for operation in page.beside:
-        many = plural_of(page.name_of(operation))
+    for operation in page.operations.auxiliary:
+        many = plural_of(page.operations.name_of(operation))
         label = f"{many} per second"
-        yield Column(page.rate.name, operation, label, unit, "more", short=f"{many}/s")
+        yield Column(page.operations.rate.name, operation, label, unit, "more", short=f"{many}/s")
 
 
 def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
@@ -111,7 +118,7 @@ def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
     return [
         f"{time}_{statistic}_ns.{operation}"
         for operation in operations
-        for statistic in ("mean", *page.percentiles)
+        for statistic in ("mean", *page.operations.percentiles)
     ]
 
 
@@ -119,8 +126,8 @@ def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]
     more = {"latency": "", "ttfb": " first byte", "intended_latency": ""}[time]
     after = ", intended" if time == "intended_latency" else ""
     for operation in operations:
-        name = page.name_of(operation)
-        for statistic in ("mean", *page.percentiles):
+        name = page.operations.name_of(operation)
+        for statistic in ("mean", *page.operations.percentiles):
             factor_words = STATISTICS[statistic]
             yield Column(
                 f"{time}_{statistic}_ns",
@@ -163,8 +170,10 @@ NET = _power(
 def rate_per_watt(page: Page) -> Column:
     """Return the column for operations per joule, named after the workload family's rate."""
     noun = noun_of(page)
-    unit = f"{page.rate_short}/W"
-    return _power(f"{page.rate.name}_w", f"{noun} per watt", unit, "more", f"{noun} per watt")
+    unit = f"{page.operations.rate_short}/W"
+    return _power(
+        f"{page.operations.rate.name}_w", f"{noun} per watt", unit, "more", f"{noun} per watt"
+    )
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
@@ -179,18 +188,25 @@ def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
 
 def columns_of(page: Page) -> list[Column]:
     """Return all columns that runs of a workload family may have values for."""
-    if page.quantities:
-        own = list(_own(page.quantities))
+    if page.metrics.quantities:
+        own = list(_own(page.metrics.quantities))
         keys = {column.key for column in own}
-        others = [*_rates(page), *ERRORS, *_own(page.costs), *COMMON, rate_per_watt(page), NET]
+        others = [
+            *_rates(page),
+            *ERRORS,
+            *_own(page.metrics.costs),
+            *COMMON,
+            rate_per_watt(page),
+            NET,
+        ]
         return [*own, *(column for column in others if column.key not in keys)]
     return [
         *_rates(page),
-        *_times(page, "latency", (*page.operations, *page.beside)),
-        *_times(page, "ttfb", page.first_byte),
-        *_times(page, "intended_latency", page.operations),
+        *_times(page, "latency", (*page.operations.main, *page.operations.auxiliary)),
+        *_times(page, "ttfb", page.operations.first_byte),
+        *_times(page, "intended_latency", page.operations.main),
         *ERRORS,
-        *_own(page.costs),
+        *_own(page.metrics.costs),
         *COMMON,
         rate_per_watt(page),
         NET,
@@ -208,7 +224,7 @@ def _all_columns() -> tuple[Column, ...]:
 def groups_of(page: Page) -> dict[str, list[str]]:
     """Return the column keys of each table of a workload family's own quantities, by caption."""
     groups: dict[str, list[str]] = {}
-    for quantity in page.quantities:
+    for quantity in page.metrics.quantities:
         groups.setdefault(quantity.group, []).append(quantity.key)
     return groups
 
@@ -218,13 +234,13 @@ def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
 
     ``whole`` selects the full label instead of the short heading for other columns.
     """
-    own = (q.title for q in page.quantities if q.key == column.key)
-    return next(own, column.label if page.quantities or whole else column.short)
+    own = (q.title for q in page.metrics.quantities if q.key == column.key)
+    return next(own, column.label if page.metrics.quantities or whole else column.short)
 
 
 def short_of(page: Page, column: Column) -> str:
     """Return the heading of a column, in the workload family's own words if defined."""
-    own = (q.short or q.title for q in page.quantities if q.key == column.key)
+    own = (q.short or q.title for q in page.metrics.quantities if q.key == column.key)
     return next(own, column.short)
 
 
@@ -234,48 +250,56 @@ RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in FAMILIES.val
 
 def table_keys(page: Page) -> list[str]:
     """Return the keys of the columns in the first table of a section."""
-    if page.quantities:
-        return [quantity.key for quantity in page.quantities]
-    several = len(page.percentiles) > 1  # then latencies have their own table
+    if page.metrics.quantities:
+        return [quantity.key for quantity in page.metrics.quantities]
+    several = len(page.operations.percentiles) > 1  # then latencies have their own table
     # An operation that moves data shows its throughput, any other its rate.
     rates = [
-        c.key for c in _rates(page) if c.name != page.rate.name or c.operation not in page.moved
+        c.key
+        for c in _rates(page)
+        if c.name != page.operations.rate.name or c.operation not in page.operations.moved
     ]
-    times = time_keys(page, "latency", (*(() if several else page.operations), *page.beside))
-    intended = [] if several else time_keys(page, "intended_latency", page.moved)
+    times = time_keys(
+        page, "latency", (*(() if several else page.operations.main), *page.operations.auxiliary)
+    )
+    intended = [] if several else time_keys(page, "intended_latency", page.operations.moved)
     return [
         *rates,
         *times,
         *intended,
         "errors.all",
         "concurrency_effective.all",
-        *([] if page.split else ["power_w.all"]),  # power has its own section
+        *([] if page.operations.by_operation else ["power_w.all"]),  # power has its own section
         "efficiency_mb_s_w.all",
-        *(["throughput_mb_s_tb.all"] if page.split else []),
+        *(["throughput_mb_s_tb.all"] if page.operations.by_operation else []),
     ]
 
 
 def run_keys(page: Page) -> list[str]:
     """Return the keys of the columns in the table of all runs."""
-    if page.quantities:
+    if page.metrics.quantities:
         firsts = [keys[0] for keys in groups_of(page).values()]
-        chosen = [q.key for q in page.quantities if q.compared or q.key in firsts]
+        chosen = [q.key for q in page.metrics.quantities if q.compared or q.key in firsts]
         return list(dict.fromkeys([*chosen, "cpu_s_per_gb.all", "power_w.all", "energy_j.all"]))
     rates = [
         c.key
         for c in _rates(page)
-        if c.name != page.rate.name or c.operation in ("all", *page.beside)
+        if c.name != page.operations.rate.name or c.operation in ("all", *page.operations.auxiliary)
     ]
-    several = len(page.percentiles) > 1
-    operations = page.moved if several else page.operations
+    several = len(page.operations.percentiles) > 1
+    operations = page.operations.moved if several else page.operations.main
     chosen = [
         f"latency_{statistic}_ns.{operation}"
-        for operation in (*operations, *page.beside)
+        for operation in (*operations, *page.operations.auxiliary)
         for statistic in ("mean", "p99")
     ]
-    chosen += [f"ttfb_{s}_ns.{operation}" for operation in page.first_byte for s in ("mean", "p99")]
+    chosen += [
+        f"ttfb_{s}_ns.{operation}"
+        for operation in page.operations.first_byte
+        for s in ("mean", "p99")
+    ]
     if not several:
-        chosen += time_keys(page, "intended_latency", page.moved)
+        chosen += time_keys(page, "intended_latency", page.operations.moved)
     return [
         *rates,
         *chosen,
@@ -283,33 +307,40 @@ def run_keys(page: Page) -> list[str]:
         "concurrency_effective.all",
         "power_w.all",
         "energy_j.all",
-        *(cost.key for cost in page.costs if cost.group == RUNS),
+        *(cost.key for cost in page.metrics.costs if cost.group == RUNS),
     ]
 
 
 def ratio_keys(page: Page) -> list[str]:
     """Return the keys of the columns that get a ratio to the baseline."""
-    power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.rate.name}_w.all", NET.key]
-    if page.quantities:
-        own = [quantity.key for quantity in page.quantities if quantity.compared]
+    power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.operations.rate.name}_w.all", NET.key]
+    if page.metrics.quantities:
+        own = [quantity.key for quantity in page.metrics.quantities if quantity.compared]
         return list(dict.fromkeys([*own, *power]))
     times = [
         f"{time}_{statistic}_ns.{operation}"
         for time, operations in (
-            ("latency", (*page.operations, *page.beside)),
-            ("ttfb", page.first_byte),
-            ("intended_latency", page.operations),
+            ("latency", (*page.operations.main, *page.operations.auxiliary)),
+            ("ttfb", page.operations.first_byte),
+            ("intended_latency", page.operations.main),
         )
         for operation in operations
         for statistic in ("mean", "p99")
     ]
-    rates = [c.key for c in _rates(page) if c.name != page.rate.name or c.operation == "all"]
+    rates = [
+        c.key for c in _rates(page) if c.name != page.operations.rate.name or c.operation == "all"
+    ]
     return [*rates, *times, *power]
 
 
 def ratio_table_keys(page: Page) -> list[str]:
     """Return the ratio columns that the brief's table of ratios shows."""
-    left_out = {f"{page.rate.name}.all", "power_w.all", f"{page.rate.name}_w.all", NET.key}
+    left_out = {
+        f"{page.operations.rate.name}.all",
+        "power_w.all",
+        f"{page.operations.rate.name}_w.all",
+        NET.key,
+    }
     return [key for key in ratio_keys(page) if key not in left_out]
 
 

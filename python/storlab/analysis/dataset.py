@@ -260,12 +260,12 @@ def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
         }
         for time, histogram in histograms.items():
             times[time].setdefault(operation, Histogram()).add(histogram)
-        if operation in page.operations:
+        if operation in page.operations.main:
             latency = histograms.get("latency", Histogram())
             intervals.setdefault(row["interval"], []).append((row, latency))
-        elif operation in page.beside and "latency" in histograms:
+        elif operation in page.operations.auxiliary and "latency" in histograms:
             flushes.setdefault(row["interval"], Histogram()).add(histograms["latency"])
-    start_ns, moved = record.window_start_ns, page.transferred
+    start_ns, moved = record.window_start_ns, page.operations.transferred
     series = [_interval(intervals[i], start_ns, moved, flushes.get(i)) for i in sorted(intervals)]
     return Reduced({t: _encoded(h) for t, h in times.items()}, series)
 

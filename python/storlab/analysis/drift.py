@@ -105,10 +105,10 @@ def _tested(page: Page, statistics: Sequence[str]) -> list[str]:
     latencies = [
         f"{time}_{statistic}_ns.{operation}"
         for time in ("latency", "intended_latency")
-        for operation in page.operations
+        for operation in page.operations.main
         for statistic in statistics
     ]
-    return list(dict.fromkeys([*page.headline.keys, *latencies]))
+    return list(dict.fromkeys([*page.metrics.headline.keys, *latencies]))
 
 
 def _in_time_order(repeats: Sequence[Repeat]) -> list[Repeat]:

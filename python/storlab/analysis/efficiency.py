@@ -284,8 +284,12 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         (name, metric_at(record, name, boundary)) for name in (*UNCHANGED_METRICS, "power_peak_w")
     )
     page = page_of(record.kind)
-    moved = (t.bytes for operation, t in record.totals.items() if operation in page.moved)
-    done = (t.operations for operation, t in record.totals.items() if operation in page.operations)
+    moved = (
+        t.bytes for operation, t in record.totals.items() if operation in page.operations.moved
+    )
+    done = (
+        t.operations for operation, t in record.totals.items() if operation in page.operations.main
+    )
     return RunEnergy(
         run_id=record.run_id,
         energy_j=energy.value,
@@ -313,7 +317,7 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
     """Return the power-based quantities that the workload family defines itself, by name."""
     metrics: dict[str, Metric] = {}
-    for quantity in page_of(record.kind).quantities:
+    for quantity in page_of(record.kind).metrics.quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key
         if quantity.power and name not in (*SUMMED, *_MOVED):
             metric = metric_at(record, quantity.name, boundary, quantity.operation)

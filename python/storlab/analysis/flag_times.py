@@ -66,7 +66,7 @@ def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
 def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
     """Yield the intervals in which the open loop lagged behind, by the rule of the flag."""
     record = run.record
-    offered = record.params.get(page_of(record.kind).paced or "")
+    offered = record.params.get(page_of(record.kind).load.open_loop or "")
     if not isinstance(offered, (int, float)) or not intervals:
         return
     in_flight = 0.0 if record.concurrency is None else record.concurrency.configured

@@ -95,7 +95,7 @@ class Axes:
 
 def title_of(page: Page, name: str) -> str:
     """Return the display name of a parameter."""
-    return page.titles.get(name, name.replace("_percent", " (%)").replace("_", " "))
+    return page.parameters.titles.get(name, name.replace("_percent", " (%)").replace("_", " "))
 
 
 def format_value(page: Page, name: str, value: Any) -> str:
@@ -104,11 +104,11 @@ def format_value(page: Page, name: str, value: Any) -> str:
         return "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name == page.mix and isinstance(value, int | float):
+    if name == page.parameters.mix and isinstance(value, int | float):
         return f"{exact_number(value)}/{exact_number(100 - value)}"
-    if name in page.sizes and isinstance(value, int):
+    if name in page.parameters.sizes and isinstance(value, int):
         return spaced_size(value)
-    if name in page.durations and isinstance(value, int):
+    if name in page.parameters.durations and isinstance(value, int):
         return format_duration(value)
     if isinstance(value, float):
         return exact_number(value)
@@ -120,7 +120,7 @@ def format_value(page: Page, name: str, value: Any) -> str:
 
 
 def _table_text(page: Page, name: str, table: Mapping[str, Any]) -> str:
-    if name in page.sizes:
+    if name in page.parameters.sizes:
         try:
             return ", ".join(
                 f"{spaced_size(parse_size(k))} x {exact_number(v)}" for k, v in table.items()
@@ -166,7 +166,7 @@ def short_mix(page: Page, text: str) -> str:
 
     Other mixes keep their words: ``70/20/10 GET/PUT/HEAD`` would be bare numbers without them.
     """
-    words = re.escape(page.mix_words)
+    words = re.escape(page.parameters.mix_words)
     return re.sub(rf" {words}(?![\w/])", "", text) if words else text
 
 
@@ -176,20 +176,24 @@ def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
     Tables are given in the workload family's words.
     """
     value = params.get(name)
-    own = page.phrase(name, params) if name == page.mix or isinstance(value, Mapping) else None
+    own = (
+        page.parameters.phrase(name, params)
+        if name == page.parameters.mix or isinstance(value, Mapping)
+        else None
+    )
     if not own:
         return format_value(page, name, value)
-    return short_mix(page, own) if name == page.mix else own
+    return short_mix(page, own) if name == page.parameters.mix else own
 
 
 def _phrase(page: Page, name: str, params: Mapping[str, Any]) -> str:
     if name == CLIENTS:
         return f"{params[name]}{NBSP}client{'' if params[name] == 1 else 's'}"
-    own = page.phrase(name, params)
+    own = page.parameters.phrase(name, params)
     if own is not None:
         return own
     text = format_value(page, name, params[name])
-    return text if name == page.facet else f"{title_of(page, name)} {text}"
+    return text if name == page.parameters.facet else f"{title_of(page, name)} {text}"
 
 
 def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
@@ -197,11 +201,15 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
     swept = [name for name in names if _varies([point.params.get(name) for point in points])]
-    x = next((name for name in (*page.axes, CLIENTS) if name in swept), None)
-    x = x or next((name for name in page.axes if name in names), page.axes[0])
+    x = next((name for name in (*page.parameters.axes, CLIENTS) if name in swept), None)
+    x = x or next((name for name in page.parameters.axes if name in names), page.parameters.axes[0])
     given = {name for point in points for name, value in point.params.items() if value is not None}
-    facet = page.facet if page.facet in given and x != page.facet else None
-    named = [name for name in names if name in swept or name == page.mix]
+    facet = (
+        page.parameters.facet
+        if page.parameters.facet in given and x != page.parameters.facet
+        else None
+    )
+    named = [name for name in names if name in swept or name == page.parameters.mix]
     return Axes(x, facet, tuple(name for name in named if name not in (x, facet)))
 
 
@@ -232,7 +240,7 @@ def sort_value(value: Any) -> tuple[int, float, str]:
 
 def section_rank(page: Page, name: str, value: Any) -> tuple[int, float, str]:
     """Return a sort key for sections: the page's order of that parameter, else ``sort_value``."""
-    known = page.order.get(name, ())
+    known = page.parameters.order.get(name, ())
     return (0, float(known.index(value)), "") if value in known else sort_value(value)
 
 
@@ -255,7 +263,7 @@ def as_read(page: Page, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _duration(page: Page, name: str, value: Any) -> Any:
-    if name not in page.durations or not isinstance(value, str | int | float):
+    if name not in page.parameters.durations or not isinstance(value, str | int | float):
         return value
     try:
         return parse_duration(value)
@@ -265,13 +273,15 @@ def _duration(page: Page, name: str, value: Any) -> Any:
 
 def as_written(page: Page, name: str, value: Any) -> Any:
     """Return a point's value in the notation of a study, such as ``"4KiB"`` or ``"30s"``."""
-    if type(value) is int and name in page.sizes:
+    if type(value) is int and name in page.parameters.sizes:
         return format_size(value)
-    return exact_duration(value) if type(value) is int and name in page.durations else value
+    return (
+        exact_duration(value) if type(value) is int and name in page.parameters.durations else value
+    )
 
 
 def _normal(page: Page, name: str, value: Any) -> str:
-    if name in page.sizes and isinstance(value, str):
+    if name in page.parameters.sizes and isinstance(value, str):
         try:
             value = parse_size(value)
         except ValueError:

@@ -49,10 +49,10 @@ def intervals_of(run: RunData) -> list[Interval]:
         ResultError: The samples are damaged.
     """
     page, window_ns = page_of(run.record.kind), run.record.window_start_ns
-    moved = page.transferred
+    moved = page.operations.transferred
     by_number: dict[int, list[dict[str, Any]]] = {}
     for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
-        if row["operation"] in page.operations:
+        if row["operation"] in page.operations.main:
             by_number.setdefault(row["interval"], []).append(row)
     intervals = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
     usual_s = median(i.end_s - i.start_s for i in intervals) if intervals else 0.0

@@ -60,10 +60,12 @@ def _words(work: WorkloadPoint, axes: Axes) -> str:
     page, params = work.page, work.params
     size, mix = (
         short_mix(page, describe(page, params, (name,))) if name in axes.varying else ""
-        for name in (page.facet or "", page.mix or "")
+        for name in (page.parameters.facet or "", page.parameters.mix or "")
     )
     if size and "/" in mix:  # "256 KiB 70/30", but "256 KiB, reads only"
         size, mix = f"{size} {mix}", ""
-    rest = [name for name in axes.varying if name not in (page.facet, page.mix)]
+    rest = [
+        name for name in axes.varying if name not in (page.parameters.facet, page.parameters.mix)
+    ]
     words = ", ".join(filter(None, (size, mix, describe(page, params, rest))))
     return words.replace(NBSP, " ")

@@ -86,14 +86,14 @@ def _answered(comparison: Comparison) -> list[Verdict]:
 def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Question]:
     """Return the questions to answer for a workload family: the study's, else its defaults."""
     page = sections[0].page
-    known = {question.name: question for question in page.questions}
+    known = {question.name: question for question in page.metrics.questions}
     wanted = [name for store in comparison.dataset.stores for name in store.study.study.question]
     if wanted:
         return [known[name] for name in dict.fromkeys(wanted) if name in known]
-    always = [question for question in page.questions if question.asked == "always"]
+    always = [question for question in page.metrics.questions if question.asked == "always"]
     more = [
         question
-        for question in page.questions
+        for question in page.metrics.questions
         if question.asked == "answered" and _contests(comparison, sections, question, CONFIDENCE)
     ]
     return [*always, *more]
@@ -104,7 +104,7 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
     return {
         side
         for sections in comparison.kinds.values()
-        for asked in sections[0].page.questions
+        for asked in sections[0].page.metrics.questions
         if asked.name == question
         for contest in _contests(comparison, sections, asked, CONFIDENCE)
         for side in (contest.first, contest.other)
@@ -290,7 +290,7 @@ def _advantage(contest: _PairComparison, ahead: str, per: Per) -> Advantage:
     cells = [contest.row.cells[side] for side in (ahead, behind)]
     page = contest.section.page
     where = contest.section.where(contest.row.point)
-    scale_note = page.scale_note(contest.row.point.params)
+    scale_note = page.text.scale_note(contest.row.point.params)
     return Advantage(
         key=contest.column.key,
         what=f"{label_of(page, contest.column, whole=True)}{PER_WORDS[per]}",
@@ -344,7 +344,7 @@ def _looked_at(page: Page) -> list[tuple[str, Per]]:
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
     divided = [
         (key, question.per)
-        for question in page.questions
+        for question in page.metrics.questions
         if question.per
         for key in question.keys[:1]
     ]

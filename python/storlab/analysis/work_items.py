@@ -45,7 +45,7 @@ def work_items_of(run: RunData, boundary: Boundary | None = None) -> list[WorkIt
     """Return all stages of a run by kind, in order of time; empty if the engine reported none."""
     record = run.record
     pieces: list[WorkItem] = []
-    for piece in FAMILIES[record.kind].page.pieces:
+    for piece in FAMILIES[record.kind].page.work_items:
         kind, energies = piece.kind, _energies(run, piece.kind, boundary)
         for place, read in enumerate(piece.read(record)):
             values, energy = read.values, energies.get(place)

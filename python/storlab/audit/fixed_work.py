@@ -7,13 +7,14 @@ from typing import Any
 
 from storlab.analysis.points import page_of
 from storlab.base.units import NS_PER_S
+from storlab.contracts.details import Details
 from storlab.contracts.page import Counted, Quantity
 from storlab.model.result import RunRecord
 
 
 def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
     """Return the family's quantity of this name, or None unless it declares its source counts."""
-    own = page_of(record.kind).quantities
+    own = page_of(record.kind).metrics.quantities
     return next((q for q in own if q.name == name and q.counted is not None), None)
 
 
@@ -43,7 +44,7 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
     did part of the work in an earlier process.
     """
     spans = [span for span in record.spans if operation in ("all", span.kind)]
-    resumed = page_of(record.kind).resumed(record.details)
+    resumed = Details.of(record).resumed
     if not spans or any(span.kind in resumed for span in spans):
         return None
     return (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / NS_PER_S

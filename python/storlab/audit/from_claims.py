@@ -352,7 +352,7 @@ def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
     """
     outstanding = []
     for record in records:
-        work = page_of(record.kind).operations
+        work = page_of(record.kind).operations.main
         totals = [t for op, t in record.totals.items() if op in work and t.latency is not None]
         window_ns = record.window_end_ns - record.window_start_ns
         if totals and window_ns > 0:
@@ -381,9 +381,9 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     chosen = _chosen(record, operation)
     if name == "throughput_mb_s" and chosen and window_s > 0:
-        return sum(t.bytes for op, t in chosen.items() if op in page.moved) / window_s
-    if name == page.rate.name and chosen and window_s > 0:
-        counted = (operation,) if operation in page.beside else page.operations
+        return sum(t.bytes for op, t in chosen.items() if op in page.operations.moved) / window_s
+    if name == page.operations.rate.name and chosen and window_s > 0:
+        counted = (operation,) if operation in page.operations.auxiliary else page.operations.main
         return sum(t.operations for op, t in chosen.items() if op in counted) / window_s
     recorded = record.metric(name, operation or "all")
     return recorded / NS_PER_S if recorded is not None and name.endswith("_ns") else recorded
@@ -403,8 +403,8 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
     moved, operations, window_s = 0.0, 0.0, 0.0
     for record in records:
         page = page_of(record.kind)
-        moved += sum(t.bytes for op, t in record.totals.items() if op in page.moved)
-        done = (t.operations for op, t in record.totals.items() if op in page.operations)
+        moved += sum(t.bytes for op, t in record.totals.items() if op in page.operations.moved)
+        done = (t.operations for op, t in record.totals.items() if op in page.operations.main)
         operations += sum(done)
         window_s += (record.window_end_ns - record.window_start_ns) / NS_PER_S
     name = metric.partition(".")[0]

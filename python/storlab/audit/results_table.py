@@ -22,17 +22,23 @@ def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
 
     Fixed work has none: its rates cover parts of a run and have no operating point.
     """
-    if page.quantities:
+    if page.metrics.quantities:
         return {}
-    split = page.moved if page.split else ()
+    split = page.operations.moved if page.operations.by_operation else ()
     return {
         "throughput_mb_s.all": ("throughput", "total", "MB/s"),
-        **{f"throughput_mb_s.{op}": ("throughput", page.name_of(op), "MB/s") for op in split},
-        f"{page.rate.name}.all": ("iops", "total", "IOPS"),
         **{
-            f"{time}_{statistic}_ns.{op}": (f"{time}_{word}", page.name_of(op), "ns")
+            f"throughput_mb_s.{op}": ("throughput", page.operations.name_of(op), "MB/s")
+            for op in split
+        },
+        f"{page.operations.rate.name}.all": ("iops", "total", "IOPS"),
+        **{
+            f"{time}_{statistic}_ns.{op}": (f"{time}_{word}", page.operations.name_of(op), "ns")
             for statistic, word in (("mean", "avg"), ("p99", "p99"))
-            for time, operations in (("latency", page.moved), ("ttfb", page.first_byte))
+            for time, operations in (
+                ("latency", page.operations.moved),
+                ("ttfb", page.operations.first_byte),
+            )
             for op in operations
         },
     }
@@ -75,7 +81,7 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
             block_size=_block(point),
             op=op,
             metric=metric,
-            x_name=section.page.outstanding.get(_axis(section), (section.axes.x,))[0],
+            x_name=section.page.load.outstanding.get(_axis(section), (section.axes.x,))[0],
             x_value=str(_of_all(point, _axis(section)) or ""),
             value=float(f"{interval.estimate:.3g}"),
             unit=unit,
@@ -88,7 +94,7 @@ def _axis(section: Section) -> str:
 
     For a sweep over clients it is the per-client load (jobs, concurrency), if known for all points.
     """
-    load = section.page.per_client
+    load = section.page.load.per_client
     known = all(point.params.get(load) for point in section.points)
     return load if section.axes.x == CLIENTS and known else section.axes.x
 
@@ -96,7 +102,7 @@ def _axis(section: Section) -> str:
 def _of_all(point: WorkloadPoint, name: str) -> Any:
     """Return a parameter as a table states it: a per-client load is multiplied by the clients."""
     value = point.params.get(name)
-    if name == point.page.per_client and isinstance(value, int):
+    if name == point.page.load.per_client and isinstance(value, int):
         return value * (point.clients or 1)
     return value
 
@@ -109,35 +115,39 @@ def _config(label: str) -> str:
 def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
     """Return whether a cell has only operations that transfer data, so that rate x size applies."""
     page = point.page
-    others = [operation for operation in page.operations if operation not in page.moved]
+    others = [
+        operation for operation in page.operations.main if operation not in page.operations.moved
+    ]
     totals = [run.record.totals.get(operation) for run in cell.runs for operation in others]
     return not any(t is not None and t.operations for t in totals)
 
 
 def _work(section: Section, point: WorkloadPoint) -> str:
     """Return the workload text, including all varying parameters without a column of their own."""
-    facet = point.page.facet if _block(point) else None  # random sizes fill no column
-    own = (point.page.mix, facet, section.axes.x)
+    facet = point.page.parameters.facet if _block(point) else None  # random sizes fill no column
+    own = (point.page.parameters.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
     text = describe(point.page, point.params, others)
     return ", ".join(p for p in (point.workload, point.engine, text) if p)
 
 
 def _mix(point: WorkloadPoint) -> str:
-    share = point.params.get(point.page.mix or "")
+    share = point.params.get(point.page.parameters.mix or "")
     return f"{share:g}/{100 - share:g}" if isinstance(share, int | float) else ""
 
 
 def _block(point: WorkloadPoint) -> str:
-    size = point.params.get(point.page.facet or "")
+    size = point.params.get(point.page.parameters.facet or "")
     return format_size(size) if isinstance(size, int) else ""
 
 
 def _facts(comparison: Comparison) -> Iterator[Row]:
     """Yield settings shared by all points and the targets' facts declared in the study."""
     points = comparison.dataset.points
-    paced = any(p.params.get(p.page.paced) is not None for p in points)
-    outstanding = {name: names[0] for p in points for name, names in p.page.outstanding.items()}
+    paced = any(p.params.get(p.page.load.open_loop) is not None for p in points)
+    outstanding = {
+        name: names[0] for p in points for name, names in p.page.load.outstanding.items()
+    }
     for name, metric in outstanding.items() if not paced else ():
         values = {_of_all(p, name) for p in points}
         value = next(iter(values)) if len(values) == 1 else None

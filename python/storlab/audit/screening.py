@@ -80,14 +80,16 @@ def is_odd(comparison: Comparison, point: WorkloadPoint) -> bool:
 
 def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     page = point.page
-    if page.quantities:
+    if page.metrics.quantities:
         return False  # fixed work is not part of the table
     known = {key: interval.estimate for key, interval in cell.values.items()}
-    rate, moved = known.get(f"{page.rate.name}.all"), known.get("throughput_mb_s.all")
-    size = point.params.get(page.facet or "")
-    parts = [known[k] for op in page.moved if (k := f"throughput_mb_s.{op}") in known]
+    rate, moved = known.get(f"{page.operations.rate.name}.all"), known.get("throughput_mb_s.all")
+    size = point.params.get(page.parameters.facet or "")
+    parts = [known[k] for op in page.operations.moved if (k := f"throughput_mb_s.{op}") in known]
     only_moved = not any(
-        f"{page.rate.name}.{op}" in known for op in page.operations if op not in page.moved
+        f"{page.operations.rate.name}.{op}" in known
+        for op in page.operations.main
+        if op not in page.operations.moved
     )
     if (
         only_moved
@@ -95,9 +97,15 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
         and _differ((moved or 0) * 1e6, (rate or 0) * size, OFF)
     ):
         return True
-    if moved is not None and len(parts) == len(page.moved) > 1 and _differ(moved, sum(parts), OFF):
+    if (
+        moved is not None
+        and len(parts) == len(page.operations.moved) > 1
+        and _differ(moved, sum(parts), OFF)
+    ):
         return True
-    return _is_disordered(known, page.operations) or _is_elsewhere(cell, known, page.moved)
+    return _is_disordered(known, page.operations.main) or _is_elsewhere(
+        cell, known, page.operations.moved
+    )
 
 
 def _differ(first: float, other: float, share: float) -> bool:

@@ -53,10 +53,14 @@ def _mix_table(
                 cell = comparison.row(point).cells[target]
                 numbers = [tables.number_of(cell, column, scale) for column in columns]
                 leaves.append(tables.Leaf(heads if sized else heads[:1], cell, numbers))
-    head = [title_of(page, page.mix or "mix")]
+    head = [title_of(page, page.parameters.mix or "mix")]
     head += [title_of(page, first.axes.facet)] if sized and first.axes.facet else []
     shared = {family_place(places, facet) for facet, places in facets}
-    where = shared.pop() if len(shared) == 1 else f"{page.far} {reach(comparison, sections)}"
+    where = (
+        shared.pop()
+        if len(shared) == 1
+        else f"{page.text.last_point} {reach(comparison, sections)}"
+    )
     return tables.table_of(
         comparison,
         f"Every mix at {where}: mean of the repeats, with the 95 % interval below it",
@@ -108,7 +112,7 @@ def _error_rows(section: Section, where: str, cell: Cell) -> list[tables.Leaf]:
     for operation, kinds in cell.errors.items():
         every = done[operation] + sum(kinds.values())
         for kind, count in kinds.items():
-            heads = [where, section.page.name_of(operation), kind]
+            heads = [where, section.page.operations.name_of(operation), kind]
             share = 100 * count / every
             text = f"{share:.0f}" if share >= 99.5 else significant(share, 2)
             marks = (mark("errors", f"{count:,} of {every:,} requests"),)

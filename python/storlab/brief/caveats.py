@@ -105,7 +105,7 @@ def _own_waits(comparison: Comparison) -> list[str]:
         for run in comparison.dataset.all_runs()
         if (record := run.record).cpu is not None
         and wait_for_each_other(
-            record.cpu, workers := page_of(record.kind).workers_of(record.params)
+            record.cpu, workers := page_of(record.kind).load.workers_of(record.params)
         )
         and not any(flag.kind == "starved" for flag in record.flags)
     ]
@@ -117,7 +117,7 @@ def _own_waits(comparison: Comparison) -> list[str]:
         record.cpu.cores < (record.cpu.machine_cores or 0) and not record.params.get("cpus")
         for run in comparison.dataset.all_runs()
         if (record := run.record).cpu is not None
-        and record.cpu.cores < page_of(record.kind).workers_of(record.params)
+        and record.cpu.cores < page_of(record.kind).load.workers_of(record.params)
     )
     why = (
         "Some of these runs could use only a part of the machine’s cores (affinity or cpuset of "

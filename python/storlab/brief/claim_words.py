@@ -62,7 +62,7 @@ class Ahead:
         if not self.column.time:
             return self.column.label
         statistic = STATISTICS[self.column.name.split("_")[-2]]
-        operation = page_of(self.row.point.kind).name_of(self.column.operation)
+        operation = page_of(self.row.point.kind).operations.name_of(self.column.operation)
         return f"{statistic} {operation} {TIMES[self.column.time]}"
 
 

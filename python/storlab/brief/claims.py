@@ -220,12 +220,12 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
     """
     kind, _ = latency_kind(comparison, section)
     page = section.page
-    if page.findings:
+    if page.metrics.findings:
         first = _headline_key(comparison, section, facet)
-        return list(dict.fromkeys([*asked, *([first] if first else []), *page.findings]))
+        return list(dict.fromkeys([*asked, *([first] if first else []), *page.metrics.findings]))
     times = [
-        *((kind, operation) for operation in page.moved),
-        *(("ttfb", operation) for operation in page.first_byte),
+        *((kind, operation) for operation in page.operations.moved),
+        *(("ttfb", operation) for operation in page.operations.first_byte),
     ]
     named = [f"{time}_{which}_ns.{op}" for which in ("mean", "p99") for time, op in times]
     return list(dict.fromkeys([*asked, THROUGHPUT, *named]))
@@ -236,12 +236,12 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
     points = section.points if facet is None else section.of_facet(facet)
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     known = {key for cell in cells for key in cell.values}
-    return next((key for key in section.page.headline.keys if key in known), "")
+    return next((key for key in section.page.metrics.headline.keys if key in known), "")
 
 
 def _title(section: Section, point: WorkloadPoint) -> str:
     """Describe the place of a claim, with the scale factor if the work was scaled down."""
-    where, scale_note = section.where(point), section.page.scale_note(point.params)
+    where, scale_note = section.where(point), section.page.text.scale_note(point.params)
     return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
 
 
@@ -259,7 +259,7 @@ def undecided(comparison: Comparison) -> list[str]:
                 ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
                     where = _title(section, point)
-                    noun = section.page.headline.noun
+                    noun = section.page.metrics.headline.noun
                     words = f"{ratio_bracket(ratio.interval)} the {noun} of {comparison.baseline}"
                     if digits.is_open(ratio.interval):
                         words = f"{noun} not known to within tenfold"
@@ -286,7 +286,7 @@ def summarise(comparison: Comparison) -> list[str]:
 
 
 def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -> str:
-    words = sections[0].page.headline
+    words = sections[0].page.metrics.headline
     ratios = []
     for section in sections:
         key = _headline_key(comparison, section)
@@ -347,7 +347,7 @@ def _claim(comparison: Comparison, look: _ClaimCandidate, count: int) -> Claim:
     is_ahead = not more if column.better == "less" else more
     sides = (target, comparison.baseline) if is_ahead else (comparison.baseline, target)
     cells = [row.cells[side] for side in sides]
-    own = quantity_named(section.page, key) if section.page.findings else None
+    own = quantity_named(section.page, key) if section.page.metrics.findings else None
     ahead = Ahead(
         row, *sides, column, own, where, ratio.interval if is_ahead else inverse(ratio.interval)
     )

@@ -43,7 +43,12 @@ def maxima_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
         ]
         if not made:
             continue
-        head = [("throughput", "GB/s"), (page.rate_short, ""), ("at", ""), ("outstanding", "")]
+        head = [
+            ("throughput", "GB/s"),
+            (page.operations.rate_short, ""),
+            ("at", ""),
+            ("outstanding", ""),
+        ]
         leaves = [Leaf([w], c, _most(comparison, at, c, page, scale)) for w, at, c in made]
         caption = f"Maxima over {axis}: the largest mean, and where it was found"
         tables.append(_table(comparison, sections, caption, head, leaves))
@@ -92,7 +97,7 @@ def _most(comparison: Comparison, at: str, cell: Cell, page: Page, scale: Scale)
         outstanding = Number(f"{cell.configured:,.0f}", "", cell.point_id)
     return [
         gb_number(comparison, cell, scale),
-        key_number(comparison, cell, page.rate.key, scale),
+        key_number(comparison, cell, page.operations.rate.key, scale),
         Number(at, "", cell.point_id),
         outstanding,
     ]
@@ -125,7 +130,7 @@ def _currency(comparison: Comparison) -> str:
 def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
     """Return the headings of the declared quantities that maxima are divided by."""
     targets = [column.target for column in comparison.dataset.targets]
-    rate = page.rate_short
+    rate = page.operations.rate_short
     head: list[tuple[str, str]] = []
     if any(t.capacity for t in targets):
         head += [("per raw TB", "GB/s"), ("per raw TB", rate)]
@@ -138,7 +143,7 @@ def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
 
 def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
     columns = {column.label: column.target for column in comparison.dataset.targets}
-    target, rate = columns[cell.target], page.rate.key
+    target, rate = columns[cell.target], page.operations.rate.key
     values: list[Interval | None] = []
     if not cell.measured:
         missing = Number(MISSING, point_id=cell.point_id, missing=True)
@@ -174,7 +179,7 @@ def fast_facts(comparison: Comparison, scales: Scales) -> list[DataTable]:
         head = [
             ("raw", "TB"), ("usable", "TB"), ("drives", ""),
             ("most", "GB/s"), ("per raw TB", "GB/s"),
-            ("most", page.rate_short), ("per raw TB", page.rate_short),
+            ("most", page.operations.rate_short), ("per raw TB", page.operations.rate_short),
         ]  # fmt: skip
         marks = legend(m for row in rows for number in row.numbers for m in number.marks)
         tables.append(DataTable(caption, [], head, rows, marks))
@@ -193,7 +198,7 @@ def _facts(
     cells = [comparison.row(point).cells[column.label] for point in points]
     best = [
         max(known, key=lambda cell, k=key: cell.values[k].estimate) if known else None  # type: ignore[misc]
-        for key in (THROUGHPUT, page.rate.key)
+        for key in (THROUGHPUT, page.operations.rate.key)
         for known in [[cell for cell in cells if key in cell.values]]
     ]
     fast, busy = best
@@ -203,12 +208,12 @@ def _facts(
         _fact(target.drives),
         NONE if fast is None else gb_number(comparison, fast, scale),
         _per(fast, density.scaled(density.per_tb(fast, target, THROUGHPUT), GB) if fast else None),
-        NONE if busy is None else key_number(comparison, busy, page.rate.key, scale),
-        _per(busy, density.per_tb(busy, target, page.rate.key) if busy else None),
+        NONE if busy is None else key_number(comparison, busy, page.operations.rate.key, scale),
+        _per(busy, density.per_tb(busy, target, page.operations.rate.key) if busy else None),
     ]
     links = [
         (what, cell.point_id)
-        for what, cell in (("throughput", fast), (page.rate_short, busy))
+        for what, cell in (("throughput", fast), (page.operations.rate_short, busy))
         if cell is not None and cell.point_id
     ]
     return TableRow([], column.label, index, numbers, True, links)
@@ -241,7 +246,7 @@ def scaling_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
             for facet in section.facets()
             for leaf in _scaled(comparison, section, facet, scales[section.kind])
         ]
-        rate = members[0].page.rate_short
+        rate = members[0].page.operations.rate_short
         head = [
             ("throughput", "GB/s"), (rate, ""), ("each client", "MB/s"), ("times the fewest", ""),
             ("of proportion", "%"),
@@ -262,7 +267,7 @@ def _scaled(
             value, base = cell.values.get(THROUGHPUT), few.values.get(THROUGHPUT)
             numbers = [
                 gb_number(comparison, cell, scale),
-                key_number(comparison, cell, section.page.rate.key, scale),
+                key_number(comparison, cell, section.page.operations.rate.key, scale),
             ]
             if value is None or base is None or not base.estimate or not point.clients:
                 numbers += [NONE, NONE, NONE]

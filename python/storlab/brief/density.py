@@ -161,12 +161,12 @@ def _kw(fit: RackFit) -> float | None:
 
 def _rate(page: Page) -> tuple[str, str, str]:
     """Return a workload family's noun for operations, the unit of their rate and its key."""
-    return noun_of(page), page.rate_short, f"{page.rate.name}.all"
+    return noun_of(page), page.operations.rate_short, f"{page.operations.rate.name}.all"
 
 
 def _work(page: Page) -> tuple[str, str, str]:
     """Return label, unit and key of the quantity that the workload family compares per terabyte."""
-    asked = (question.keys[0] for question in page.questions if question.per == "tb")
+    asked = (question.keys[0] for question in page.metrics.questions if question.per == "tb")
     column = COLUMNS[PLACES[next(asked, THROUGHPUT)]]
     return label_of(page, column), column.unit, column.key
 
@@ -258,7 +258,7 @@ def _by_point(
     if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
         columns = [column for column in columns if column[0][0] != "power"]
     page = sections[0].page
-    if page.quantities:  # for this workload family a number of I/Os is not meaningful
+    if page.metrics.quantities:  # for this workload family a number of I/Os is not meaningful
         noun = noun_of(page)
         columns = [
             c for c in columns if c[0][0] != noun and not c[0][0].startswith(f"{noun} per 1,")

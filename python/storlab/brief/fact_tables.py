@@ -110,7 +110,7 @@ def _access(target: Target, kinds: Sequence[str], in_memory: bool) -> str:
             tls = "no TLS"
         return f"S3, {options.addressing} style, {tls}"
     cached = "in memory" if in_memory else "through the page cache"
-    buffered = [page_of(kind).work for kind in kinds if page_of(kind).buffered]
+    buffered = [page_of(kind).text.work for kind in kinds if page_of(kind).load.buffered]
     if not target.direct or (buffered and len(buffered) == len(kinds)):
         return cached
     if in_memory:
@@ -262,7 +262,7 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
         shown = [
             (title_of(page, name), _as_run(comparison, same, name))
             for name, value in params.items()
-            if value is not None and page.says(name, same[0].params)
+            if value is not None and page.parameters.is_relevant(name, same[0].params)
         ]
         tables.append(
             FactTable(f"Workload {section.workload} ({section.engine} engine)", [*swept, *shown])
@@ -387,9 +387,9 @@ def rule(comparison: Comparison) -> str:
     sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page
-        facet = [] if page.facet is None else [title_of(page, page.facet)]
-        what = " and ".join(facet if page.quantities else ["mix", *facet])
-        sentences.append(f"every {what} at {page.far} {reach(comparison, sections)}")
+        facet = [] if page.parameters.facet is None else [title_of(page, page.parameters.facet)]
+        what = " and ".join(facet if page.metrics.quantities else ["mix", *facet])
+        sentences.append(f"every {what} at {page.text.last_point} {reach(comparison, sections)}")
     return "; ".join(sentences)
 
 
@@ -409,7 +409,7 @@ def weak_values(comparison: Comparison) -> str:
             for point in section.points
             for cell in comparison.row(point).cells.values()
         ]
-        own = (q for q in page_of(kind).quantities if not q.power)
+        own = (q for q in page_of(kind).metrics.quantities if not q.power)
         keys = {q.key: q.group.partition(" (")[0].lower() for q in own}
         for column in (column for column in comparison.columns if column.key in keys):
             provenances = {
@@ -438,8 +438,11 @@ def where_measured(comparison: Comparison) -> str:
         first, page = sections[0], sections[0].page
         params, varying = first.points[0].params, first.axes.varying
         swept = {n for n in params if any(p.params.get(n) != params[n] for p in points)}
-        work = fill_in(page, page.work, params, {*varying, *swept}) or page.work.split("} ")[-1]
-        told = describe(page, params, [name for name in page.told if name not in swept])
+        work = (
+            fill_in(page, page.text.work, params, {*varying, *swept})
+            or page.text.work.split("} ")[-1]
+        )
+        told = describe(page, params, [name for name in page.text.stated if name not in swept])
         at = f" at {told}" if told else ""
         sentences.append(f"{plural(len(points), 'workload point')} of {work}{at}")
     return "; ".join(sentences) or plural(0, "workload point")

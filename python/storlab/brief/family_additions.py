@@ -53,7 +53,7 @@ class FamilyAdditions:
 
 def additions_of(kind: str) -> FamilyAdditions | None:
     """Return the additions of a workload family; None if its page names none."""
-    place = FAMILIES[kind].page.extra
+    place = FAMILIES[kind].page.additions
     extra: FamilyAdditions | None = load(place)() if place else None
     return extra
 

@@ -77,13 +77,15 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
     first = sections[0]
     far = far_points(comparison, sections).values()
     shared = {first.at(point) for _, places in far for _, point in places}
-    where = shared.pop() if len(shared) == 1 else first.page.far
+    where = shared.pop() if len(shared) == 1 else first.page.text.last_point
     name = f"{first.prefix}: " if first.prefix else ""
     return HeatTable(
         caption=f"{name}{'h' if name else 'H'}ow many times better the better side is"
         + (f", at {where}" if where else "")
         + "; in its colour and with its sign",
-        head=title_of(first.page, first.page.mix) if first.page.mix else "workload",
+        head=title_of(first.page, first.page.parameters.mix)
+        if first.page.parameters.mix
+        else "workload",
         groups=groups,
         columns=[head.text for head in heads],
         rows=rows,
@@ -145,9 +147,9 @@ def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Hea
 def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str, str]]:
     """Yield the compared quantities: a workload family's findings, or throughput and latencies."""
     page = section.page
-    if page.findings:
-        keys = (*page.headline.keys, *page.findings)
-        for quantity in page.quantities:
+    if page.metrics.findings:
+        keys = (*page.metrics.headline.keys, *page.metrics.findings)
+        for quantity in page.metrics.quantities:
             if quantity.key in keys:
                 yield quantity.key, quantity.title
         return

@@ -17,7 +17,7 @@ _ENERGY = (
 
 def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the definitions of the workload families in the comparison."""
-    own = (page_of(kind).definitions for kind in comparison.kinds)
+    own = (page_of(kind).text.definitions for kind in comparison.kinds)
     terms = [
         (definition.term, definition.text) for definitions in own for definition in definitions
     ]

@@ -80,7 +80,7 @@ def _money(comparison: Comparison) -> str:
 
 def _is_asked(comparison: Comparison, question: str) -> bool:
     pages = (sections[0].page for sections in comparison.kinds.values())
-    return any(asked.name == question for page in pages for asked in page.questions)
+    return any(asked.name == question for page in pages for asked in page.metrics.questions)
 
 
 def _left_out(comparison: Comparison, question: str) -> list[str]:

@@ -169,8 +169,8 @@ def _heading(page: Page, column: Column) -> str:
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
     """Build the efficiency table: every mix and small multiple at the last point of its axis."""
     page = sections[0].page
-    rate = () if page.quantities else (rate_per_watt(page).key,)
-    own = (q.key for q in page.quantities if q.power and q.name != "energy_j")
+    rate = () if page.metrics.quantities else (rate_per_watt(page).key,)
+    own = (q.key for q in page.metrics.quantities if q.power and q.name != "energy_j")
     keys = dict.fromkeys((*KEYS, *rate, *own))
     columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []
@@ -247,8 +247,8 @@ def _meter(cell: Cell) -> Number:
 def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
     """Build the table of power and efficiency ratios to the baseline, or reasons for none."""
     page = sections[0].page
-    rate = () if page.quantities else (rate_per_watt(page).key,)
-    own = (q.key for q in page.quantities if q.power and q.compared)
+    rate = () if page.metrics.quantities else (rate_per_watt(page).key,)
+    own = (q.key for q in page.metrics.quantities if q.power and q.compared)
     keys = dict.fromkeys(("power_w.all", MAIN, *rate, *own, NET.key))
     columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []

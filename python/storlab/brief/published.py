@@ -32,7 +32,10 @@ from storlab.model.published import PublishedTable, Row, load_published
 from storlab.results.store import ResultStore
 
 SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6}
-SI |= {"MB/s/TB": 1e6 / 1e12, **{f"{w.page.rate_short}/W": 1.0 for w in FAMILIES.values()}}
+SI |= {
+    "MB/s/TB": 1e6 / 1e12,
+    **{f"{w.page.operations.rate_short}/W": 1.0 for w in FAMILIES.values()},
+}
 STATISTIC = {"avg": "mean", "": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p999"}
 NAMES = {
     "throughput": "throughput_mb_s",
@@ -100,8 +103,8 @@ def _same_family(operations: set[str], page: Page) -> bool:
 
     A total of GETs and PUTs is not a total of reads and writes.
     """
-    named = {o for w in FAMILIES.values() for o in w.page.operations} & operations
-    return not named or bool(named & set(page.operations))
+    named = {o for w in FAMILIES.values() for o in w.page.operations.main} & operations
+    return not named or bool(named & set(page.operations.main))
 
 
 def _cell(
@@ -142,12 +145,12 @@ def _key(row: Row, page: Page, *, pure: bool) -> str | None:
     if meaning.name in ("latency", "ttfb"):
         statistic = STATISTIC.get(meaning.statistic)
         key = f"{meaning.name}_{statistic}_ns.{operation}"
-        return key if key in BY_KEY and operation in page.operations else None
+        return key if key in BY_KEY and operation in page.operations.main else None
     if meaning.statistic not in ("", "avg"):
         return None
-    rates = {"iops": page.rate.name, "iops_per_watt": f"{page.rate.name}_w"}
+    rates = {"iops": page.operations.rate.name, "iops_per_watt": f"{page.operations.rate.name}_w"}
     name = NAMES.get(meaning.name) or rates.get(meaning.name)
-    if operation in page.operations and not page.split:
+    if operation in page.operations.main and not page.operations.by_operation:
         if not pure:
             return None  # the workload family shows its operations together
         operation = "all"
@@ -318,7 +321,7 @@ def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str
     for table in tables:
         rows = f"table {table.name} with {len(table.rows):,} printed facts"
         notes.append(f"Source: {table.about.text or table.name} ({rows}).")
-        for name in dict.fromkeys(n for s in comparison.sections for n in s.page.outstanding):
+        for name in dict.fromkeys(n for s in comparison.sections for n in s.page.load.outstanding):
             setting = _setting(table, name)
             points = [p for s in comparison.sections for p in s.points if name in p.params]
             measured = {p.params[name] for p in points}

@@ -47,7 +47,7 @@ class _Claim:
 
     def is_of(self, section: Section, facet: Any) -> bool:
         """Return whether the claim applies to this small multiple (to all if it has no size)."""
-        is_size = section.axes.facet in section.page.sizes
+        is_size = section.axes.facet in section.page.parameters.sizes
         return not (self.sizes and is_size and isinstance(facet, int)) or facet in self.sizes
 
     def point(self, section: Section, facet: Any, far: WorkloadPoint) -> WorkloadPoint:
@@ -75,7 +75,7 @@ def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> li
 
 
 def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
-    words, own = section.page.published, section.page.quantities
+    words, own = section.page.published.names, section.page.metrics.quantities
     grouped: dict[tuple[str, str, str, str, float], list[Row]] = {}
     for row in table.rows:
         printed = quantity_of(row)
@@ -130,7 +130,7 @@ def _rows(
     far: WorkloadPoint,
     claims: Sequence[_Claim],
 ) -> list[TableRow]:
-    if not section.page.published_for(far.params):
+    if not section.page.published.is_comparable(far.params):
         return []
     known = [
         (claim.point(section, facet, far), claim)

@@ -23,9 +23,11 @@ def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
             return float(first)
         except ValueError:
             return None
-    if len(page.moved) != 2 or len(operations) != 1:
+    if len(page.operations.moved) != 2 or len(operations) != 1:
         return None
-    return {page.moved[0]: 100.0, page.moved[1]: 0.0}.get(next(iter(operations)))
+    return {page.operations.moved[0]: 100.0, page.operations.moved[1]: 0.0}.get(
+        next(iter(operations))
+    )
 
 
 def points_of(
@@ -56,7 +58,7 @@ def _plain(text: str) -> str:
 
 def _axis(page: Page, row: Row) -> str:
     printed = row.x_name.lower()
-    return next((name for name, columns in page.outstanding.items() if printed in columns), "")
+    return next((name for name, columns in page.load.outstanding.items() if printed in columns), "")
 
 
 def _operating_values(row: Row) -> set[float] | None:
@@ -69,8 +71,8 @@ def _operating_values(row: Row) -> set[float] | None:
 
 def _same_work(point: WorkloadPoint, row: Row, reads: float | None, sizes: Sequence[float]) -> bool:
     page, params = point.page, point.params
-    size = params.get(page.facet or "")
+    size = params.get(page.parameters.facet or "")
     order = ORDERS.get(row.workload.lower().replace("_", " ").replace("-", " ").partition(" ")[0])
-    same_order = order is None or params.get(page.access, order) == order
-    same_mix = reads is not None and params.get(page.mix or "") == reads
+    same_order = order is None or params.get(page.published.access, order) == order
+    same_mix = reads is not None and params.get(page.parameters.mix or "") == reads
     return same_mix and same_order and isinstance(size, int) and size in sizes

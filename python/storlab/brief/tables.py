@@ -95,7 +95,7 @@ def section_tables(
 
     Several percentiles of a workload family have a separate table. ``keys`` selects columns.
     """
-    if section.page.quantities and keys is None:
+    if section.page.metrics.quantities and keys is None:
         return _group_tables(comparison, section, scale)
     wanted = table_keys(section.page) if keys is None else list(keys)
     apart = _apart(comparison, section, wanted if keys is not None else None)
@@ -119,11 +119,11 @@ def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> lis
 def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
     """Return the keys of the time columns that get a table of their own."""
     page = section.page
-    if len(page.percentiles) < 2:
+    if len(page.operations.percentiles) < 2:
         return []
     every = [
         key
-        for operation in page.operations
+        for operation in page.operations.main
         for time in TIMES
         for key in time_keys(page, time, [operation])
         if wanted is None or key in wanted
@@ -166,13 +166,18 @@ def _time_table(
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
     by_key = {column.key: column for column in columns_for(comparison, keys)}
     statistics = [
-        s for s in ("mean", *page.percentiles) if any(f"_{s}_ns." in key for key in by_key)
+        s
+        for s in ("mean", *page.operations.percentiles)
+        if any(f"_{s}_ns." in key for key in by_key)
     ]
     kinds = list(dict.fromkeys((c.operation, c.time) for c in by_key.values()))
     rows: list[Leaf] = []
     for point in _in_order(section):
         for operation, time in kinds:
-            heads = [*_values(section, point, names), _time_words(page.name_of(operation), time)]
+            heads = [
+                *_values(section, point, names),
+                _time_words(page.operations.name_of(operation), time),
+            ]
             for target in comparison.planned(section.points):
                 cell = comparison.row(point).cells[target]
                 columns = (by_key.get(f"{time}_{s}_ns.{operation}") for s in statistics)
@@ -512,5 +517,5 @@ def errors_text(run: RunData) -> str:
         kinds = sorted((kind, count) for kind, count in totals.errors.items() if count)
         if kinds:
             counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
-            parts.append(f"{page.name_of(operation)}: {counts}")
+            parts.append(f"{page.operations.name_of(operation)}: {counts}")
     return "; ".join(parts)

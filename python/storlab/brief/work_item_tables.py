@@ -30,11 +30,11 @@ def work_item_tables(comparison: Comparison, section: Section) -> list[DataTable
         if point is None:
             continue
         where = place_at(section, facet, point)
-        for piece in section.page.pieces:
+        for piece in section.page.work_items:
             table = _table(comparison, point, piece, where)
             tables += [table] if table is not None else []
-        for worker in dict.fromkeys(p.worker for p in section.page.pieces if p.worker):
-            kinds = [piece for piece in section.page.pieces if piece.worker == worker]
+        for worker in dict.fromkeys(p.worker for p in section.page.work_items if p.worker):
+            kinds = [piece for piece in section.page.work_items if piece.worker == worker]
             times = _worker_table(comparison, point, kinds, where)
             tables += [times] if times is not None else []
     return tables

@@ -75,10 +75,11 @@ def _own(record: RunRecord) -> list[str]:
     from storlab.contracts.registry import FAMILIES
 
     page = FAMILIES[record.kind].page
-    if not page.line:
-        return [f"{format_number(record.metric(page.rate.name) or 0)} {page.rate_short}"]
+    if not page.metrics.run_line:
+        per_second = record.metric(page.operations.rate.name) or 0
+        return [f"{format_number(per_second)} {page.operations.rate_short}"]
     targets = []
-    for quantity in (q for q in page.quantities if q.key in page.line):
+    for quantity in (q for q in page.metrics.quantities if q.key in page.metrics.run_line):
         value = record.metric(quantity.name, quantity.operation)
         if value is not None:
             rate = quantity.unit == "1/s"

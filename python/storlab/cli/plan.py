@@ -117,7 +117,7 @@ def _place(target: Target, planned: Plan) -> str:
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     points = [point for point in planned.points.values() if point.target == target.name]
     # affected by the target's direct field
-    told = any(not FAMILIES[point.kind].page.buffered for point in points)
+    told = any(not FAMILIES[point.kind].page.load.buffered for point in points)
     return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
 
 
@@ -157,7 +157,7 @@ def _shown(kind: str, name: str, value: Any) -> str:
         return json.dumps(value)
     if value is None:
         return "-"
-    if name in FAMILIES[kind].page.sizes:
+    if name in FAMILIES[kind].page.parameters.sizes:
         return format_size(value)
     return exact_number(value) if isinstance(value, float) else str(value)
 
@@ -183,7 +183,9 @@ def _is_load(planned: Plan, name: str) -> bool:
     """Return whether a parameter sets how much each client does at a time."""
     from storlab.contracts.registry import FAMILIES
 
-    return any(FAMILIES[point.kind].page.per_client == name for point in planned.points.values())
+    return any(
+        FAMILIES[point.kind].page.load.per_client == name for point in planned.points.values()
+    )
 
 
 def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:

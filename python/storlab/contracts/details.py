@@ -93,3 +93,8 @@ class Details(DetailsTable):
     def of(cls, run: HasDetails) -> Self:
         """Validate the details of a run; raise pydantic's ValidationError."""
         return cls.model_validate(run.details)
+
+    @property
+    def resumed(self) -> frozenset[str]:
+        """Names of stages partly done by an earlier process, so that times do not cover them."""
+        return frozenset(stage.name for stage in self.stages if stage.resumed_parts)

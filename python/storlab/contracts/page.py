@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from storlab.contracts.question import USUAL, Question
+from storlab.model.params import InStudy, Params
 from storlab.model.result import RunRecord
+from storlab.model.types import BYTES, Duration
 
 RUNS = "runs"
 """Group of quantities that are shown in the table of all runs."""
@@ -94,7 +96,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class WorkItemColumn:
-    """Column of the table of pieces; ``flagged`` is the metric whose marks are shown with it."""
+    """Column of the table of work items, with the marks of the metric ``flagged``."""
 
     name: str
     head: str
@@ -105,8 +107,8 @@ class WorkItemColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceValues:
-    """Values of one piece of a run."""
+class WorkItemValues:
+    """Values of one work item of a run."""
 
     values: Mapping[str, float]  # by name, which ends with the unit
     workers: Mapping[int, float]  # seconds by rank or accelerator
@@ -118,12 +120,12 @@ class PieceValues:
 class WorkItemKind:
     """Kind of repeated unit of fixed work: epoch, checkpoint or restore.
 
-    ``read`` returns the pieces in order, as the engine reported them. Each has a span, whose energy
-    is added to its values.
+    ``read`` returns the work items in order, as the engine reported them. Each has a span, whose
+    energy is added to its values.
     """
 
     kind: str  # kind of its span
-    read: Callable[[RunRecord], Sequence[PieceValues]]
+    read: Callable[[RunRecord], Sequence[WorkItemValues]]
     word: str
     caption: str  # such as "Epoch by epoch"
     columns: tuple[WorkItemColumn, ...]
@@ -200,119 +202,27 @@ class Implementations:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Description of a family for the brief and other reports.
+class Operations:
+    """Operations of a family, and the rates and latencies of them that are shown."""
 
-    A swept parameter becomes the horizontal axis or small multiples, or it separates sections.
-    """
-
-    operations: tuple[str, ...]  # operations that do the work, in display order
+    main: tuple[str, ...]  # operations that do the work, in display order
     moved: tuple[str, ...]  # operations whose bytes count as transferred
-    axes: tuple[str, ...]  # candidates for the horizontal axis; the first that is swept is used
     # quantity that counts operations; its unit is used for derived ones, per watt or per TB
     rate: Quantity
-    series: tuple[str, ...] = ()  # operations for throughput over time; default: ``moved``
     # Operations such as flushes that have a rate and latencies of their own, but are part of no
     # sum.
-    beside: tuple[str, ...] = ()
-    facet: str | None = None  # parameter of small multiples
-    small: int = 0  # small multiples of at most this many bytes are drawn by rate (IOPS)
-    mix: str | None = None  # parameter that names a section even if it is not swept
-    # Display order of the values of a parameter that separates sections; others are sorted.
-    order: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    sizes: tuple[str, ...] = ()  # parameters in bytes
-    durations: tuple[str, ...] = ()  # parameters in ns
-    titles: Mapping[str, str] = field(default_factory=dict)  # display names of parameters
-    # Function that formats a parameter's value as a phrase (``70/30 read/write``), given all
-    # parameters of the point. None for the default format, empty if another phrase includes it.
-    phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
-    # whether rates are over the whole window, including pauses between spans
-    whole_window: bool = False
-    buffered: bool = False  # whether reads and writes always use the page cache
-    implementations: Implementations | None = None  # for families that compare implementations
-    # display names of operations: get -> GET
-    names: Mapping[str, str] = field(default_factory=dict)
-    mix_words: str = ""  # end of a mix's phrase that is left out on axes: ``read/write``
-    split: bool = False  # whether throughput and rate are also shown by operation
+    auxiliary: tuple[str, ...] = ()
+    over_time: tuple[str, ...] = ()  # those for throughput over time; default: ``moved``
+    names: Mapping[str, str] = field(default_factory=dict)  # display names: get -> GET
+    by_operation: bool = False  # whether throughput and rate are also shown by operation
     # latency percentiles in tables; several get a table of their own
     percentiles: tuple[str, ...] = ("p99",)
     first_byte: tuple[str, ...] = ()  # operations with a time to first byte
-    # Templates with parameters in braces, for axis titles and the work as a whole. Parameters that
-    # vary are left out.
-    axis_titles: Mapping[str, str] = field(default_factory=dict)
-    work: str = "I/O"
-    # Metrics to divide by mean power, with the name of the quotient.
-    per_watt: Mapping[str, str] = field(default_factory=dict)
-    # parameters that are stated for the work as a whole if they do not vary
-    told: tuple[str, ...] = ()
-    # description of the point of findings: "the largest number of jobs"
-    far: str = "the last point of its axis"
-    headline: Headline = THROUGHPUT
-    # questions that a study may ask, with those asked by default first
-    questions: tuple[Question, ...] = USUAL
-    # The family's own metrics, in table order; if given, other tables are left out.
-    quantities: tuple[Quantity, ...] = ()
-    # keys of the metrics that describe a run in one line; empty for the rate
-    line: tuple[str, ...] = ()
-    times: tuple[Time, ...] = ()  # distributions besides latency
-    # costs besides rates and latencies; those of group RUNS are shown for each run
-    costs: tuple[Quantity, ...] = ()
-    pieces: tuple[WorkItemKind, ...] = ()
-    # Further section of the brief as "module:Class", see storlab.brief.family_additions.
-    extra: str = ""
-    # Audit function as "module:function" that takes a comparison and yields findings; its name is
-    # the rule.
-    audit: str = ""
-    findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
-    published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
-    # Function that returns whether a point is comparable with the published ones.
-    published_for: Callable[[Mapping[str, Any]], bool] = lambda _params: True
-    flags: tuple[FlagMeaning, ...] = ()  # flags that the family raises, in addition to common ones
-    definitions: tuple[Definition, ...] = ()  # terms for the section on method
-    # margins between two engines
-    margins: Mapping[str, float | None] = field(default_factory=margins)
-    # Function that returns whether a parameter affects the point, and so is worth stating.
-    says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
-    search: Search | None = None
-    workers: str = ""  # parameter with the number of worker threads on a client
-    # Function for the number of threads, if no single parameter has it; 0 if unknown.
-    threads: Callable[[Mapping[str, Any]], int] | None = None
-    # Parameter that sets a client's concurrency, and so adds up over clients; default: workers.
-    load: str = ""
-    # Parameters for outstanding I/O, the usual one first, with lower-case column names in
-    # publications.
-    outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    paced: str = ""  # parameter that selects an open loop, which has no fixed concurrency
-    by_bytes: str = ""  # parameter that, if given, ends the window after that many bytes
-    access: str = ""  # parameter with the order of offsets: random, sequential
-    # Function that describes work scaled down from its name: ``scaled to 1 %``; empty if it is not.
-    scale_note: Callable[[Mapping[str, Any]], str] = lambda _params: ""
-    # Function of a run's details that returns the kinds of spans partly done by an earlier process,
-    # whose times and energies therefore do not cover the whole work.
-    resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()
-
-    @property
-    def searched(self) -> Search:
-        """Return the family's search; raise ValueError if it has none."""
-        if self.search is None:
-            raise ValueError("this family has nothing to search for")
-        return self.search
-
-    def workers_of(self, params: Mapping[str, Any]) -> int:
-        """Return the number of worker threads of a point on a client; 0 if unknown."""
-        if self.threads is not None:
-            return self.threads(params)
-        return int(params.get(self.workers) or 0)
 
     @property
     def transferred(self) -> tuple[str, ...]:
         """Return the operations whose bytes make up throughput over time."""
-        return self.series or self.moved
-
-    @property
-    def per_client(self) -> str:
-        """Return the parameter that adds up over the clients of a cluster, or ""."""
-        return self.load or self.workers
+        return self.over_time or self.moved
 
     @property
     def rate_short(self) -> str:
@@ -322,3 +232,146 @@ class Page:
     def name_of(self, operation: str) -> str:
         """Return the display name of an operation: ``read``, ``GET``."""
         return self.names.get(operation, operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of a family's points: their roles on the page and their printed forms.
+
+    A swept parameter becomes the horizontal axis or small multiples, or it separates sections.
+    """
+
+    axes: tuple[str, ...]  # candidates for the horizontal axis; the first that is swept is used
+    model: type[Params] = Params  # its types tell which parameters are sizes and durations
+    facet: str | None = None  # parameter of small multiples
+    by_rate: int = 0  # small multiples of at most this many bytes are drawn by rate (IOPS)
+    mix: str | None = None  # parameter that names a section even if it is not swept
+    mix_words: str = ""  # end of a mix's phrase that is left out on axes: ``read/write``
+    # Display order of the values of a parameter that separates sections; others are sorted.
+    order: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)  # display names of parameters
+    # Titles of axes with parameters in braces; without the title if one of them varies.
+    axis_titles: Mapping[str, str] = field(default_factory=dict)
+    # Function that formats a parameter's value as a phrase (``70/30 read/write``), given all
+    # parameters of the point. None for the default format, empty if another phrase includes it.
+    phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
+    # Function that returns whether a parameter affects the point, and so is worth stating.
+    is_relevant: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """Return the parameters in bytes."""
+        return self.model.marked(BYTES)
+
+    @property
+    def durations(self) -> frozenset[str]:
+        """Return the parameters in nanoseconds."""
+        return self.model.marked(InStudy(Duration))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How a client generates load, and the parameters that decide it."""
+
+    workers: str = ""  # parameter with the number of worker threads on a client
+    # Function for the number of threads, if no single parameter has it; 0 if unknown.
+    threads: Callable[[Mapping[str, Any]], int] | None = None
+    # Parameter that sets a client's concurrency, and so adds up over clients; default: workers.
+    concurrency: str = ""
+    # Parameters for outstanding I/O, the usual one first, with lower-case column names in
+    # publications.
+    outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    open_loop: str = ""  # parameter that selects an open loop, which has no fixed concurrency
+    byte_limit: str = ""  # parameter that, if given, ends the window after that many bytes
+    buffered: bool = False  # whether reads and writes always use the page cache
+    # whether rates are over the whole window, including pauses between spans
+    whole_window: bool = False
+
+    @property
+    def per_client(self) -> str:
+        """Return the parameter that adds up over the clients of a cluster, or ""."""
+        return self.concurrency or self.workers
+
+    def workers_of(self, params: Mapping[str, Any]) -> int:
+        """Return the number of worker threads of a point on a client; 0 if unknown."""
+        if self.threads is not None:
+            return self.threads(params)
+        return int(params.get(self.workers) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics that reports show and compare, besides the rates and latencies of operations."""
+
+    # The family's own metrics, in table order; if given, other tables are left out.
+    quantities: tuple[Quantity, ...] = ()
+    # costs besides rates and latencies; those of group RUNS are shown for each run
+    costs: tuple[Quantity, ...] = ()
+    times: tuple[Time, ...] = ()  # distributions besides latency
+    headline: Headline = THROUGHPUT
+    # questions that a study may ask, with those asked by default first
+    questions: tuple[Question, ...] = USUAL
+    findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
+    # keys of the metrics that describe a run in one line; empty for the rate
+    run_line: tuple[str, ...] = ()
+    # Metrics to divide by mean power, with the name of the quotient.
+    per_watt: Mapping[str, str] = field(default_factory=dict)
+    # margins between two engines
+    margins: Mapping[str, float | None] = field(default_factory=margins)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words of the brief about a family's work."""
+
+    work: str = "I/O"  # the work as a whole; parameters in braces, empty if one of them varies
+    # parameters that are stated for the work as a whole if they do not vary
+    stated: tuple[str, ...] = ()
+    # description of the point of findings: "the largest number of jobs"
+    last_point: str = "the last point of its axis"
+    definitions: tuple[Definition, ...] = ()  # terms for the section on method
+    # Function that describes work scaled down from its name: ``scaled to 1 %``; empty if it is not.
+    scale_note: Callable[[Mapping[str, Any]], str] = lambda _params: ""
+
+
+@dataclass(frozen=True, slots=True)
+class Publications:
+    """Rules by which points are matched with workloads of published tables."""
+
+    names: tuple[str, ...] = ()  # words in the names of published workloads of this kind
+    # Function that returns whether a point is comparable with the published ones.
+    is_comparable: Callable[[Mapping[str, Any]], bool] = lambda _params: True
+    access: str = ""  # parameter with the order of offsets: random, sequential
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Description of a family for the brief and other reports."""
+
+    # Every family has these.
+    operations: Operations
+    parameters: Parameters
+
+    # Most families set some of their fields.
+    load: Load = Load()
+    metrics: Metrics = Metrics()
+    text: Text = Text()
+    flags: tuple[FlagMeaning, ...] = ()  # flags that the family raises, besides common ones
+
+    # Few families have these.
+    published: Publications = Publications()
+    work_items: tuple[WorkItemKind, ...] = ()  # for fixed work of repeated units
+    search: Search | None = None  # for ``storlab capacity``
+    implementations: Implementations | None = None  # for families that compare implementations
+    # Further section of the brief as "module:Class", see storlab.brief.family_additions.
+    additions: str = ""
+    # Audit function as "module:function" that takes a comparison and yields findings; its name is
+    # the rule.
+    audit: str = ""
+
+    @property
+    def searched(self) -> Search:
+        """Return the family's search; raise ValueError if it has none."""
+        if self.search is None:
+            raise ValueError("this family has nothing to search for")
+        return self.search

@@ -32,7 +32,7 @@ def study_class(kinds: Collection[str] | None = None) -> type[StudyBase]:
 @cache
 def _study_class(kinds: tuple[str, ...]) -> type[StudyBase]:
     families = [FAMILIES[kind] for kind in kinds]
-    asked = dict.fromkeys(q.name for family in families for q in family.page.questions)
+    asked = dict.fromkeys(q.name for family in families for q in family.page.metrics.questions)
     return study_model([family.spec for family in families], list(asked))
 
 

@@ -36,7 +36,7 @@ def slug(*parts: str) -> str:
 def axis_title(section: Section) -> str:
     """Return the title of the horizontal axis, including the per-client load on a cluster."""
     x, page = section.axes.x, section.page
-    template = page.axis_titles.get(x, "")
+    template = page.parameters.axis_titles.get(x, "")
     title = fill_in(page, template, section.points[0].params, section.axes.section)
     return (title or title_of(page, x)) + _each_client(section)
 
@@ -47,8 +47,8 @@ def _each_client(section: Section) -> str:
     if first.clients is None or dividing_family(section.kind) is not None:
         return ""
     if section.axes.x == CLIENTS:
-        load = describe(page, first.params, (page.per_client,))
-        same = len({point.params.get(page.per_client) for point in section.points}) == 1
+        load = describe(page, first.params, (page.load.per_client,))
+        same = len({point.params.get(page.load.per_client) for point in section.points}) == 1
         return f", {load} each" if load and same else ""
     counts = {point.clients for point in section.points}
     return f", on each of {first.clients} clients" if counts == {first.clients} != {1} else ""
@@ -93,17 +93,20 @@ def place_at(section: Section, facet: Any, point: WorkloadPoint) -> str:
 
 def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
     """Return the operations that transfer bytes, each with its display name."""
-    return tuple((operation, section.page.name_of(operation)) for operation in section.page.moved)
+    return tuple(
+        (operation, section.page.operations.name_of(operation))
+        for operation in section.page.operations.moved
+    )
 
 
 def timed_operations(section: Section) -> tuple[str, ...]:
     """Return the operations whose latencies figures show if measured, including flushes."""
-    return (*section.page.moved, *section.page.beside)
+    return (*section.page.operations.moved, *section.page.operations.auxiliary)
 
 
 def plural_of(section: Section, operation: str) -> str:
     """Return the plural name of an operation, such as ``reads`` or ``flushes``."""
-    name = section.page.name_of(operation)
+    name = section.page.operations.name_of(operation)
     return f"{name}es" if name.endswith("sh") else f"{name}s"
 
 
@@ -114,16 +117,16 @@ def sentence(text: str) -> str:
 
 def quantity_named(page: Page, key: str) -> Quantity | None:
     """Return the family's own quantity of this column key, or None if it has none."""
-    return next((quantity for quantity in page.quantities if quantity.key == key), None)
+    return next((quantity for quantity in page.metrics.quantities if quantity.key == key), None)
 
 
 def is_small(section: Section, facet: Any) -> bool:
     """Return whether blocks are small enough to show operations rather than bytes per second."""
     page = section.page
-    sized = section.axes.facet in page.sizes
-    if section.axes.facet is None and page.facet in page.sizes:
-        facet, sized = section.points[0].params.get(page.facet or ""), True
-    return sized and isinstance(facet, int) and facet <= page.small
+    sized = section.axes.facet in page.parameters.sizes
+    if section.axes.facet is None and page.parameters.facet in page.parameters.sizes:
+        facet, sized = section.points[0].params.get(page.parameters.facet or ""), True
+    return sized and isinstance(facet, int) and facet <= page.parameters.by_rate
 
 
 def clients_of(section: Section) -> int:
@@ -144,7 +147,7 @@ def latency_kind(
     In open loop latency counts from the intended start. Flushes have no intended start, so their
     latency always counts from submission.
     """
-    if operation in section.page.beside:
+    if operation in section.page.operations.auxiliary:
         return "latency", "latency"
     cells = [c for point in section.points for c in comparison.row(point).cells.values()]
     if any(key.startswith("intended_latency") for cell in cells for key in cell.values):

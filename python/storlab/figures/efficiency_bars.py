@@ -57,7 +57,11 @@ def _figure(
     place = ": ".join(part for part in (section.prefix, family_place(places, facet)) if part)
     title = f"{place}: {_title(comparison, points)}"
     page = section.page
-    mix = title_of(page, page.mix) if page.mix and section.axes.section == (page.mix,) else None
+    mix = (
+        title_of(page, page.parameters.mix)
+        if page.parameters.mix and section.axes.section == (page.parameters.mix,)
+        else None
+    )
     return Figure(
         name=family_name("efficiency", section, section.facet_text(facet)),
         kind="efficiency_bars",
@@ -69,7 +73,7 @@ def _figure(
             {"bars": data, "missing": missing},
         ),
         columns=[
-            "mix" if page.mix else "workload",
+            "mix" if page.parameters.mix else "workload",
             "target",
             "MB/s/W",
             "TB/kWh",

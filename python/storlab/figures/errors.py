@@ -56,7 +56,7 @@ def _data(mixes: Mixes) -> list[dict[str, Any]]:
         for operation, kinds in cell.errors.items():
             done = sum(t[operation].operations for t in totals if operation in t)
             every = done + sum(kinds.values())
-            name = page.name_of(operation)
+            name = page.operations.name_of(operation)
             for kind, count in kinds.items():
                 percent = f"{significant(100 * count / every, 2)}\u00a0%"
                 data.append(
@@ -120,7 +120,7 @@ def _title(mixes: Mixes) -> str:
     for target in mixes.targets:
         cells = [cell for _, _, cell in mixes.cells() if cell.target == target]
         failed = sum(n for cell in cells for kinds in cell.errors.values() for n in kinds.values())
-        work = mixes.section.page.operations
+        work = mixes.section.page.operations.main
         done = sum(
             totals.operations
             for cell in cells

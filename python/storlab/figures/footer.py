@@ -131,7 +131,7 @@ def scale_words(comparison: Comparison, sections: Sequence[Section], figure: Fig
     words: dict[str, None] = {}
     for section in sections:
         for point in section.points:
-            word = section.page.scale_note(point.params)
+            word = section.page.text.scale_note(point.params)
             cells = comparison.row(point).cells.values() if word else ()
             if shown & {cell.point_id for cell in cells}:
                 words[word] = None

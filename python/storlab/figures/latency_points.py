@@ -112,7 +112,7 @@ def _figure(
             section.axes.x,
             "target",
             *(
-                f"{section.page.name_of(operation)} {statistic}"
+                f"{section.page.operations.name_of(operation)} {statistic}"
                 for operation in panels
                 for statistic in ("mean", "p99")
             ),

@@ -91,8 +91,10 @@ class Mixes:
     def x_title(self) -> str:
         """Title of the mix axis; empty if sections differ in more than the mix."""
         page = self.section.page
-        plain = page.mix is not None and self.section.axes.section == (page.mix,)
-        return title_of(page, page.mix) if plain and page.mix else ""
+        plain = page.parameters.mix is not None and self.section.axes.section == (
+            page.parameters.mix,
+        )
+        return title_of(page, page.parameters.mix) if plain and page.parameters.mix else ""
 
     def x(self) -> alt.X:
         """Return the horizontal axis of mixes."""

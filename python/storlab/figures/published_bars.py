@@ -40,7 +40,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     Published values without an operating point on the axis come after its end, labelled as in the
     table.
     """
-    swept = [section for section in sections if not section.page.split]
+    swept = [section for section in sections if not section.page.operations.by_operation]
     figures = [
         _figure(comparison, section, facet) for section in swept for facet in section.facets()
     ]

@@ -42,7 +42,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     figures: list[Figure] = []
     for family in dict.fromkeys(section.family for section in sections):
         of_family = [section for section in sections if section.family == family]
-        if of_family[0].page.split:
+        if of_family[0].page.operations.by_operation:
             figures += [
                 _figure(mixes, column)
                 for mixes in mixes_of(comparison, of_family)

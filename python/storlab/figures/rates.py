@@ -27,13 +27,13 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     page = section.page
-    column = comparison.column(page.rate.key)
+    column = comparison.column(page.operations.rate.key)
     if column is None:
         return None
     lines = Lines.of(comparison, section, facet, column)
     if not lines.means:
         return None
-    unit = page.rate_short
+    unit = page.operations.rate_short
     look = Look(
         kind="client_rates",
         name="rate",

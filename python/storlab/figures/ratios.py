@@ -53,11 +53,11 @@ def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
 def _metrics(section: Section) -> list[tuple[str, str, str]]:
     """Return column key, name and better direction of each metric."""
     page = section.page
-    if page.findings:
-        chosen = (q for q in page.quantities if q.key in page.findings)
+    if page.metrics.findings:
+        chosen = (q for q in page.metrics.quantities if q.key in page.metrics.findings)
         return [(q.key, q.title, f"{q.better} is better" if q.better else "") for q in chosen]
     operations = operations_of(section)
-    split = operations if page.split else ()
+    split = operations if page.operations.by_operation else ()
     return [
         ("throughput_mb_s.all", "throughput", "more is better"),
         *((f"throughput_mb_s.{op}", f"{name} throughput", "more is better") for op, name in split),
@@ -66,8 +66,12 @@ def _metrics(section: Section) -> list[tuple[str, str, str]]:
             for op, name in operations
         ),
         *(
-            (f"ttfb_mean_ns.{op}", f"mean {page.name_of(op)} time to first byte", "less is better")
-            for op in page.first_byte
+            (
+                f"ttfb_mean_ns.{op}",
+                f"mean {page.operations.name_of(op)} time to first byte",
+                "less is better",
+            )
+            for op in page.operations.first_byte
         ),
     ]
 

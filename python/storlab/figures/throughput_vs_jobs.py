@@ -53,13 +53,13 @@ def _has_clients(section: Section) -> bool:
 
 
 def _rates(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
-    column = comparison.column(section.page.rate.key)
+    column = comparison.column(section.page.operations.rate.key)
     if column is None:
         return None
     lines = Lines.of(comparison, section, facet, column)
     if not lines.means:
         return None
-    unit = section.page.rate_short
+    unit = section.page.operations.rate_short
     look = Look(
         kind="rates_vs_jobs",
         name="rate",

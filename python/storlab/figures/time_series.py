@@ -51,7 +51,9 @@ def _figure(
     colours = colour(comparison.targets, comparison.planned([point]))
     where = place_at(section, facet, point)
     window = window_words(section)
-    flushes = " and ".join(plural_of(section, operation) for operation in section.page.beside)
+    flushes = " and ".join(
+        plural_of(section, operation) for operation in section.page.operations.auxiliary
+    )
     flushes = flushes if any(datum.get("flush") for datum in data) else ""
     title = f"{where}: {_title(runs) if window != 'run' else _whole(runs)}"
     return Figure(

@@ -121,9 +121,9 @@ def _of_ways(
 def _column(mixes: Mixes) -> Column | None:
     """Return the column to divide: the rate for small blocks, else from the family's questions."""
     comparison, page = mixes.comparison, mixes.section.page
-    keys = [key for question in page.questions if question.per for key in question.keys]
+    keys = [key for question in page.metrics.questions if question.per for key in question.keys]
     if is_small(mixes.section, mixes.facet):
-        keys.insert(0, page.rate.key)
+        keys.insert(0, page.operations.rate.key)
     columns = (comparison.column(key) for key in keys)
     return next(
         (column for column in columns if column is not None and column.better == "more"), None
@@ -161,8 +161,8 @@ def _unit(mixes: Mixes, column: Column, way: Worth) -> str:
     targets = [entry.target for entry in mixes.comparison.dataset.targets]
     money = next(iter(density.currencies(targets)), "")
     page, own = mixes.section.page, column.unit
-    if column.key == page.rate.key:
-        own = page.rate_short
+    if column.key == page.operations.rate.key:
+        own = page.operations.rate_short
     elif own == "1/s":  # the label names what is counted: samples per second
         own = f"{column.label.removesuffix(' per second')}/s"
     if way.costs:

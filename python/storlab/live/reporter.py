@@ -323,7 +323,7 @@ def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
         "status": record.status,
         "provenance": record.provenance,
         "mb_s": record.metric("throughput_mb_s"),
-        "rate": record.metric(FAMILIES[record.kind].page.rate.name),
+        "rate": record.metric(FAMILIES[record.kind].page.operations.rate.name),
         "unit": rate_unit(record.kind),
         "p99_ns": record.metric("latency_p99_ns"),
         "flush_p99_ns": record.metric("latency_p99_ns", FLUSH),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -64,6 +65,11 @@ class Params(BaseModel):
         return cls.model_validate({**cls.absent, **values})
 
     @classmethod
+    def marked(cls, mark: object) -> frozenset[str]:
+        """Return the parameters whose annotation contains a mark, such as ``types.BYTES``."""
+        return _marked(cls, mark)
+
+    @classmethod
     def combined(cls, values: Mapping[str, Any]) -> Self:
         """Build parameters from values that the study's table has validated, without checks."""
         return cls.model_construct(**values)
@@ -72,6 +78,18 @@ class Params(BaseModel):
     def every(cls, combinations: Iterable[Mapping[str, Any]]) -> list[Self]:
         """Build the parameters of several combinations without checks, see :meth:`combined`."""
         return [cls.combined(values) for values in combinations]
+
+
+@cache
+def _marked(params: type[Params], mark: object) -> frozenset[str]:
+    hints = get_type_hints(params, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if mark in _parts(hint))
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """Return an annotation's types and metadata at any depth."""
+    metadata = getattr(annotation, "__metadata__", ())
+    return [*metadata, *(part for inner in get_args(annotation) for part in _parts(inner))]
 
 
 def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -26,8 +26,12 @@ Provenance = Literal["measured", "declared", "modelled", "published", "emulated"
 SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?[Bb]|[Bb])?\s*$"
 DURATION_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(ns|us|ms|s|min|h)?\s*$"
 
+BYTES = "bytes"
+"""Mark in the annotation of fields that hold a size, or sizes with weights."""
+
 Size = Annotated[
     int,
+    BYTES,
     BeforeValidator(parse_size),
     WithJsonSchema(
         {

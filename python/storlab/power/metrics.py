@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
 from storlab.base.units import NS_PER_S, TB
+from storlab.contracts.details import Details
 from storlab.contracts.page import Page, Quantity
 from storlab.model.power import Boundary, SpanPower
 from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Span
@@ -53,7 +54,7 @@ def per_watt_metrics(
     """
     quotients: list[Metric] = []
     for metric in metrics:
-        name = page.per_watt.get(metric.name)
+        name = page.metrics.per_watt.get(metric.name)
         if name is None or metric.operation != "all":
             continue
         for power in totals:
@@ -76,7 +77,7 @@ def per_watt_metrics(
 
 def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
     """Return whether spans that move data cover too little of the window, because of pauses."""
-    if page.whole_window:
+    if page.load.whole_window:
         return False
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
     window_ns = outcome.window_end_ns - outcome.window_start_ns
@@ -90,7 +91,7 @@ def of_whole_work(
 
     After a resume they would cover only the rest of the work, next to metrics that cover all of it.
     """
-    begun = page.resumed(outcome.details)
+    begun = Details.of(outcome).resumed
     if not begun:
         return list(metrics)
 
@@ -103,7 +104,7 @@ def of_whole_work(
 
 def is_efficiency(metric: Metric, page: Page) -> bool:
     """Return whether a metric is work done in the window divided by the window's energy."""
-    return metric.name.startswith("efficiency_") or metric.name == f"{page.rate.name}_w"
+    return metric.name.startswith("efficiency_") or metric.name == f"{page.operations.rate.name}_w"
 
 
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
@@ -221,8 +222,8 @@ def _power(power: BoundaryPower) -> Iterator[Metric]:
 def _efficiency(
     outcome: RunOutcome, power: BoundaryPower, page: Page, concurrency: Concurrency | None
 ) -> Iterator[Metric]:
-    moved = bytes_moved(outcome, page.moved)
-    operations = operations_done(outcome, page.operations)
+    moved = bytes_moved(outcome, page.operations.moved)
+    operations = operations_done(outcome, page.operations.main)
     straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
     # Operations in flight at an edge are partly done: uniformly distributed between 0 and all.
     edge = straddling / math.sqrt(12) / operations if operations else 0.0
@@ -235,8 +236,8 @@ def _efficiency(
 
     if operations:
         rate_w = operations / power.energy_j
-        unit = f"{page.rate.unit}/W"
-        yield _metric(f"{page.rate.name}_w", rate_w, unit, power, uncertainty(rate_w))
+        unit = f"{page.operations.rate.unit}/W"
+        yield _metric(f"{page.operations.rate.name}_w", rate_w, unit, power, uncertainty(rate_w))
     if not moved:
         return
     mb_j = mb_per_joule(moved, power.energy_j)

@@ -155,7 +155,7 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
         return
     done = [
         operation
-        for operation in FAMILIES[record.kind].page.operations
+        for operation in FAMILIES[record.kind].page.operations.main
         if operation in record.totals and record.totals[operation].operations
     ]
     for (time, scope), values in latencies.items():
@@ -187,7 +187,7 @@ def _totals(record: RunRecord) -> Iterator[str]:
         return
     page = family.page
     for metric in record.metrics:
-        if metric.name not in ("throughput_mb_s", page.rate.name):
+        if metric.name not in ("throughput_mb_s", page.operations.rate.name):
             continue
         chosen = {
             operation: totals
@@ -195,11 +195,11 @@ def _totals(record: RunRecord) -> Iterator[str]:
             if metric.operation in ("all", operation)
         }
         if metric.name == "throughput_mb_s":
-            moved = page.moved if metric.operation == "all" else (metric.operation,)
+            moved = page.operations.moved if metric.operation == "all" else (metric.operation,)
             expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
         else:
             # Flushes do not count as operations of the run, but have a rate of their own.
-            counted = page.operations if metric.operation == "all" else (metric.operation,)
+            counted = page.operations.main if metric.operation == "all" else (metric.operation,)
             expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             yield (

@@ -56,7 +56,7 @@ def interval(low: float, high: float) -> Interval:
 
 def test_utilisation_is_compared() -> None:
     """Check that utilisation, the main metric of training, is compared."""
-    assert FAMILIES["training"].page.margins["au_percent"] == 0.05
+    assert FAMILIES["training"].page.metrics.margins["au_percent"] == 0.05
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.contracts.page import Page, rate
+from storlab.contracts.page import Metrics, Operations, Page, Parameters, rate
 from storlab.contracts.registry import FAMILIES
 from storlab.model.result import (
     Concurrency,
@@ -184,10 +184,8 @@ def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operatio
 def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
     """Check that HEAD counts as an operation without bytes, and flushes are excluded."""
     objects = Page(
-        operations=("get", "head"),
-        moved=("get",),
-        axes=("concurrency",),
-        rate=REQUESTS,
+        operations=Operations(main=("get", "head"), moved=("get",), rate=REQUESTS),
+        parameters=Parameters(axes=("concurrency",)),
     )
     made = outcome()
     made.totals = {
@@ -226,7 +224,9 @@ def test_what_a_family_divides_by_power_keeps_what_it_rests_on() -> None:
 
 def test_what_a_family_divides_by_power_is_as_good_as_its_weaker_part() -> None:
     page = Page(
-        operations=("read",), moved=("read",), axes=(), rate=IOPS, per_watt={"fed": "fed_per_watt"}
+        operations=Operations(main=("read",), moved=("read",), rate=IOPS),
+        parameters=Parameters(axes=()),
+        metrics=Metrics(per_watt={"fed": "fed_per_watt"}),
     )
     fed = Metric(name="fed", value=3, unit="1", provenance="emulated")
     other = Metric(name="other", value=3, unit="1")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from storlab.audit.fixed_work import completion_time_s
-from storlab.contracts.registry import FAMILIES
 from storlab.model.result import EngineInfo, RunRecord, Span
 
 S = 1_000_000_000
@@ -47,10 +44,3 @@ def test_what_an_earlier_process_began_has_none() -> None:
     assert completion_time_s("ingest", resumed) is None
     assert completion_time_s("all", resumed) is None
     assert completion_time_s("encode", resumed) == 3
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_the_family_tells_what_an_earlier_process_began(kind: str) -> None:
-    told = FAMILIES[kind].page.resumed(record(resumed=("ingest",)).details)
-    assert told == (frozenset({"ingest"}) if kind == "preprocess" else frozenset())
-    assert not FAMILIES[kind].page.resumed({})

@@ -32,7 +32,7 @@ def test_a_figure_is_of_quantities_that_its_family_has(family: str, kind: Figure
                 assert set(part.keys) <= columns
                 assert all(callable(load(hook)) for hook in (part.rings, part.title) if hook)
             case WorkerBars():
-                assert part.pieces in {piece.kind for piece in page.pieces}
+                assert part.pieces in {piece.kind for piece in page.work_items}
             case Drawn():
                 assert callable(load(part.place))
     if kind.place:
@@ -63,14 +63,16 @@ def part_named(part: object) -> bool:
 def test_pieces_rest_on_metrics_and_what_a_brief_adds_can_be_loaded(family: str) -> None:
     page = FAMILIES[family].page
     metrics = {column.name for column in columns_of(page)}
-    for piece in page.pieces:
+    for piece in page.work_items:
         assert {column.flagged for column in piece.columns} - {""} <= metrics
-    assert set(page.line) <= {quantity.key for quantity in page.quantities}
+    assert set(page.metrics.run_line) <= {quantity.key for quantity in page.metrics.quantities}
     assert not page.audit or callable(load(page.audit))
-    if page.extra:
-        assert issubclass(load(page.extra), FamilyAdditions)
+    if page.additions:
+        assert issubclass(load(page.additions), FamilyAdditions)
     of_all = {"", "latency", "intended_latency"}
-    assert {time.name for time in page.times} >= {q.time for q in page.quantities} - of_all
+    assert {time.name for time in page.metrics.times} >= {
+        q.time for q in page.metrics.quantities
+    } - of_all
 
 
 def test_a_family_is_known_without_what_draws_and_writes() -> None:

@@ -193,8 +193,8 @@ def test_more_ranks_than_cores_wait_for_one_another(cores: int, starved: bool) -
     ran.cpu = ran.cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 16})
     assert ("starved" in flags(ran)) is starved
     params = point(f"{PROFILE}subset = 4").params
-    assert CHECKPOINT.page.workers_of(params) == 4
-    assert CHECKPOINT.page.workers_of({**params, "profile": "gone.toml"}) == 0
+    assert CHECKPOINT.page.load.workers_of(params) == 4
+    assert CHECKPOINT.page.load.workers_of({**params, "profile": "gone.toml"}) == 0
 
 
 def test_what_stands_beside_the_numbers() -> None:
@@ -238,8 +238,8 @@ def test_a_restore_that_differs_is_a_failed_verification() -> None:
 def test_the_words_of_a_page() -> None:
     page = CHECKPOINT.page
     params = point(PROFILE + "scale = 0.01\nsubset = 4").params
-    assert page.phrase("scale", params) == "scaled to 1 %"
-    assert page.phrase("subset", params) == "first 4 ranks"
-    assert page.says("verify", params)
-    assert not page.says("pause", params)
-    assert not page.says("mtbf", params)
+    assert page.parameters.phrase("scale", params) == "scaled to 1 %"
+    assert page.parameters.phrase("subset", params) == "first 4 ranks"
+    assert page.parameters.is_relevant("verify", params)
+    assert not page.parameters.is_relevant("pause", params)
+    assert not page.parameters.is_relevant("mtbf", params)

@@ -9,7 +9,7 @@ import pytest
 
 import storlab
 from storlab.brief.flags import MARKS, meaning_of, meanings
-from storlab.contracts.page import FlagMeaning, Page, margins
+from storlab.contracts.page import FlagMeaning, Operations, Page, Parameters, margins
 from storlab.contracts.registry import FAMILIES
 from storlab.workloads.common.costs import IOPS
 from storlab.workloads.common.flags import flag_meanings
@@ -55,7 +55,11 @@ def test_a_familys_flag_is_known_without_another_table(monkeypatch: pytest.Monke
     flag = FlagMeaning("toy-broken", "τ", "A toy broke.", severity="note", why="It was old.")
 
     class Toys:
-        page = Page(operations=("read",), moved=("read",), axes=("jobs",), rate=IOPS, flags=(flag,))
+        page = Page(
+            operations=Operations(main=("read",), moved=("read",), rate=IOPS),
+            parameters=Parameters(axes=("jobs",)),
+            flags=(flag,),
+        )
 
     monkeypatch.setitem(FAMILIES.loaded, "toys", Toys())
     assert meaning_of("toy-broken") == flag
@@ -69,5 +73,8 @@ def test_margins_begin_with_rates_and_end_with_what_is_reported() -> None:
     assert judged[:2] == ["throughput_mb_s", "toys_s"]
     assert judged[-1] == "play_ns"
     assert found["toys"] is None
-    plain = Page(operations=("read",), moved=("read",), axes=("jobs",), rate=IOPS)
+    plain = Page(
+        operations=Operations(main=("read",), moved=("read",), rate=IOPS),
+        parameters=Parameters(axes=("jobs",)),
+    )
     assert "throughput_mb_s" in plain.margins

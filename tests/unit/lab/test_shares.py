@@ -157,7 +157,7 @@ def test_a_checkpoint_lasts_until_the_last_rank_of_all_clients() -> None:
 
 
 def test_the_slowest_rank_is_named_with_its_client() -> None:
-    (kind, _) = FAMILIES["checkpoint"].page.pieces
+    (kind, _) = FAMILIES["checkpoint"].page.work_items
     write = {"start_ns": 0, "durable_ns": 10, "bytes": 10}
     ranks = [{**rank(5, 0, 10), "client": "c02"}, rank(6, 0, 9)]
     record = run_record(PlannedRun(order=0, repeat=1, point_id="p"), "t").model_copy(

@@ -343,5 +343,5 @@ def test_more_threads_than_cores_wait_for_one_another(threads: int, starved: boo
     cpu = cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 4})
     lines = f"{MIXED}\nthreads = {threads}"
     assert ("starved" in flags(lines, cpu=cpu)) is starved
-    assert OBJECT.page.workers_of(point(lines).params) == threads
-    assert OBJECT.page.workers_of(point().params) == 0  # as many as there are cores
+    assert OBJECT.page.load.workers_of(point(lines).params) == threads
+    assert OBJECT.page.load.workers_of(point().params) == 0  # as many as there are cores

@@ -391,14 +391,14 @@ def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written(
 )
 def test_the_mix_has_a_phrase(lines: str, wording: str) -> None:
     params = point(lines).params
-    assert OBJECT.page.phrase("get_percent", params) == wording
+    assert OBJECT.page.parameters.phrase("get_percent", params) == wording
     for part in ("list_percent", "delete_percent", "concurrency_per_operation"):
-        assert OBJECT.page.phrase(part, params) == ""
+        assert OBJECT.page.parameters.phrase(part, params) == ""
 
 
 def test_sizes_and_concurrency_have_phrases() -> None:
     def phrase(name: str, lines: str) -> str | None:
-        return OBJECT.page.phrase(name, point(lines).params)
+        return OBJECT.page.parameters.phrase(name, point(lines).params)
 
     assert phrase("concurrency", "concurrency = 4") == "concurrency 4"
     assert phrase("concurrency", "concurrency_per_operation = { get = 4 }") == ""

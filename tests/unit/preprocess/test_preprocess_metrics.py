@@ -180,7 +180,7 @@ def test_units_stand_at_the_end_of_names() -> None:
 def test_every_quantity_of_the_page_is_a_metric_of_that_unit() -> None:
     metrics = PREPROCESS.metrics(point(), outcome())
     units = {f"{m.name}.{m.operation}": m.unit for m in metrics}
-    for quantity in PREPROCESS_PAGE.quantities:
+    for quantity in PREPROCESS_PAGE.metrics.quantities:
         if not quantity.power:
             assert units[quantity.key] == quantity.unit
 

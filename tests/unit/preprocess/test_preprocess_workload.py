@@ -375,15 +375,15 @@ def test_a_run_without_a_directory_is_a_mistake() -> None:
 
 def test_words_of_the_page() -> None:
     params = point("workers = 2\nrows = 400_000").params
-    assert PREPROCESS_PAGE.phrase("workers", params) == "2\u00a0workers"
-    assert PREPROCESS_PAGE.phrase("rows", params) == "400,000\u00a0rows"
-    assert PREPROCESS_PAGE.phrase("compression", params) == "snappy Parquet"
-    assert PREPROCESS_PAGE.phrase("modulo", params) == ""
-    assert not PREPROCESS_PAGE.says("cold", params)
-    assert PREPROCESS_PAGE.says("cold", {**params, "cold": False})
+    assert PREPROCESS_PAGE.parameters.phrase("workers", params) == "2\u00a0workers"
+    assert PREPROCESS_PAGE.parameters.phrase("rows", params) == "400,000\u00a0rows"
+    assert PREPROCESS_PAGE.parameters.phrase("compression", params) == "snappy Parquet"
+    assert PREPROCESS_PAGE.parameters.phrase("modulo", params) == ""
+    assert not PREPROCESS_PAGE.parameters.is_relevant("cold", params)
+    assert PREPROCESS_PAGE.parameters.is_relevant("cold", {**params, "cold": False})
     real = point('input = ["day_0", "day_1"]').params
-    assert PREPROCESS_PAGE.phrase("rows", real) == "day_0, day_1"
-    assert not PREPROCESS_PAGE.says("files", real)
+    assert PREPROCESS_PAGE.parameters.phrase("rows", real) == "day_0, day_1"
+    assert not PREPROCESS_PAGE.parameters.is_relevant("files", real)
 
 
 def test_workers_are_the_axis_and_rows_the_small_multiples() -> None:

@@ -332,5 +332,5 @@ def test_more_threads_than_cores_wait_for_one_another(cores: int, starved: bool)
     run.cpu = CpuUse(user_ns=1, system_ns=1, cores=cores, longest_wait_percent=60.0)
     run.cpu = run.cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 16})
     assert ("starved" in kinds(lines, run)) is starved
-    assert TRAINING.page.workers_of(point(lines).params) == 10
-    assert TRAINING.page.workers_of({**point(lines).params, "profile": "gone.toml"}) == 0
+    assert TRAINING.page.load.workers_of(point(lines).params) == 10
+    assert TRAINING.page.load.workers_of({**point(lines).params, "profile": "gone.toml"}) == 0

@@ -362,7 +362,9 @@ def test_a_profile_whose_demand_is_changed_says_so_wherever_it_is_named() -> Non
     usual = point('profile = "unet3d-h100"').params
     slower = point('profile = "unet3d-h100"\ncomputation_time = "1.3s"').params
     tuned = point('profile = "unet3d-h100"\nreader_threads = 2\nepochs = 1').params
-    words = [TRAINING_PAGE.phrase("profile", params) for params in (usual, slower, tuned)]
+    words = [
+        TRAINING_PAGE.parameters.phrase("profile", params) for params in (usual, slower, tuned)
+    ]
     assert words[0] == words[2] != words[1]
 
 
@@ -370,14 +372,17 @@ def test_words_of_the_page() -> None:
     lines = 'profile = "unet3d-small"\nbatch_size = 3\ncomputation_time = "9ms"\naccelerators = 2'
     params = point(lines).params
     usual = {**params, "batch_size": None, "computation_time": None}
-    assert TRAINING_PAGE.phrase("profile", usual) == "unet3d-small (not a published profile)"
-    assert TRAINING_PAGE.phrase("accelerators", params) == "2\u00a0accelerators"
-    assert TRAINING_PAGE.phrase("epochs", params) == ""  # as in the profile
-    assert TRAINING_PAGE.titles["batch_size"].endswith("(overrides the profile)")
-    assert not TRAINING_PAGE.says("scale", params)
-    assert TRAINING_PAGE.says("scale", {**params, "scale": 0.5})
+    assert (
+        TRAINING_PAGE.parameters.phrase("profile", usual)
+        == "unet3d-small (not a published profile)"
+    )
+    assert TRAINING_PAGE.parameters.phrase("accelerators", params) == "2\u00a0accelerators"
+    assert TRAINING_PAGE.parameters.phrase("epochs", params) == ""  # as in the profile
+    assert TRAINING_PAGE.parameters.titles["batch_size"].endswith("(overrides the profile)")
+    assert not TRAINING_PAGE.parameters.is_relevant("scale", params)
+    assert TRAINING_PAGE.parameters.is_relevant("scale", {**params, "scale": 0.5})
     gone = {**params, "profile": "absent.toml"}
-    assert TRAINING_PAGE.phrase("profile", gone) == "absent.toml"
+    assert TRAINING_PAGE.parameters.phrase("profile", gone) == "absent.toml"
 
 
 @pytest.mark.parametrize(("name", "steps"), [("unet3d", 500), ("unet3d-small", 8)])

@@ -39,9 +39,9 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
         return RunMemory(estimate.buffer_bytes)
     family = FAMILIES[point.kind]
     page = family.page
-    every = len((*page.operations, *page.beside, *page.first_byte))
-    kinds = estimate.histograms or every * (2 if point.params.get(page.paced or "") else 1)
-    workers = page.workers_of(point.params)
+    every = len((*page.operations.main, *page.operations.auxiliary, *page.operations.first_byte))
+    kinds = estimate.histograms or every * (2 if point.params.get(page.load.open_loop or "") else 1)
+    workers = page.load.workers_of(point.params)
     # The duration of fixed work is only an estimate.
     intervals = 0 if family.fixed_work else 1 + estimate.duration_ns // header.interval
     return RunMemory(

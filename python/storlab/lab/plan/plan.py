@@ -317,7 +317,7 @@ def memory_problem(study: StudyBase, point: Point) -> Problem | None:
         if needed.samples > max(needed.buffers, needed.workers):
             fields, change = ("interval",), "longer"
         elif needed.workers > needed.buffers:
-            fields = (FAMILIES[point.kind].page.workers or "the number of workers",)
+            fields = (FAMILIES[point.kind].page.load.workers or "the number of workers",)
     what = (
         f"its {takers} need {format_bytes_si(size)}, more than half of the "
         f"{host_memory_text()}: {' x '.join(fields)}"
@@ -442,7 +442,7 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
     crowded = []
     for run in plan.runs:
         point = plan.points[run.point_id]
-        workers = FAMILIES[point.kind].page.workers_of(point.params) * _times_done(point)
+        workers = FAMILIES[point.kind].page.load.workers_of(point.params) * _times_done(point)
         crowded += [workers] if workers > cores else []
     return len(crowded), max(crowded, default=0)
 

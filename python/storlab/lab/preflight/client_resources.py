@@ -70,7 +70,7 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
 def _limits(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
     """Yield checks of cgroup and thread limits of each client, prefixed by its name."""
     points = plan.points.values()
-    workers = max((FAMILIES[p.kind].page.workers_of(p.params) for p in points), default=0)
+    workers = max((FAMILIES[p.kind].page.load.workers_of(p.params) for p in points), default=0)
     needed = max((memory_of(study, point) for point in points), default=0)
     for name, fact in facts.items():
         known = fact.get("limits")
@@ -80,7 +80,7 @@ def _limits(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
 
 def _cores(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
     jobs = max(
-        (int(p.params.get(FAMILIES[p.kind].page.workers) or 0) for p in plan.points.values()),
+        (int(p.params.get(FAMILIES[p.kind].page.load.workers) or 0) for p in plan.points.values()),
         default=0,
     )
     local = 1 if study.cluster is None or not study.cluster.is_local else len(facts)

@@ -111,7 +111,7 @@ def check_arguments(study: StudyBase, plan: Plan, base: Path, campaign: str) -> 
         for target in study.target
         if target.directory is not None and any(point.target == target.name for point in points)
     ]
-    unbuffered = {p.target for p in points if not FAMILIES[p.kind].page.buffered}
+    unbuffered = {p.target for p in points if not FAMILIES[p.kind].page.load.buffered}
     return {
         "shared": [str(base / (target.directory or "")) for target in used],
         "direct": [

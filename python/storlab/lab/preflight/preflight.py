@@ -80,7 +80,7 @@ def check_machine(
 
 def _most_workers(points: Sequence[Point]) -> int:
     own = [point for point in points if point.clients is None]
-    return max((FAMILIES[p.kind].page.workers_of(p.params) for p in own), default=0)
+    return max((FAMILIES[p.kind].page.load.workers_of(p.params) for p in own), default=0)
 
 
 def _meters_here() -> Check:
@@ -328,7 +328,7 @@ def _queue_checks(device: Device) -> Iterator[Check]:
 
 
 def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
-    chosen = any(not FAMILIES[point.kind].page.buffered for point in _points_on(target, plan))
+    chosen = any(not FAMILIES[point.kind].page.load.buffered for point in _points_on(target, plan))
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
         yield _error("permissions", f"this user may not read {place}", "change its permissions")

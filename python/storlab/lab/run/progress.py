@@ -239,7 +239,7 @@ def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> R
 
 def rate_unit(kind: str) -> str:
     """Return the short unit of a family's rate, such as ``IOPS`` or ``requests/s``."""
-    return FAMILIES[kind].page.rate_short
+    return FAMILIES[kind].page.operations.rate_short
 
 
 def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
@@ -278,7 +278,10 @@ def run_line(record: RunRecord, name: str = "") -> str:
         f"{format_number(value)} {unit}"
         for value, unit in (
             (record.metric("throughput_mb_s"), "MB/s"),
-            (record.metric(FAMILIES[record.kind].page.rate.name), rate_unit(record.kind)),
+            (
+                record.metric(FAMILIES[record.kind].page.operations.rate.name),
+                rate_unit(record.kind),
+            ),
         )
         if value is not None
     ]

@@ -100,7 +100,7 @@ def completed_record(
             # divided.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         page = workload.page
-        metrics += density_metrics(metrics, target, power.totals, page.rate)
+        metrics += density_metrics(metrics, target, power.totals, page.operations.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
         metrics = of_whole_work(metrics, outcome, workload.page)
@@ -170,7 +170,7 @@ def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list
 def _of_all_clients(point: Point) -> Point:
     """Return the point with the load of all clients together, not of each client."""
     page = FAMILIES[point.kind].page
-    loads = [name for name in (page.per_client, page.paced) if point.params.get(name)]
+    loads = [name for name in (page.load.per_client, page.load.open_loop) if point.params.get(name)]
     if point.clients is None or not loads:
         return point
     more = {name: point.params[name] * point.clients for name in loads}
@@ -191,7 +191,7 @@ def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {significant(waited, 3)} % of it"
     # Windows of several clients are cut to whole intervals that all of them cover.
-    by_bytes = FAMILIES[point.kind].page.by_bytes
+    by_bytes = FAMILIES[point.kind].page.load.byte_limit
     longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"
     return Failure(
         message=f"no operation completed in the window of {length}{why}",

@@ -326,7 +326,7 @@ class ClientsSite:
             self._states.forget(self.study, target)
         arguments = self._arguments({point.target}) | {"run": run.dump()}
         session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
-        by_work = family.fixed_work or point.params.get(family.page.by_bytes) is not None
+        by_work = family.fixed_work or point.params.get(family.page.load.byte_limit) is not None
         header = self.study.study
         planned_ns = None if by_work else header.runtime
         handle = ClientsRun(session, chosen, header.interval, planned_ns, point.kind)

@@ -410,8 +410,10 @@ def _client_run(
     done = client.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
     # As in the run's own figures, flushes do not count as operations.
-    totals = [t for name, t in outcome.totals.items() if name in page.operations]
-    moved = sum(t.bytes for name, t in outcome.totals.items() if name in page.transferred)
+    totals = [t for name, t in outcome.totals.items() if name in page.operations.main]
+    moved = sum(
+        t.bytes for name, t in outcome.totals.items() if name in page.operations.transferred
+    )
     seconds = length_ns / NS_PER_S
     means = [(t.latency.mean_ns, t.latency.count) for t in totals if t.latency is not None]
     count = sum(number for _, number in means)

@@ -7,9 +7,19 @@ from typing import Any
 
 from storlab.base.units import exact_number
 from storlab.contracts import question
-from storlab.contracts.page import Page, margins
+from storlab.contracts.page import (
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Publications,
+    Text,
+    margins,
+)
 from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
+from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
 from storlab.workloads.common.metrics import FLUSH
@@ -64,7 +74,7 @@ def _mix(reads: float, trims: float) -> str:
     return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects this point and should be printed."""
     if name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]:
         return False
@@ -79,39 +89,42 @@ BLOCK_QUESTIONS = (
     ),
 )
 BLOCK_PAGE = Page(
-    operations=DATA,
-    moved=MOVED,
-    beside=(FLUSH,),
-    names={FLUSH: "flush"},
-    axes=("jobs", "queue_depth", "rate_iops"),
-    workers="jobs",
-    outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},
-    paced="rate_iops",
-    by_bytes="total_bytes",
-    access="access",
-    facet="block_size",
-    small=64 << 10,
-    mix=MIX,
-    sizes=("block_size", "region_start", "region_size", "total_bytes"),
-    durations=("drain_timeout",),
-    titles={
-        MIX: "mix (read/write)",
-        "block_size": "block size",
-        "queue_depth": "queue depth",
-        "jobs": "jobs",
-        "rate_iops": "rate (1/s)",
-        "access": "access",
-    },
-    phrase=phrase,
-    mix_words="read/write",
-    axis_titles={"jobs": "jobs (threads), queue depth {queue_depth} each"},
-    work="{access} I/O",
-    told=("queue_depth",),
-    far="the largest number of jobs",
-    rate=IOPS,
-    costs=(CPU_PER_IO,),
-    questions=BLOCK_QUESTIONS,
-    says=says,
+    operations=Operations(
+        main=DATA, moved=MOVED, rate=IOPS, auxiliary=(FLUSH,), names={FLUSH: "flush"}
+    ),
+    parameters=Parameters(
+        axes=("jobs", "queue_depth", "rate_iops"),
+        model=BlockParams,
+        facet="block_size",
+        mix=MIX,
+        by_rate=64 << 10,
+        titles={
+            MIX: "mix (read/write)",
+            "block_size": "block size",
+            "queue_depth": "queue depth",
+            "jobs": "jobs",
+            "rate_iops": "rate (1/s)",
+            "access": "access",
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+        axis_titles={"jobs": "jobs (threads), queue depth {queue_depth} each"},
+        mix_words="read/write",
+    ),
+    load=Load(
+        workers="jobs",
+        outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},
+        open_loop="rate_iops",
+        byte_limit="total_bytes",
+    ),
+    metrics=Metrics(
+        costs=(CPU_PER_IO,),
+        questions=BLOCK_QUESTIONS,
+        margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
+    ),
+    text=Text(
+        work="{access} I/O", stated=("queue_depth",), last_point="the largest number of jobs"
+    ),
+    published=Publications(access="access"),
     flags=BLOCK_FLAGS,
-    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from storlab.base.units import MB, NS_PER_S
-from storlab.contracts.page import PieceValues, WorkItemColumn, WorkItemKind
+from storlab.contracts.page import WorkItemColumn, WorkItemKind, WorkItemValues
 from storlab.model.result import RunRecord
 from storlab.workloads.checkpoint.details import (
     CheckpointDetails,
@@ -17,18 +17,18 @@ from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.common.device_values import device_values
 
 
-def read_writes(record: RunRecord) -> list[PieceValues]:
+def read_writes(record: RunRecord) -> list[WorkItemValues]:
     """Return the values of all checkpoints, with the time of each rank."""
     flushed = CheckpointParams.of(record.params).sync != "none"
     return [_write(write, flushed=flushed) for write in CheckpointDetails.of(record).writes]
 
 
-def read_restores(record: RunRecord) -> list[PieceValues]:
+def read_restores(record: RunRecord) -> list[WorkItemValues]:
     """Return the values of all restores, with the time of each rank."""
     return [_restore(restore) for restore in CheckpointDetails.of(record).restores]
 
 
-def _write(write: CheckpointWrite, *, flushed: bool) -> PieceValues:
+def _write(write: CheckpointWrite, *, flushed: bool) -> WorkItemValues:
     stopped_s = (write.durable_ns - write.start_ns) / NS_PER_S
     values = {"stop_s": stopped_s}
     if flushed:
@@ -40,7 +40,7 @@ def _write(write: CheckpointWrite, *, flushed: bool) -> PieceValues:
     return _with_ranks(values, write)
 
 
-def _restore(restore: Restore) -> PieceValues:
+def _restore(restore: Restore) -> WorkItemValues:
     values = {"time_s": (restore.end_ns - restore.start_ns) / NS_PER_S}
     if values["time_s"] > 0:
         values["mb_s"] = restore.bytes / MB / values["time_s"]
@@ -51,20 +51,20 @@ def _restore(restore: Restore) -> PieceValues:
     return _with_ranks(values, restore)
 
 
-def _with_ranks(values: Mapping[str, float], moved: Moved) -> PieceValues:
+def _with_ranks(values: Mapping[str, float], moved: Moved) -> WorkItemValues:
     times = {r.rank: (r.end_ns - r.start_ns) / NS_PER_S for r in moved.ranks}
     slowest: dict[str, float] = {}
     if times:
         number = max(times, key=lambda rank: times[rank])
         slowest = {"slowest_rank": float(number), "slowest_s": times[number]}
-    return PieceValues(
+    return WorkItemValues(
         {**values, **slowest, **device_values(moved.device_bytes, moved.bytes)},
         times,
         {r.rank: r.client for r in moved.ranks if r.client},
     )
 
 
-CHECKPOINT_PIECES = (
+CHECKPOINT_WORK_ITEMS = (
     WorkItemKind(
         kind="write",
         read=read_writes,

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from storlab.base.errors import StudyError
-from storlab.contracts.page import Page, margins
-from storlab.workloads.checkpoint.checkpoint_values import CHECKPOINT_PIECES
+from storlab.contracts.page import (
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Publications,
+    Text,
+    margins,
+)
+from storlab.workloads.checkpoint.checkpoint_values import CHECKPOINT_WORK_ITEMS
 from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
 from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
 from storlab.workloads.checkpoint.params import CheckpointParams
@@ -56,7 +65,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     return None
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects this point and should be printed."""
     if name in RESTORE_ONLY:
         return bool(params.get("restores"))
@@ -77,43 +86,46 @@ def _ranks(params: Mapping[str, Any]) -> int:
 
 
 CHECKPOINT_PAGE = Page(
-    operations=WORK,
-    moved=WORK,
-    beside=(FLUSH,),
-    names={FLUSH: "flush"},
-    axes=("io_depth", "io_size", "subset", "scale"),
-    facet="profile",
-    sizes=("io_size", "part_size"),
-    durations=("pause", "training_interval", "mtbf", "request_timeout", "retry_backoff"),
-    titles={
-        "io_depth": "I/O depth of each rank",
-        "io_size": "I/O size",
-        "subset": "ranks",
-        "keep_last": "checkpoints kept",
-        "preallocate": "files preallocated",
-        "sync": "durability",
-        "cold": "how restores get past the page cache",
-        "training_interval": "training between checkpoints",
-        "mtbf": "mean time between failures",
-        "writes": "checkpoints written",
-        "restores": "checkpoints restored",
-    },
-    phrase=phrase,
-    work="LLM checkpoints",
-    told=("profile", "scale"),
-    far="the largest I/O depth",
-    headline=CHECKPOINT_HEADLINE,
-    quantities=CHECKPOINT_QUANTITIES,
-    findings=CHECKPOINT_FINDINGS,
-    questions=CHECKPOINT_QUESTIONS,
-    pieces=CHECKPOINT_PIECES,
-    published=("checkpoint",),
-    rate=IOPS,
-    costs=(CPU_PER_IO,),
-    says=says,
-    threads=_ranks,
-    scale_note=lambda params: scale_text(CheckpointParams.of(params).scale),
+    operations=Operations(
+        main=WORK, moved=WORK, rate=IOPS, auxiliary=(FLUSH,), names={FLUSH: "flush"}
+    ),
+    parameters=Parameters(
+        axes=("io_depth", "io_size", "subset", "scale"),
+        model=CheckpointParams,
+        facet="profile",
+        titles={
+            "io_depth": "I/O depth of each rank",
+            "io_size": "I/O size",
+            "subset": "ranks",
+            "keep_last": "checkpoints kept",
+            "preallocate": "files preallocated",
+            "sync": "durability",
+            "cold": "how restores get past the page cache",
+            "training_interval": "training between checkpoints",
+            "mtbf": "mean time between failures",
+            "writes": "checkpoints written",
+            "restores": "checkpoints restored",
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+    ),
+    load=Load(threads=_ranks),
+    metrics=Metrics(
+        quantities=CHECKPOINT_QUANTITIES,
+        costs=(CPU_PER_IO,),
+        headline=CHECKPOINT_HEADLINE,
+        questions=CHECKPOINT_QUESTIONS,
+        findings=CHECKPOINT_FINDINGS,
+        margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
+    ),
+    text=Text(
+        work="LLM checkpoints",
+        stated=("profile", "scale"),
+        last_point="the largest I/O depth",
+        scale_note=lambda params: scale_text(CheckpointParams.of(params).scale),
+        definitions=CHECKPOINT_DEFINITIONS,
+    ),
+    published=Publications(names=("checkpoint",)),
+    work_items=CHECKPOINT_WORK_ITEMS,
     flags=CHECKPOINT_FLAGS,
-    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
-    definitions=CHECKPOINT_DEFINITIONS,
 )

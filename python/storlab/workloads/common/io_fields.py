@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from storlab.base.errors import Problem
 from storlab.base.units import format_size, parse_size
 from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, Arrival
-from storlab.model.types import SIZE_PATTERN
+from storlab.model.types import BYTES, SIZE_PATTERN
 
 QUEUE_DEPTH_COLUMNS = ("iodepth", "qd", "queue_depth")
 """Column names of the queue depth in tables of other tools and publications."""
@@ -59,6 +59,7 @@ def numbered(unit: str) -> AfterValidator:
 
 Region = Annotated[
     int | str,
+    BYTES,
     BeforeValidator(_read_region),
     WithJsonSchema(
         {

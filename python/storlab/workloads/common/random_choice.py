@@ -12,7 +12,7 @@ from storlab.base.errors import Problem
 from storlab.base.units import format_size, parse_size
 from storlab.model.job import WeightedSize
 from storlab.model.params import InStudy
-from storlab.model.types import SIZE_PATTERN, Table
+from storlab.model.types import BYTES, SIZE_PATTERN, Table
 from storlab.workloads.common.io_fields import read_block
 from storlab.workloads.common.skew import skew_problems
 
@@ -37,6 +37,7 @@ def _read_block_size(value: object) -> int | dict[str, float]:
 
 IoSize = Annotated[
     int | dict[str, float],
+    BYTES,
     BeforeValidator(_read_block_size),
     WithJsonSchema(
         {

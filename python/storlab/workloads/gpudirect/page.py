@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from storlab.base.units import exact_number, format_size
-from storlab.contracts.page import Page, margins
+from storlab.contracts.page import (
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Publications,
+    Text,
+    margins,
+)
 from storlab.workloads.common.costs import IOPS
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
 from storlab.workloads.gpudirect.definitions import GPUDIRECT_DEFINITIONS
 from storlab.workloads.gpudirect.flags import GPUDIRECT_FLAGS
 from storlab.workloads.gpudirect.metrics import DATA
+from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.quantities import (
     GPUDIRECT_FINDINGS,
     GPUDIRECT_HEADLINE,
@@ -80,7 +90,7 @@ def _mix(reads: float) -> str:
     return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects this point and should be printed."""
     if params.get(name) is None or phrase(name, params) == "":
         return False
@@ -88,52 +98,58 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
 
 
 GPUDIRECT_PAGE = Page(
-    operations=DATA,
-    moved=DATA,
-    axes=("workers", "rate_iops", "queue_depth"),
-    workers="workers",
-    outstanding={"queue_depth": QUEUE_DEPTH_COLUMNS},
-    paced="rate_iops",
-    by_bytes="total_bytes",
-    access="access",
-    facet="block_size",
-    mix=MIX,
-    sizes=("block_size", "region_start", "region_size", "total_bytes", "verify"),
-    durations=("drain_timeout",),
-    titles={
-        "path": "path",
-        "api": "API of cuFile",
-        MIX: "mix (read/write)",
-        "block_size": "transfer size",
-        "queue_depth": "transfers in flight of a worker",
-        "workers": "workers",
-        "workers_per_file": "workers per file",
-        "gpu": "GPU",
-        "register_buffers": "GPU buffers registered",
-        "rate_iops": "rate (1/s)",
-        "verify": "compared of each file",
-        "cufile_library": "libcufile",
-        "cuda_library": "libcuda",
-    },
-    phrase=phrase,
-    mix_words="read/write",
-    axis_titles={"workers": "workers (threads)"},
-    work="{access} transfers",
-    told=("path", "api", "gpu"),
-    far="the largest number of workers",
-    headline=GPUDIRECT_HEADLINE,
-    rate=IOPS,
-    percentiles=("p50", "p99"),
-    quantities=GPUDIRECT_QUANTITIES,
-    findings=GPUDIRECT_FINDINGS,
-    questions=GPUDIRECT_QUESTIONS,
-    line=("throughput_mb_s.all", "cpu_s_per_gb.all"),
-    extra="storlab.workloads.gpudirect.findings:Findings",
-    published=("gds", "gpudirect"),
-    published_for=lambda params: params.get("path") == "direct",
-    order={"path": PATHS, "api": APIS, "register_buffers": (True, False)},
-    says=says,
+    operations=Operations(main=DATA, moved=DATA, rate=IOPS, percentiles=("p50", "p99")),
+    parameters=Parameters(
+        axes=("workers", "rate_iops", "queue_depth"),
+        model=GpuDirectParams,
+        facet="block_size",
+        mix=MIX,
+        order={"path": PATHS, "api": APIS, "register_buffers": (True, False)},
+        titles={
+            "path": "path",
+            "api": "API of cuFile",
+            MIX: "mix (read/write)",
+            "block_size": "transfer size",
+            "queue_depth": "transfers in flight of a worker",
+            "workers": "workers",
+            "workers_per_file": "workers per file",
+            "gpu": "GPU",
+            "register_buffers": "GPU buffers registered",
+            "rate_iops": "rate (1/s)",
+            "verify": "compared of each file",
+            "cufile_library": "libcufile",
+            "cuda_library": "libcuda",
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+        axis_titles={"workers": "workers (threads)"},
+        mix_words="read/write",
+    ),
+    load=Load(
+        workers="workers",
+        outstanding={"queue_depth": QUEUE_DEPTH_COLUMNS},
+        open_loop="rate_iops",
+        byte_limit="total_bytes",
+    ),
+    metrics=Metrics(
+        quantities=GPUDIRECT_QUANTITIES,
+        headline=GPUDIRECT_HEADLINE,
+        questions=GPUDIRECT_QUESTIONS,
+        findings=GPUDIRECT_FINDINGS,
+        run_line=("throughput_mb_s.all", "cpu_s_per_gb.all"),
+        margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io", "direct_percent")),
+    ),
+    text=Text(
+        work="{access} transfers",
+        stated=("path", "api", "gpu"),
+        last_point="the largest number of workers",
+        definitions=GPUDIRECT_DEFINITIONS,
+    ),
+    published=Publications(
+        names=("gds", "gpudirect"),
+        is_comparable=lambda params: params.get("path") == "direct",
+        access="access",
+    ),
+    additions="storlab.workloads.gpudirect.findings:Findings",
     flags=GPUDIRECT_FLAGS,
-    definitions=GPUDIRECT_DEFINITIONS,
-    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io", "direct_percent")),
 )

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from storlab.base.units import parse_size
 from storlab.model.params import InStudy, Nanoseconds, Params, Sweep
-from storlab.model.types import SIZE_PATTERN, Size
+from storlab.model.types import BYTES, SIZE_PATTERN, Size
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -43,6 +43,7 @@ def _read_verify(value: object) -> int:
 
 Verified = Annotated[
     int,
+    BYTES,
     BeforeValidator(_read_verify),
     WithJsonSchema(
         {

@@ -7,7 +7,18 @@ from typing import Any
 
 from storlab.base.units import exact_number
 from storlab.contracts import question
-from storlab.contracts.page import RUNS, Page, Quantity, margins, rate
+from storlab.contracts.page import (
+    RUNS,
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Quantity,
+    Text,
+    margins,
+    rate,
+)
 from storlab.contracts.question import Question
 from storlab.model.result import Operation
 from storlab.workloads.common.costs import CPU_PER_GB
@@ -70,7 +81,7 @@ def _asked(params: Mapping[str, Any]) -> ObjectParams:
     return ObjectParams.of({**dict.fromkeys(PERCENTS, 0.0), **params})
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects this point and should be printed."""
     work = _asked(params)
     asked = shares(work)
@@ -107,46 +118,55 @@ OBJECT_QUESTIONS = (
     ),
 )
 OBJECT_PAGE = Page(
-    operations=OBJECT_OPERATIONS,
-    moved=MOVED,
-    workers="threads",
-    load="concurrency",
-    outstanding={"concurrency": ("concurrency", "concurrent")},
-    paced="rate_requests",
-    axes=("concurrency", "rate_requests"),
-    facet="object_size",
-    mix=MIX,
-    sizes=("object_size", "part_size", "range_size"),
-    durations=("request_timeout", "retry_backoff"),
-    titles={
-        MIX: "mix (GET/PUT)",
-        "object_size": "object size",
-        "concurrency": "concurrency",
-        LANES: "concurrency per operation",
-        "rate_requests": "rate (requests/s)",
-        "objects": "objects in the pool",
-        "read_written": "reads what it wrote",
-        "list_max_keys": "keys of a LIST",
-        "delete_batch": "keys of a multi-DELETE",
-    },
-    phrase=phrase,
-    rate=rate("requests_s", "requests/s", "requests/s"),
-    names=WORDS,
-    mix_words="GET/PUT",
-    split=True,
-    percentiles=("p50", "p90", "p99", "p999"),
-    first_byte=("get",),
-    costs=OBJECT_COSTS,
-    questions=OBJECT_QUESTIONS,
-    work="S3 requests",
-    told=("object_size", "concurrency"),
-    far="the highest concurrency",
-    says=says,
-    flags=OBJECT_FLAGS,
-    extra="storlab.workloads.object.findings:Findings",
-    margins=margins(
-        rates={"requests_s": 0.05},
-        times={"ttfb_mean_ns": 0.10},
-        reported=("cpu_us_per_request",),
+    operations=Operations(
+        main=OBJECT_OPERATIONS,
+        moved=MOVED,
+        rate=rate("requests_s", "requests/s", "requests/s"),
+        names=WORDS,
+        by_operation=True,
+        percentiles=("p50", "p90", "p99", "p999"),
+        first_byte=("get",),
     ),
+    parameters=Parameters(
+        axes=("concurrency", "rate_requests"),
+        model=ObjectParams,
+        facet="object_size",
+        mix=MIX,
+        titles={
+            MIX: "mix (GET/PUT)",
+            "object_size": "object size",
+            "concurrency": "concurrency",
+            LANES: "concurrency per operation",
+            "rate_requests": "rate (requests/s)",
+            "objects": "objects in the pool",
+            "read_written": "reads what it wrote",
+            "list_max_keys": "keys of a LIST",
+            "delete_batch": "keys of a multi-DELETE",
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+        mix_words="GET/PUT",
+    ),
+    load=Load(
+        workers="threads",
+        concurrency="concurrency",
+        outstanding={"concurrency": ("concurrency", "concurrent")},
+        open_loop="rate_requests",
+    ),
+    metrics=Metrics(
+        costs=OBJECT_COSTS,
+        questions=OBJECT_QUESTIONS,
+        margins=margins(
+            rates={"requests_s": 0.05},
+            times={"ttfb_mean_ns": 0.10},
+            reported=("cpu_us_per_request",),
+        ),
+    ),
+    text=Text(
+        work="S3 requests",
+        stated=("object_size", "concurrency"),
+        last_point="the highest concurrency",
+    ),
+    flags=OBJECT_FLAGS,
+    additions="storlab.workloads.object.findings:Findings",
 )

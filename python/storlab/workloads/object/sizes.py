@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from storlab.base.units import format_size, parse_size, significant
 from storlab.model.job import WeightedSize
 from storlab.model.s3 import LARGEST_OBJECT
-from storlab.model.types import SIZE_PATTERN
+from storlab.model.types import BYTES, SIZE_PATTERN
 from storlab.workloads.object.job import ObjectSizes
 
 LEAST_ACCEPTED = 0.01  # least share inside the bounds; other values are drawn again
@@ -197,6 +197,7 @@ _size_or_bytes = {"anyOf": [_size, {"type": "integer", "exclusiveMinimum": 0}]}
 
 ObjectSize = Annotated[
     int | dict[str, Any],
+    BYTES,
     BeforeValidator(read_object_size),
     WithJsonSchema(
         {

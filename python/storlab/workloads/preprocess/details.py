@@ -77,8 +77,3 @@ class PreprocessDetails(Details):
     malformed: MalformedLines | None = None
     output: OutputDigests | None = None  # None: the output was not read back
     cluster: ClusterTold | None = None
-
-    @property
-    def resumed(self) -> frozenset[str]:
-        """Names of the stages that an earlier process did in part."""
-        return frozenset(stage.name for stage in self.stages if stage.resumed_parts)

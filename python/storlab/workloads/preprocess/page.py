@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Implementations, Page, rate
+from storlab.contracts.page import (
+    Implementations,
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Publications,
+    Text,
+    rate,
+)
 from storlab.workloads.preprocess.definitions import PREPROCESS_DEFINITIONS
-from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.flags import PREPROCESS_FLAGS
 from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.quantities import (
     PREPROCESS_FINDINGS,
     PREPROCESS_HEADLINE,
@@ -67,48 +77,58 @@ def _inputs(params: Mapping[str, Any]) -> str:
     return ", ".join(params.get("input") or ())
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects this point and should be printed."""
     if params.get(name) is None:
         return False
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])
 
 
-def resumed(details: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of stages that an earlier process did in part, from a run's details."""
-    return PreprocessDetails.model_validate(details).resumed
-
-
 PREPROCESS_PAGE = Page(
-    operations=STAGES,
-    moved=RAW,
-    series=STAGES,
-    axes=("workers", "memory", "threshold"),
-    workers="workers",
-    facet="rows",
-    sizes=("part_size", "memory"),
-    titles={
-        "rows": "number of rows",
-        "files": "raw files",
-        "input": "raw files",
-        "workers": "workers",
-        "implementation": "implementation",
-        "compression": "compression of the Parquet files",
-        "row_group_rows": "rows of a row group",
-        "part_size": "raw bytes of a part",
-        "threshold": "rows a category needs for an id of its own",
-        "modulo": "modulo of category values",
-        "numerical": "type of numerical features",
-        "malformed": "malformed lines",
-        "memory": "memory limit",
-        "cold": "page cache dropped before each stage",
-        "resume": "goes on where an earlier run ended",
-        "data_seed": "seed of the data set",
-        "scale": "cluster",
-    },
-    phrase=phrase,
-    whole_window=True,
-    buffered=True,
+    operations=Operations(
+        main=STAGES, moved=RAW, rate=rate("parts_s", "parts/s"), over_time=STAGES
+    ),
+    parameters=Parameters(
+        axes=("workers", "memory", "threshold"),
+        model=PreprocessParams,
+        facet="rows",
+        titles={
+            "rows": "number of rows",
+            "files": "raw files",
+            "input": "raw files",
+            "workers": "workers",
+            "implementation": "implementation",
+            "compression": "compression of the Parquet files",
+            "row_group_rows": "rows of a row group",
+            "part_size": "raw bytes of a part",
+            "threshold": "rows a category needs for an id of its own",
+            "modulo": "modulo of category values",
+            "numerical": "type of numerical features",
+            "malformed": "malformed lines",
+            "memory": "memory limit",
+            "cold": "page cache dropped before each stage",
+            "resume": "goes on where an earlier run ended",
+            "data_seed": "seed of the data set",
+            "scale": "cluster",
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+    ),
+    load=Load(workers="workers", buffered=True, whole_window=True),
+    metrics=Metrics(
+        quantities=PREPROCESS_QUANTITIES,
+        headline=PREPROCESS_HEADLINE,
+        questions=PREPROCESS_QUESTIONS,
+        findings=PREPROCESS_FINDINGS,
+        per_watt={"rows_s": "rows_per_joule"},
+    ),
+    text=Text(
+        work="DLRM preprocessing",
+        stated=("rows", "workers"),
+        last_point="the largest number of workers",
+        definitions=PREPROCESS_DEFINITIONS,
+    ),
+    published=Publications(names=("dlrm", "preprocess")),
     implementations=Implementations(
         "implementation",
         heads={
@@ -123,20 +143,7 @@ PREPROCESS_PAGE = Page(
         "run; that of the others is of all their processes, with what the libraries hold for "
         "themselves.",
     ),
-    rate=rate("parts_s", "parts/s"),
-    per_watt={"rows_s": "rows_per_joule"},
-    work="DLRM preprocessing",
-    told=("rows", "workers"),
-    far="the largest number of workers",
-    headline=PREPROCESS_HEADLINE,
-    quantities=PREPROCESS_QUANTITIES,
-    findings=PREPROCESS_FINDINGS,
-    questions=PREPROCESS_QUESTIONS,
     audit="storlab.workloads.preprocess.audit:outputs_differ",
-    extra="storlab.workloads.preprocess.findings:Findings",
-    published=("dlrm", "preprocess"),
-    says=says,
-    resumed=resumed,
+    additions="storlab.workloads.preprocess.findings:Findings",
     flags=PREPROCESS_FLAGS,
-    definitions=PREPROCESS_DEFINITIONS,
 )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 
 from storlab.base.units import MB, NS_PER_S
-from storlab.contracts.page import PieceValues, WorkItemColumn, WorkItemKind
+from storlab.contracts.page import WorkItemColumn, WorkItemKind, WorkItemValues
 from storlab.model.result import RunRecord
 from storlab.workloads.common.device_values import device_values
 from storlab.workloads.training.details import EpochTimes, TrainingDetails
 
 
-def read_epochs(record: RunRecord) -> list[PieceValues]:
+def read_epochs(record: RunRecord) -> list[WorkItemValues]:
     """Return the values of all epochs, with the time that each accelerator waited."""
     return [_epoch(epoch) for epoch in TrainingDetails.of(record).epochs]
 
 
-def _epoch(epoch: EpochTimes) -> PieceValues:
+def _epoch(epoch: EpochTimes) -> WorkItemValues:
     length_s = (epoch.end_ns - epoch.start_ns) / NS_PER_S
     waits = {times.accelerator: times.wait_ns / NS_PER_S for times in epoch.accelerators}
     values = {"time_s": length_s, "read_mb": epoch.bytes / MB}
@@ -24,10 +24,10 @@ def _epoch(epoch: EpochTimes) -> PieceValues:
         values |= {"samples_s": epoch.samples / length_s, "mb_s": values["read_mb"] / length_s}
     if waits:
         values["stall_s"] = math.fsum(waits.values()) / len(waits)
-    return PieceValues(values | device_values(epoch.device_read_bytes, epoch.bytes), waits)
+    return WorkItemValues(values | device_values(epoch.device_read_bytes, epoch.bytes), waits)
 
 
-TRAINING_PIECES = (
+TRAINING_WORK_ITEMS = (
     WorkItemKind(
         kind="epoch",
         read=read_epochs,

@@ -75,7 +75,7 @@ def _work(search: Found, results: Sequence[Found]) -> str:
 
 def _heading(search: Found) -> str:
     page = page_of(search.kind)
-    told = [name for name in page.told if name in search.params]
+    told = [name for name in page.text.stated if name in search.params]
     text = describe(page, search.params, [*told, CLIENTS])
     return ", ".join(dict.fromkeys(part for part in (search.workload, text) if part))
 

@@ -7,10 +7,21 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.base.units import format_duration
-from storlab.contracts.page import Page, Search, margins, rate
+from storlab.contracts.page import (
+    Load,
+    Metrics,
+    Operations,
+    Page,
+    Parameters,
+    Publications,
+    Search,
+    Text,
+    margins,
+    rate,
+)
 from storlab.model.result import Operation
 from storlab.workloads.training.definitions import TRAINING_DEFINITIONS
-from storlab.workloads.training.epoch_values import TRAINING_PIECES
+from storlab.workloads.training.epoch_values import TRAINING_WORK_ITEMS
 from storlab.workloads.training.flags import TRAINING_FLAGS
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.quantities import (
@@ -93,53 +104,60 @@ def _threads(params: Mapping[str, Any]) -> int:
         return 0
 
 
-def says(name: str, params: Mapping[str, Any]) -> bool:
+def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter differs from the profile and edition and should be printed."""
     return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
 
 
 TRAINING_PAGE = Page(
-    operations=READS,
-    moved=READS,
-    axes=("accelerators", "reader_threads"),
-    facet="profile",
-    sizes=("read_size",),
-    durations=("computation_time", "request_timeout", "retry_backoff"),
-    titles={
-        "profile": "profile",
-        "profile_data": "what the profile says",
-        "accelerators": "emulated accelerators",
-        "edition": "edition",
-        "loader": "loader",
-        "max_steps": "steps of an epoch, at most",
-        "scale": "share of the profile's files",
-        "read_size": "size of a read",
-        "io_depth": "reads in flight of a reader",
-        "check": "what is done with what was read",
-        "shuffle": "order of files",
-        "barrier": "accelerators wait for one another",
-        "data_seed": "seed of the data set",
-        **{name: f"{title} (overrides the profile)" for name, title in OVERRIDES.items()},
-    },
-    phrase=phrase,
-    rate=rate("reads_s", "reads/s"),
+    operations=Operations(
+        main=READS,
+        moved=READS,
+        rate=rate("reads_s", "reads/s"),
+        names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
+    ),
+    parameters=Parameters(
+        axes=("accelerators", "reader_threads"),
+        model=TrainingParams,
+        facet="profile",
+        titles={
+            "profile": "profile",
+            "profile_data": "what the profile says",
+            "accelerators": "emulated accelerators",
+            "edition": "edition",
+            "loader": "loader",
+            "max_steps": "steps of an epoch, at most",
+            "scale": "share of the profile's files",
+            "read_size": "size of a read",
+            "io_depth": "reads in flight of a reader",
+            "check": "what is done with what was read",
+            "shuffle": "order of files",
+            "barrier": "accelerators wait for one another",
+            "data_seed": "seed of the data set",
+            **{name: f"{title} (overrides the profile)" for name, title in OVERRIDES.items()},
+        },
+        phrase=phrase,
+        is_relevant=is_relevant,
+    ),
+    load=Load(threads=_threads),
+    metrics=Metrics(
+        quantities=TRAINING_QUANTITIES,
+        times=TRAINING_TIMES,
+        questions=TRAINING_QUESTIONS,
+        findings=TRAINING_FINDINGS,
+        run_line=("samples_s.all", "au_percent.all"),
+        per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
+        margins=margins(rates={"au_percent": 0.05}),
+    ),
+    text=Text(
+        work="training reads (DLIO-equivalent)",
+        stated=("profile", "accelerators"),
+        last_point="the largest number of accelerators",
+        definitions=TRAINING_DEFINITIONS,
+    ),
+    published=Publications(names=("dlio", "training")),
     search=Search(parameter="accelerators", noun="accelerator", metric="au_percent"),
-    line=("samples_s.all", "au_percent.all"),
-    times=TRAINING_TIMES,
-    names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
-    per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
-    work="training reads (DLIO-equivalent)",
-    told=("profile", "accelerators"),
-    far="the largest number of accelerators",
-    quantities=TRAINING_QUANTITIES,
-    findings=TRAINING_FINDINGS,
-    questions=TRAINING_QUESTIONS,
-    pieces=TRAINING_PIECES,
-    extra="storlab.workloads.training.findings:Findings",
-    published=("dlio", "training"),
-    says=says,
-    threads=_threads,
+    work_items=TRAINING_WORK_ITEMS,
+    additions="storlab.workloads.training.findings:Findings",
     flags=TRAINING_FLAGS,
-    margins=margins(rates={"au_percent": 0.05}),
-    definitions=TRAINING_DEFINITIONS,
 )

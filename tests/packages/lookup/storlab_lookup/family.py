@@ -8,7 +8,7 @@ from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Workload
 from storlab.contracts.figure import Bars, FigureKind, OverSweep
-from storlab.contracts.page import Page, rate
+from storlab.contracts.page import Load, Operations, Page, Parameters, Text, rate
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
@@ -29,14 +29,12 @@ class LookupFamily(Workload):
     details: type[Details] = Details
     places: tuple[str, ...] = ("directory",)
     page = Page(
-        operations=READS,
-        moved=READS,
-        axes=("record_size",),
-        sizes=("record_size",),
-        titles={"record_size": "record size"},
-        rate=rate("lookups_s", "lookups/s"),
-        work="lookups",
-        buffered=True,
+        operations=Operations(main=READS, moved=READS, rate=rate("lookups_s", "lookups/s")),
+        parameters=Parameters(
+            axes=("record_size",), model=LookupParams, titles={"record_size": "record size"}
+        ),
+        load=Load(buffered=True),
+        text=Text(work="lookups"),
     )
     figures: tuple[FigureKind, ...] = (
         FigureKind(

@@ -27,13 +27,13 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     figures = (
         _figure(mixes, operation)
         for mixes in mixes_of(comparison, sections)
-        for operation in mixes.section.page.first_byte
+        for operation in mixes.section.page.operations.first_byte
     )
     return [figure for figure in figures if figure is not None]
 
 
 def _figure(mixes: Mixes, operation: str) -> Figure | None:
-    name = mixes.section.page.name_of(operation)
+    name = mixes.section.page.operations.name_of(operation)
     labels = {f"{STATISTICS[s]}": f"ttfb_{s}_ns.{operation}" for s in SHOWN}
     if mixes.comparison.column(labels["mean"]) is None:
         return None

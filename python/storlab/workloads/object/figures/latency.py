@@ -27,7 +27,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     figures = []
     for mixes in mixes_of(comparison, sections):
         prefix, words = latency_kind(comparison, mixes.section)
-        wanted = ("mean", *mixes.section.page.percentiles)
+        wanted = ("mean", *mixes.section.page.operations.percentiles)
         keys = {
             operation: {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
             for operation, _ in operations_of(mixes.section)
