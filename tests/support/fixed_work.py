@@ -80,7 +80,6 @@ class DrillWorkload(Workload):
             duration_ns=1_000_000,
             bytes_written=0,
             writes=False,
-            files=0,
             data_bytes=self.data_bytes,
             data_set="drill-1",
             space_bytes=self.space_bytes,

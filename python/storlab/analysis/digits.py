@@ -25,7 +25,7 @@ def is_open(interval: Interval) -> bool:
     return interval.high > WIDE * interval.low
 
 
-def step_of(interval: Interval, factor: float = 1.0) -> float:
+def rounding_step(interval: Interval, factor: float = 1.0) -> float:
     """Return the value of the last digit shown; without an interval, that of three digits."""
     finest = _finest(interval.estimate / factor)
     coarsest = _power(abs(interval.estimate) / factor) if interval.estimate else math.inf
@@ -50,7 +50,7 @@ def estimate_text(interval: Interval, factor: float = 1.0) -> str:
         return NOT_DECIDED
     if _from_zero(interval):
         return f"at most {_end(interval.high or 0.0, factor)}"
-    return number(interval.estimate / factor, step_of(interval, factor))
+    return number(interval.estimate / factor, rounding_step(interval, factor))
 
 
 def ends_text(ratio: Interval) -> str:
@@ -74,7 +74,7 @@ def _ends(interval: Interval, factor: float, show: Callable[[float, float], str]
         return ""
     if interval.low == interval.high:
         return ""
-    step = step_of(interval, factor)
+    step = rounding_step(interval, factor)
     low = interval.low / factor
     near = min(step, _power(low)) if 0 < low < 2 * step else step
     return f"{show(low, near)}–{show(interval.high / factor, step)}"
@@ -93,7 +93,7 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
     if is_open(ratio):
         return NOT_DECIDED
     show = _number_apart if ratio.excludes(1.0) else number
-    return f"{show(ratio.estimate, step_of(ratio))}{sign}"
+    return f"{show(ratio.estimate, rounding_step(ratio))}{sign}"
 
 
 def is_imprecise(ratio: Interval) -> bool:

@@ -181,5 +181,5 @@ def _number(at: Advantage) -> ClaimNumber:
         return ClaimNumber(
             "least less" if at.less else "least more", text, f"at least {text} times"
         )
-    step = digits.step_of(at.times)
+    step = digits.rounding_step(at.times)
     return ClaimNumber("inverse" if at.less else "multiple", text, f"{text} times", step=step)

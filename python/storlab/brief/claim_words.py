@@ -119,7 +119,7 @@ def _values(ahead: Ahead) -> list[ClaimNumber] | None:
             digits.estimate_text(value, factor),
             f"{digits.text(value, factor)}{space}{unit}",
             unit,
-            digits.step_of(value, factor),
+            digits.rounding_step(value, factor),
         )
         for kind, value in zip(kinds, values, strict=True)
     ]
@@ -134,7 +134,7 @@ def times_of(ahead: Ahead) -> ClaimNumber:
         kind: NumberKind = "least less" if ahead.less else "least more"
         return ClaimNumber(kind, text, words)
     kind = "inverse" if ahead.less else "multiple"
-    return ClaimNumber(kind, digits.times(times, ""), words, step=digits.step_of(times))
+    return ClaimNumber(kind, digits.times(times, ""), words, step=digits.rounding_step(times))
 
 
 def _change(ahead: Ahead) -> ClaimNumber | None:
@@ -142,7 +142,7 @@ def _change(ahead: Ahead) -> ClaimNumber | None:
     ratio = ahead.ratio
     if digits.is_imprecise(ahead.times) or ratio.estimate >= CHANGE_BELOW:
         return None
-    share, step = abs(ratio.estimate - 1), digits.step_of(ratio)
+    share, step = abs(ratio.estimate - 1), digits.rounding_step(ratio)
     text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))
     word: NumberKind = "less" if ahead.less else "more"
     noun = NOUNS.get(ahead.column.unit, "") if ahead.quantity is not None else ""

@@ -120,7 +120,7 @@ def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
 def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
     """Return the mark of a value that was not measured, unless a flag already states that."""
     provenance = cell.provenance_of(column)
-    told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
+    told = provenance in (meaning_of(flag.kind).implied_provenance for flag in cell.flags) or (
         provenance == "declared" and not column.is_power  # a threshold that the study sets
     )
     if provenance not in NOT_MEASURED or told:

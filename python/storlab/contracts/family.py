@@ -27,7 +27,8 @@ class Estimate:
     duration_ns: int  # ramp + window + settle
     bytes_written: int | None  # None if bounded by time instead of bytes
     writes: bool  # whether the point writes to its target
-    files: int  # number of files that the point needs in a directory target
+    # files that storlab lays out beforehand in a directory target; 0 if the family makes its own
+    layout_files: int = 0
     write_share: float = 0.0  # bytes written over bytes transferred, 0 to 1
     # whether it trims or punches holes, so that fewer blocks are allocated afterwards
     frees: bool = False

@@ -70,7 +70,7 @@ class FlagMeaning:
     caveat: bool = False  # whether it is named before the numbers
     claims: bool = False  # whether it must be shown next to claims based on flagged runs
     advice: str = ""  # text next to a search result based on flagged runs
-    tells: str = ""  # provenance that then needs no mark of its own, such as emulated
+    implied_provenance: str = ""  # provenance that then needs no mark of its own: emulated
 
 
 @dataclass(frozen=True, slots=True)

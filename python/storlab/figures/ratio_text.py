@@ -100,4 +100,4 @@ def _span(least: Interval, most: Interval) -> str:
 
 def _short(times: Interval) -> str:
     """Format one end of a range with the digits that its interval allows."""
-    return f"{digits.number(times.estimate, digits.step_of(times))}\u00d7"
+    return f"{digits.number(times.estimate, digits.rounding_step(times))}\u00d7"

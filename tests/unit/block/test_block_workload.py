@@ -225,7 +225,7 @@ def test_an_estimate_says_how_long_and_whether_it_writes() -> None:
     trims = BLOCK.estimate(point("read_percent = 50\ntrim_percent = 50"), HEADER, TARGET)
     assert (trims.bytes_written, trims.writes) == (0, True)
     folder = Target(name="d", directory="d", size=GIB)
-    assert BLOCK.estimate(point("jobs = 6"), HEADER, folder).files == 6
+    assert BLOCK.estimate(point("jobs = 6"), HEADER, folder).layout_files == 6
 
 
 @pytest.mark.parametrize(

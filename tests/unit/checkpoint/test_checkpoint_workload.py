@@ -189,7 +189,7 @@ def test_opening_a_study_needs_no_profile() -> None:
 
 def test_the_estimate_is_that_of_the_work() -> None:
     estimate = CHECKPOINT.estimate(point(PROFILE + 'pause = "2s"'), HEADER, TARGET)
-    assert (estimate.files, estimate.writes, estimate.reads) == (0, True, False)
+    assert (estimate.layout_files, estimate.writes, estimate.reads) == (0, True, False)
     assert (estimate.bytes_written, estimate.space_bytes) == (10 * SIZE, 10 * SIZE)
     assert estimate.duration_ns == 11 * SIZE + 9 * 2 * NS_PER_S + NS_PER_S  # at 1 GB/s
     assert estimate.data_bytes == 0

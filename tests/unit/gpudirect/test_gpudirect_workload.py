@@ -267,7 +267,8 @@ def test_nothing_is_striped_and_a_null_target_has_no_data() -> None:
 
 def test_what_a_run_costs() -> None:
     many = GPU.estimate(point("workers = 5\nworkers_per_file = 2\nverify = false"), HEADER, FILES)
-    assert (many.files, many.writes, many.bytes_written, many.buffer_bytes) == (3, False, 0, 0)
+    made = (many.layout_files, many.writes, many.bytes_written, many.buffer_bytes)
+    assert made == (3, False, 0, 0)
     assert many.duration_ns == 13 * NS_PER_S
     written = GPU.estimate(point("read_percent = 50"), HEADER, FILES)
     assert (written.writes, written.bytes_written, written.write_share) == (True, None, 0.5)

@@ -22,7 +22,7 @@ def watched(path: Path, happens: str) -> Failure | None:
     path.parent.mkdir()
     path.write_bytes(os.urandom(LENGTH))
     member = Member(path=str(path), name="data", kind="file", size=LENGTH)
-    estimate = Estimate(duration_ns=1, bytes_written=0, writes=False, files=0)
+    estimate = Estimate(duration_ns=1, bytes_written=0, writes=False)
     outcome = RunOutcome(
         status="failed",
         engine=EngineInfo(name="native", version="1"),

@@ -77,4 +77,4 @@ def test_margins_begin_with_rates_and_end_with_what_is_reported() -> None:
         operations=Operations(main=("read",), moved=("read",), rate=IOPS),
         parameters=Parameters(axes=("jobs",)),
     )
-    assert "throughput_mb_s" in plain.margins
+    assert "throughput_mb_s" in plain.metrics.margins

@@ -509,7 +509,6 @@ def test_what_runs_compare_once_is_counted_once_unless_files_change() -> None:
             duration_ns=1,
             bytes_written=0,
             writes=writes,
-            files=1,
             compared_bytes=size,
             compared_ns=10 * size,
             compared_once=once,

@@ -284,7 +284,7 @@ def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -
 
 def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None:
     base = PREPROCESS.estimate(point("rows = 1_000_000"), HEADER, TARGET)
-    assert (base.writes, base.files, base.reads) == (True, 0, True)
+    assert (base.writes, base.layout_files, base.reads) == (True, 0, True)
     assert base.data_bytes == 1_000_000 * ROW_BYTES
     assert base.duration_ns == 5 * base.data_bytes + NS_PER_S
     # Parquet 170, vocabularies 26 x 12 / 15, binary at most 1 + 26 + 104 bytes per row; each of

@@ -238,7 +238,7 @@ def test_the_estimate_is_computing_or_reading() -> None:
     reading = TRAINING.estimate(point("epochs = 1\ncomputation_time = 0"), HEADER, TARGET)
     assert reading.duration_ns - NS_PER_S == pytest.approx(reading.data_bytes / 2, rel=0.01)
     assert reading.data_bytes == pytest.approx(168 * 146.6e6, rel=0.01)
-    assert (reading.writes, reading.bytes_written, reading.files) == (False, 0, 0)
+    assert (reading.writes, reading.bytes_written, reading.layout_files) == (False, 0, 0)
     assert reading.data_set == computing.data_set
 
 

@@ -250,7 +250,7 @@ class Guard:
     def _files(self, target: Target) -> int:
         """Return the largest number of files that a point of the target needs."""
         return max(
-            FAMILIES[point.kind].estimate(point, self.study.study, target).files
+            FAMILIES[point.kind].estimate(point, self.study.study, target).layout_files
             for point in self._points(target)
         )
 

@@ -50,7 +50,7 @@ def uses_home(point: Point, header: Header, target: Target) -> bool:
     """Return whether a point keeps files in ``storlab-data``, instead of laid-out files."""
     if target.directory is None:
         return False
-    return FAMILIES[point.kind].estimate(point, header, target).files == 0
+    return FAMILIES[point.kind].estimate(point, header, target).layout_files == 0
 
 
 def home_need(

@@ -227,7 +227,7 @@ def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFact
             for point in points
             if point.target == target.name
         ]
-        files = max((estimate.files for estimate in estimates), default=0)
+        files = max((estimate.layout_files for estimate in estimates), default=0)
         facts = target_facts(target, files, _made_bytes(estimates))
         if isinstance(facts, Problem):
             problems.append((index, facts))

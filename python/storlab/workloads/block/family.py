@@ -92,7 +92,7 @@ class BlockWorkload(Layout, Starter, InPlace):
             duration_ns=header.ramp + window_ns + header.settle,
             bytes_written=written,
             writes=mix.write > 0 or mix.trim > 0,
-            files=files,
+            layout_files=files,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
             reads=mix.read > 0,
             frees=mix.trim > 0,

@@ -68,7 +68,7 @@ class CheckpointWorkload(Workload):
         try:
             profile, files = point_files(params)
         except StudyError:  # ``check`` reports the error with its line in the study
-            return Estimate(header.settle, bytes_written=0, writes=False, files=0)
+            return Estimate(header.settle, bytes_written=0, writes=False)
         size, ranks = sum(file.bytes for file in files), ranks_of(profile, params)
         open_each = len(files) if target.s3 is None else ranks * params.io_depth
         writes, restores, keep = params.writes, params.restores, params.keep_last
@@ -78,7 +78,6 @@ class CheckpointWorkload(Workload):
             duration_ns=moved_ns + (writes - 1) * params.pause + header.settle,
             bytes_written=writes * size,
             writes=True,
-            files=0,
             write_share=writes / (writes + restores),
             reads=False,
             space_bytes=kept * size,

@@ -93,7 +93,7 @@ class GpuDirectWorkload(InPlace):
             duration_ns=header.ramp + window_ns + header.settle,
             bytes_written=written,
             writes=writes > 0,
-            files=files_of(params, target) if target.directory is not None else 0,
+            layout_files=files_of(params, target) if target.directory is not None else 0,
             write_share=writes / 100,
             reads=params.read_percent > 0,
             buffer_bytes=host_buffer_bytes(params),

@@ -83,7 +83,6 @@ class ObjectWorkload(Clear, Starter, Workload):
             duration_ns=header.ramp + header.runtime + header.settle,
             bytes_written=written,
             writes=bool(put or DELETES & set(asked)),
-            files=0,
             write_share=put / (put + got) if put else 0.0,
             reads=_uses_pool(params),
             data_bytes=_pool_bytes(params) if _uses_pool(params) else 0,

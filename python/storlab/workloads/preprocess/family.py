@@ -76,14 +76,13 @@ class PreprocessWorkload(Workload):
             data = raw_data(params, target)
         except (ValueError, OSError):  # ``check`` reports the error
             resume = params.resume
-            return Estimate(header.settle, bytes_written=0, writes=False, files=0, continues=resume)
+            return Estimate(header.settle, bytes_written=0, writes=False, continues=resume)
         clicks = clicks_of(params)
         written = written_bytes(params, data)
         return Estimate(
             duration_ns=duration_ns(params, data.bytes, point.engine) + header.settle,
             bytes_written=written,
             writes=True,
-            files=0,
             write_share=written / (written + data.bytes),
             reads=clicks is not None,
             data_bytes=0 if clicks is None else data.bytes,

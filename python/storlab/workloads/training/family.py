@@ -69,7 +69,7 @@ class TrainingWorkload(Workload):
         try:
             settings = settings_of(params)
         except StudyError:  # ``check`` reports the error
-            return Estimate(header.settle, bytes_written=0, writes=False, files=0)
+            return Estimate(header.settle, bytes_written=0, writes=False)
         computing = settings.steps * settings.computation_ns
         reading = settings.epoch_bytes * NS_PER_S // READ_BYTES_S
         deep = point.engine == "native" and target.s3 is None  # other engines read sequentially
@@ -77,7 +77,6 @@ class TrainingWorkload(Workload):
             duration_ns=settings.epochs * max(computing, reading) + header.settle,
             bytes_written=0,
             writes=False,
-            files=0,
             data_bytes=settings.data_bytes,
             data_set=data_set_name(settings.records()),
             buffer_bytes=buffer_bytes(params, settings) if deep else 0,

@@ -101,7 +101,7 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
 
 def _marks(search: Found) -> tuple[Mark, ...]:
     """Return the family's marks for emulated values."""
-    told = (flag.kind for flag in page_of(search.kind).flags if flag.tells)
+    told = (flag.kind for flag in page_of(search.kind).flags if flag.implied_provenance)
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
 
 

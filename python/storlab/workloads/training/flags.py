@@ -60,6 +60,6 @@ TRAINING_FLAGS = (
         about=("au_percent", "au_with", "au_co", "accelerators_"),
         energies=True,
         caveat=True,
-        tells="emulated",
+        implied_provenance="emulated",
     ),
 )

@@ -61,7 +61,6 @@ class LookupFamily(Workload):
             duration_ns=header.runtime,
             bytes_written=FILE_BYTES,
             writes=True,
-            files=0,
             data_bytes=FILE_BYTES,
             data_set="lookup",
         )
