@@ -456,10 +456,10 @@ def _drift_flags(cell: Cell) -> list[CellFlag]:
     """Return the flag of a point whose repeats depend on their order, with the values in order."""
     texts = []
     for drift in cell.drifts:
-        column, effect = COLUMNS[PLACES[drift.key]], drift.effect
+        column = COLUMNS[PLACES[drift.metric]]
         values = ", ".join(format_quantity(value, column.unit) for value in drift.values)
-        kind = "trend" if effect.after is None else f"step after run {effect.after}"
-        change = f"{100 * (effect.change - 1):+.0f} %"
+        kind = "trend" if drift.after is None else f"step after run {drift.after}"
+        change = f"{100 * (drift.change - 1):+.0f} %"
         texts.append(f"{column.label} in order of time: {values} ({kind}, {change})")
     return [CellFlag(DRIFT, "; ".join(texts), len(cell.runs))] if texts else []
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from storlab.analysis.stats import RESOLUTION, t_quantile
 from storlab.contracts.page import Page
@@ -47,28 +47,16 @@ class OrderEffect:
 
     kind: Literal["step", "trend"]
     change: float  # later over earlier; for a trend, the line's last value over its first
-    after: int | None = None  # for a step: number of repeats before it
+    after: int | None  # for a step: number of repeats before it
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(OrderEffect):
     """Quantity of a point whose repeats depend on their order."""
 
-    key: str  # of its column, such as throughput_mb_s.all
+    metric: str  # key of its column, such as throughput_mb_s.all
     values: tuple[float, ...]  # values of the repeats in order of time
-    run_ids: tuple[str, ...]  # ids of the runs in the same order
-    effect: OrderEffect
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON."""
-        return {
-            "metric": self.key,
-            "kind": self.effect.kind,
-            "change": self.effect.change,
-            "after": self.effect.after,
-            "values": list(self.values),
-            "runs": list(self.run_ids),
-        }
+    runs: list[str]  # ids of the runs in the same order
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,8 @@ def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:
         values = tuple(repeat.values[key] for repeat in ordered)
         effect = order_effect(values, ERROR / len(keys))
         if effect is not None:
-            drifts.append(Drift(key, values, tuple(repeat.run_id for repeat in ordered), effect))
+            runs = [repeat.run_id for repeat in ordered]
+            drifts.append(Drift(**asdict(effect), metric=key, values=values, runs=runs))
     return drifts
 
 
@@ -182,7 +171,7 @@ def _trend(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | N
         return None
     if abs(slope) <= t_quantile(1 - error, count - 2) * width:
         return None
-    return left, OrderEffect("trend", math.exp(change))
+    return left, OrderEffect("trend", math.exp(change), None)
 
 
 def _deviation(squares: float, count: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row
@@ -77,7 +78,7 @@ def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
         "errors": cell.errors,
         "power": _power(cell),
         "flags": [{"kind": f.kind, "message": f.message, "runs": f.runs} for f in cell.flags],
-        "drifts": [drift.as_dict() for drift in cell.drifts],
+        "drifts": [asdict(drift) for drift in cell.drifts],
     }
 
 

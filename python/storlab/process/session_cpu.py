@@ -6,8 +6,8 @@ The values of a run's window are cut out afterwards. The kernel accounts CPU tim
 Some children start other processes (mpirun its ranks, a loader its workers), partly in new
 sessions. CPU time of processes that have ended and were reaped is in their parents' account.
 
-``/proc`` is parsed here, not by psutil: parent, times and start of all processes must be read
-together several times a second, and the few lines do not justify a dependency.
+``/proc`` is parsed here, not by psutil, which takes 1.5 times the CPU time for the same (3.4 ms
+instead of 2.3 ms for a tree of four among 148 processes) several times a second.
 """
 
 from __future__ import annotations

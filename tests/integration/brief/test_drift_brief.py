@@ -40,10 +40,10 @@ def test_every_point_of_the_target_is_flagged_and_none_of_the_other(drifting: Co
     assert len(drifting.flagged(DRIFT)["Disk"]) == len(drifting.rows)
     for row in drifting.rows.values():
         drifts = row.cells["Disk"].drifts
-        assert {drift.effect.after for drift in drifts} == {2}
+        assert {drift.after for drift in drifts} == {2}
         # Larger blocks have few operations, so their rates are noisy.
         if row.point.params["block_size"] == 262144:
-            keys = {drift.key for drift in drifts}
+            keys = {drift.metric for drift in drifts}
             assert {"throughput_mb_s.all", "latency_mean_ns.read", "latency_mean_ns.write"} <= keys
 
 

@@ -134,7 +134,7 @@ def _repeats(values: Sequence[float], key: str = "throughput_mb_s.all") -> list[
 )
 def test_throughput_and_latency_are_tested(key: str) -> None:
     (drift,) = drifts_of(_repeats([200, 200, 40, 40, 40], key), BLOCK)
-    assert (drift.key, drift.values) == (key, (200, 200, 40, 40, 40))
+    assert (drift.metric, drift.values) == (key, (200, 200, 40, 40, 40))
 
 
 def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
@@ -145,7 +145,7 @@ def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
     repeats[3] = Repeat(first.run_id, "2026-11-20T09:00:00+00:00", first.values)
     (drift,) = drifts_of(repeats, BLOCK)
     assert drift.values == (200, 200, 40, 40, 40)
-    assert drift.run_ids == ("r3", "r0", "r1", "r2", "r4")
+    assert drift.runs == ["r3", "r0", "r1", "r2", "r4"]
 
 
 @pytest.mark.parametrize("started", ["2026-11-20T10:00:00+00:00", "unknown"])
