@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,11 +107,13 @@ def run_spread(folder: Path, processes: int = 3) -> subprocess.CompletedProcess[
     """Run the tests of a folder in parallel, like ``make test-python``."""
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {TESTS}\n")
     (folder / "conftest.py").write_text('pytest_plugins = ["support.lanes"]\n')
-    spread = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    plugins = ["-p", "xdist"]  # no other: they would be imported by each process
+    spread = [*plugins, "-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *spread],
         check=False,
         cwd=folder,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.PIPE,
         text=True,
         timeout=300,

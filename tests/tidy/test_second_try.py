@@ -28,6 +28,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "tests/integration").mkdir(parents=True)
     (tmp_path / "tests/unit").mkdir()
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # each process would import them
     return tmp_path
 
 
