@@ -78,7 +78,7 @@ def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Findi
             severity=_severity(first, second),
             rows=[first.id, second.id],
             printed=f"{first.metric} {a.text} and {b.text} ({a.config or 'all'})",
-            recomputed="one value, or the name of what tells them apart",
+            recomputed="one value, or the name of the parameter in which they differ",
             why=_why(first, second),
         )
 
@@ -115,7 +115,7 @@ def _why(a: Row, b: Row) -> str:
         return "One fact of the set-up has two values: a reader cannot know which one was used."
     if not any(place_of(a)):
         return "One number has two values; if these are of two workloads, they are not named."
-    return "One cell has two values that no rounding brings together."
+    return "One cell has two values that differ by more than rounding explains."
 
 
 def _versions(table: PublishedTable) -> Iterator[Finding]:
@@ -138,7 +138,8 @@ def _versions(table: PublishedTable) -> Iterator[Finding]:
                 rows=[r.id for r in rows if _version(r) in pair],
                 printed=f"{a.metric} {first} and {second}",
                 recomputed="one version",
-                why="The same digits stand with other points: two different releases, or a slip."
+                why="The same digits are printed with the point elsewhere: these are two "
+                "releases, or one is mistyped."
                 if same_digits
                 else "Two versions are printed: a reader cannot know which one was used.",
             )

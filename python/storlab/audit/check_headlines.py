@@ -224,7 +224,7 @@ def _unsupported(rows: list[Row]) -> Finding:
         severity="note",
         rows=[r.id for r in rows],
         printed=_printed(rows[0]),
-        recomputed="no cell of the table is about it",
+        recomputed="no cell of the table shows this quantity",
         why="A reader cannot check the number: the values that it compares are not printed.",
     )
 
@@ -309,8 +309,8 @@ def _one_of_many(rows: list[Row], supports: list[Support], cells: Cells) -> Iter
         printed=_printed(claim),
         recomputed=f"the highest of {len(places)} cells, which lie between x {number(reach.low)} "
         f"and x {number(reach.high)}",
-        why="A maximum over many cells is biased upward: the range, or how many cells there "
-        "are, is not said beside it.",
+        why="A maximum over many cells is biased upward: neither the range nor the number "
+        "of cells is stated beside it.",
     )
 
 

@@ -66,10 +66,10 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     has_data = any(_DATA.search(n) for n in names) and any(_MEMORY.search(n) for n in names)
     if rates and not has_data and not any(_DIRECT.search(name) for name in names):
         lacking = "memory" if any(_DATA.search(n) for n in names) else "data set"
-        yield _note(rates, "throughput and latency", f"no size of the {lacking} to hold against "
-                    "the memory of the machines, and no word on direct I/O", "A data set that fits "
-                    "into memory is served by memory; the numbers would not be those of the "
-                    "storage.")  # fmt: skip
+        yield _note(rates, "throughput and latency", f"the size of the {lacking} "
+                    "is missing, so it cannot be compared, and direct I/O is not mentioned",
+                    "A data set that fits into memory is served by memory; the numbers would not "
+                    "be those of the storage.")  # fmt: skip
 
 
 def _is_result(row: Row) -> bool:

@@ -99,7 +99,7 @@ def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
             severity="warning",
             rows=[row.id for row in (*other, *first)],
             printed=f"{config} against {compared}, {place_words(place)}: {'; '.join(places)}",
-            recomputed="no operating point has both",
+            recomputed="the two gains have no operating point in common",
             why="The two gains stand side by side and were read at different operating points: a "
             "system runs at one of them, and has the other gain at a size that is not printed.",
         )

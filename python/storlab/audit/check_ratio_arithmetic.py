@@ -61,7 +61,7 @@ def _judge(
             rows=rows,
             printed=_printed(claim),
             recomputed=f"{_division(turned[0])}; the other way round it fits",
-            why="The ratio says that the lower number is the higher one.",
+            why="The ratio is inverted: it makes the lower number the higher one.",
         )
         return
     yield Finding(

@@ -40,14 +40,14 @@ NumberKind = Literal[
     "value", "baseline", "multiple", "inverse", "least more", "least less", "less", "more"
 ]
 _WRONG: dict[NumberKind, str] = {
-    "value": "A value in the sentence is not that of the runs.",
-    "baseline": "A value in the sentence is not that of the runs.",
-    "multiple": "The multiple in the sentence is not that of the runs.",
-    "inverse": "The multiple in the sentence is not that of the runs.",
-    "least more": "The least multiple in the sentence is not that of the runs.",
-    "least less": "The least multiple in the sentence is not that of the runs.",
-    "less": "The percentage in the sentence is not that of the runs.",
-    "more": "The percentage in the sentence is not that of the runs.",
+    "value": "A value in the sentence differs from that of the runs.",
+    "baseline": "A value in the sentence differs from that of the runs.",
+    "multiple": "The multiple in the sentence differs from that of the runs.",
+    "inverse": "The multiple in the sentence differs from that of the runs.",
+    "least more": "The smallest multiple in the sentence differs from that of the runs.",
+    "least less": "The smallest multiple in the sentence differs from that of the runs.",
+    "less": "The percentage in the sentence differs from that of the runs.",
+    "more": "The percentage in the sentence differs from that of the runs.",
 }
 
 
@@ -134,10 +134,10 @@ class AuditError(StorlabError):
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         super().__init__(
             where,
-            f"the audit stopped the brief{more}: {first.why} Said: {first.printed}. "
+            f"the audit stopped the brief{more}: {first.why} The brief states: {first.printed}. "
             f"From the runs {', '.join(first.rows[:6])}: {first.recomputed}",
-            "the runs are unharmed; report this with the result directory, it is a defect of "
-            "storlab or a damaged run",
+            "report this with the result directory, which was not changed: storlab has a "
+            "defect, or a run is damaged",
         )
 
 
@@ -157,8 +157,9 @@ def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
     records = model.records
     wrong_runs = list(_run_problems(claim, model))
     if wrong_runs:
-        yield _finding(claim, "; ".join(wrong_runs), "A claim may rest on finished runs only, of "
-                       "the two targets it names, that did the same work.")  # fmt: skip
+        yield _finding(claim, "; ".join(wrong_runs), "A claim may use only "
+                       "finished runs of the two targets that it names, and these runs must do "
+                       "the same work.")  # fmt: skip
         return
     runs = [[records[run] for run in side.run_ids] for side in claim.sides]
     if is_power(claim.metric):
@@ -171,7 +172,7 @@ def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
     known = [[value for value in side if value is not None] for side in values]
     twice = [text for side in runs for record in side for text in _record_problems(claim, record)]
     if twice:
-        yield _finding(claim, "; ".join(twice), "One run says two things.")
+        yield _finding(claim, "; ".join(twice), "One run contradicts itself.")
     if any(len(k) != len(v) or min(k) <= 0 for k, v in zip(known, values, strict=True)):
         yield _finding(claim, f"some runs have no {claim.metric}", "The value that is asserted "
                        "was not measured in every run it is said to rest on.")  # fmt: skip
@@ -207,7 +208,7 @@ def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
     if other:
         yield f"runs {' and '.join(run.run_id for run in other)} did different work"
     if set(claim.sides[0].run_ids) & set(claim.sides[1].run_ids):
-        yield "a run stands on both sides of the ratio"
+        yield "a run is counted on both sides of the ratio"
 
 
 def _of_other_work(
@@ -307,7 +308,7 @@ def _context_findings(
     missing = [kind for kind in beside if kind in flags - claim.beside]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
-                       "A warning of the runs does not stand beside the claim.")  # fmt: skip
+                       "The claim omits a warning that its runs have.")  # fmt: skip
     if claim.metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
         implied = [mean_outstanding(side) for side in runs]
         first, other = implied

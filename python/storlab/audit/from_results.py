@@ -90,8 +90,9 @@ def _left_out(chosen: Selection) -> Iterator[Finding]:
             recomputed=f"the rules for tables looked at {len(chosen.points):,} of them: "
             f"{chosen.suspicious:,} of all break an identity at a glance and come first, then the "
             "extremes of each target, then points spread evenly",
-            why="Rules that hold numbers against all others are not applied to every point of a "
-            "large campaign. Every point was held against the identities of its own numbers.",
+            why="Rules that compare each number with all others are not applied to every point "
+            "of a large campaign. The identities between the numbers of one point were "
+            "checked at every point.",
         )
 
 
@@ -188,7 +189,8 @@ def _repeats(comparison: Comparison) -> Iterator[Finding]:
             rows=_ids(*single),
             printed=f"{len(single)} of {sum(c.measured for c in cells)} points with one run",
             recomputed="no interval",
-            why="A single run gives no spread: a ratio made of it decides nothing.",
+            why="A single run has no spread, so the significance of a ratio that uses it is "
+            "unknown.",
         )
 
 
@@ -201,8 +203,9 @@ def _runs(comparison: Comparison) -> Iterator[Finding]:
             severity="note",
             rows=failed,
             printed=f"{len(failed)} runs that failed or were cancelled",
-            recomputed="part of no value",
-            why="What fails may be what is slow: the values hold for the runs that finished.",
+            recomputed="not included in any value",
+            why="Slow runs may be the ones that fail: the values describe only the runs that "
+            "finished.",
         )
     missing = [cell for cell in cells if len(cell.runs) + len(cell.failed) < cell.planned]
     if missing:
@@ -213,8 +216,8 @@ def _runs(comparison: Comparison) -> Iterator[Finding]:
             printed=f"{len(missing)} points with fewer runs than were planned",
             recomputed=f"{sum(c.planned - len(c.runs) - len(c.failed) for c in missing)} runs are "
             "missing",
-            why="Repeats are spread over the campaign to catch drift; the missing ones would have "
-            "been its end.",
+            why="Repeats are spread over the campaign to catch drift; the missing ones belong "
+            "to its end.",
         )
 
 
@@ -234,8 +237,8 @@ def _engines(comparison: Comparison) -> Iterator[Finding]:
             rows=rows,
             printed=f"ratios of {target} to {comparison.baseline}",
             recomputed=text,
-            why="The two sides were loaded by different programs or kernel interfaces; a part of "
-            "the difference may be theirs.",
+            why="The two sides were loaded by different programs or kernel interfaces; these "
+            "may cause a part of the difference.",
         )
 
 

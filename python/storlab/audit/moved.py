@@ -61,7 +61,7 @@ def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
                 f"({rate.config}, {rate.place[0]})",
                 recomputed=f"{size.text} / {rate.text} = {needed} {time.rows[0].unit}",
                 why=f"Time x throughput is the {row.metric.replace('_', ' ')} in {len(agree)} "
-                "other cells, and not here: one of the two numbers belongs elsewhere.",
+                "other cells, but not in this one: one of its two numbers belongs to another cell.",
             )
 
 

@@ -35,7 +35,7 @@ def tb_per_kwh(mb_per_j: float) -> float:
 def mb_per_joule(moved_bytes: float, energy_j: float) -> float:
     """Return MB/J, which equals MB/s per W. Raises ValueError unless energy is positive."""
     if not energy_j > 0:
-        raise ValueError(f"{energy_j} J is no energy to divide by")
+        raise ValueError(f"{energy_j} J is not above 0, so nothing can be divided by it")
     return moved_bytes / MB / energy_j
 
 
@@ -65,7 +65,7 @@ def unwrap_counter(values: Sequence[float], counter_max: float | None, step: flo
     if counter_max is not None:
         differences = np.where(differences < 0, differences + counter_max + step, differences)
     if np.any(differences < 0):
-        raise ValueError("the counter went back without having a maximum to wrap at")
+        raise ValueError("the counter decreased, but it has no maximum at which it could wrap")
     return np.asarray(raw[0] + np.concatenate(([0.0], np.cumsum(differences))), dtype=np.float64)
 
 
@@ -185,7 +185,7 @@ def _check_wraps(watts: Floats, spacing: Times, wrapped: NDArray[np.bool_], step
         return
     usual = max(float(watts[~wrapped].max()), step * NS_PER_S / float(spacing.min()))
     if float(watts[wrapped].max()) > WRAP_RATE * usual:
-        raise ValueError("the counter went back by more than a wrap explains: it was reset")
+        raise ValueError("the counter decreased by more than a wrap explains: it was reset")
 
 
 def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, Floats]:
@@ -194,9 +194,9 @@ def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, F
     if times.shape != given.shape:
         raise ValueError(f"{times.size} times for {given.size} values")
     if times.size < 2:
-        raise ValueError("two readings are needed at least")
+        raise ValueError("at least two readings are needed")
     if np.any(np.diff(times) <= 0):
-        raise ValueError("the times do not ascend")
+        raise ValueError("the times are not in ascending order")
     if not np.all(np.isfinite(given)):
         raise ValueError("a reading is not a finite number")
     return times, given
@@ -215,14 +215,14 @@ def line_sum(lines: Sequence[PowerLine]) -> PowerLine:
     A gap in one line is a gap in the sum.
 
     Raises:
-        ValueError: There is no line, or the lines do not overlap in time.
+        ValueError: There is no line, or the power series do not overlap in time.
     """
     if not lines:
-        raise ValueError("no line to add up")
+        raise ValueError("there are no power series to add up")
     start = max(line.start_ns for line in lines)
     end = min(line.end_ns for line in lines)
     if end <= start:
-        raise ValueError("the lines do not overlap in time")
+        raise ValueError("the power series do not overlap in time")
     cut = [_cut(line, start, end) for line in lines]
     moments = np.unique(np.concatenate([line.times_ns for line in cut]))
     left = sum(_side(line, moments, "left") for line in cut)

@@ -22,8 +22,8 @@ _WRITE_FIXES = {
     errno.EDQUOT: "free some of your quota on the file system of {folder}, or name another path",
     errno.EACCES: "name a path in a folder that you may write to, or give yourself that right for "
     "{folder}",
-    errno.EPERM: "name a path in another folder: {folder} takes no files",
-    errno.ENOENT: "name a path in another folder: {folder} takes no files",
+    errno.EPERM: "name a path in another folder: files cannot be created in {folder}",
+    errno.ENOENT: "name a path in another folder: files cannot be created in {folder}",
     errno.EROFS: "name a path on another file system: that of {folder} is read-only",
     errno.EEXIST: "name a path where no file or link is in the way",
     errno.ENOTDIR: "name a path where no file or link is in the way",

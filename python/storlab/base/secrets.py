@@ -76,7 +76,8 @@ def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
             problems.append(
                 Problem(
                     (name,),
-                    f"{name} is a secret, and a study is copied into every result",
+                    f"{name} is a secret, which a study must not hold because it is copied "
+                    "into every result",
                     f'set {name}_env = "NAME" to the name of an environment variable that holds it',
                 )
             )
@@ -98,7 +99,7 @@ def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
         return []
     carried, instead = secret
     name = ".".join(map(str, field))
-    fix = f'write it without that, and set {instead} = "NAME"'
+    fix = f'remove the secret, and set {instead} = "NAME"'
     return [Problem(field, f"{name} has {carried}", fix)]
 
 

@@ -36,7 +36,7 @@ def audit(
             "--rule",
             "-r",
             metavar="NAME",
-            help="Only this rule; may be repeated.",
+            help="Apply only this rule; may be repeated.",
             autocompletion=completion.among("storlab.audit:RULES"),
         ),
     ] = None,
@@ -45,7 +45,7 @@ def audit(
         typer.Option(
             "--severity",
             metavar="LEVEL",
-            help="The least: error, warning or note.",
+            help="Lowest severity to print: error, warning or note.",
             autocompletion=completion.among("storlab.audit.finding:SEVERITIES"),
         ),
     ] = "note",
@@ -115,7 +115,7 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
         raise UsageError(
             path,
             "is a study, which has no results to audit",
-            f"audit takes a result directory, a CSV file or a shipped table: `storlab run {path}` "
+            f"give a result directory, a CSV file or a shipped table; `storlab run {path}` "
             "makes a result directory",
         )
     table = load_published(path)

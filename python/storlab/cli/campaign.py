@@ -236,7 +236,7 @@ def _print(
     if brief is not None:
         terminal.out.print(f"brief: {brief}", soft_wrap=True)
     if summary.interrupted:
-        terminal.out.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
+        terminal.out.print("interrupted; finished runs are stored. Continue with:", soft_wrap=True)
         terminal.out.print(f"  storlab resume {store.directory}", soft_wrap=True)
     elif code is ExitCode.INTERRUPTED:
         terminal.out.print(

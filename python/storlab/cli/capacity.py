@@ -33,22 +33,31 @@ def capacity(
     study: StudyArgument,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", min=1, max=100, help="Least accelerator utilisation, percent."),
+        typer.Option(
+            "--threshold",
+            min=1,
+            max=100,
+            help="Lowest acceptable accelerator utilisation in percent.",
+        ),
     ] = 90.0,
     target: TargetOption = None,
     most: Annotated[
-        int | None, typer.Option("--max", min=1, help="Try no more accelerators than that.")
+        int | None, typer.Option("--max", min=1, help="Largest number of accelerators to try.")
     ] = None,
     repeats: Annotated[
         int,
-        typer.Option("--repeats", min=2, help="Runs of each number; up to three times as many."),
+        typer.Option(
+            "--repeats",
+            min=2,
+            help="Runs of each number of accelerators; up to three times as many if undecided.",
+        ),
     ] = 3,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Result directory to make, or to go on in. Missing folders are made.",
+            help="Result directory to make or to continue. Missing folders are made.",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -126,7 +135,7 @@ def _print(result: Capacity, session: SearchSession, study: Path) -> None:
     terminal.out.print()
     terminal.out.print(f"results: {session.store.directory}", soft_wrap=True)
     if session.interrupted:
-        terminal.out.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
+        terminal.out.print("interrupted; finished runs are stored. Continue with:", soft_wrap=True)
         terminal.out.print(
             f"  storlab capacity {study} --out {session.store.directory}", soft_wrap=True
         )

@@ -37,7 +37,7 @@ def clean(
         with StopRequest().installed() as stop:
             cleaned = clean_campaign(store, stop, lambda: reporter_for(True, as_json))
     except Interrupted:
-        terminal.log.print("interrupted; the same command goes on with it")
+        terminal.log.print("interrupted; run the same command again to continue")
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     if as_json:
         from storlab.cli.documents import CleanDocument

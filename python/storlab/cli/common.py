@@ -27,14 +27,16 @@ PlanHashOption = Annotated[
     typer.Option(
         "--plan-hash",
         metavar="HASH",
-        help="Hash of the reviewed plan: consents to overwriting.",
+        help="Hash of the plan that you reviewed; gives your consent to overwrite its devices.",
     ),
 ]
 CleanOption = Annotated[
     bool, typer.Option("--clean", help="Remove data files even when interrupted.")
 ]
 NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no brief.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Print one line per run instead of the live view.")
+]
 LiveOption = Annotated[
     bool, typer.Option("--live", help="Show the campaign in the browser, on this machine only.")
 ]
@@ -45,7 +47,7 @@ LivePortOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="Port of the live page; asks for that page as --live does. 0 takes a free port.",
+        help="Port of the live page; implies --live. 0 selects a free port.",
     ),
 ]
 StudyArgument = Annotated[

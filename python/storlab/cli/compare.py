@@ -34,7 +34,7 @@ def compare(
         typer.Option(
             "--metric",
             "-m",
-            help="Only this metric, such as latency_p99_ns; may be repeated.",
+            help="Print only this metric, such as latency_p99_ns; may be repeated.",
             autocompletion=completion.metrics,
         ),
     ] = None,
@@ -233,7 +233,7 @@ def _print_failed(comparison: Comparison) -> None:
     ]
     if not failed:
         return
-    terminal.out.print(f"\nFailed runs, part of no mean: {len(failed)}")
+    terminal.out.print(f"\nFailed runs, not included in any mean: {len(failed)}")
     lines = []
     for run in failed:
         failure = run.record.failure

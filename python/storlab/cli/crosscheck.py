@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 def crosscheck(
     study: StudyArgument,
-    repeats: Annotated[int, typer.Option("--repeats", min=2, help="Runs of each engine.")] = 5,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=2, help="Runs of each point with each engine.")
+    ] = 5,
     point: Annotated[
         list[str] | None,
         typer.Option(
             "--point",
-            help="Only these points: terms such as jobs=4,block_size=256KiB,target=disk, or an id "
+            help="Check only these points: terms such as jobs=4,block_size=256KiB,target=disk, "
+            "or an id "
             "of `storlab plan --json`. May be given several times.",
         ),
     ] = None,
@@ -42,7 +45,7 @@ def crosscheck(
         str | None,
         typer.Option(
             "--reference",
-            help="The engine to check by: fio for block, warp for object workloads by default.",
+            help="Engine to compare with; by default fio for block and warp for object workloads.",
             autocompletion=completion.among("storlab.contracts.registry:ENGINES"),
         ),
     ] = None,

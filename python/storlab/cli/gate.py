@@ -33,8 +33,8 @@ BaselineOption = Annotated[
     typer.Option(
         "--baseline",
         metavar="DIR|NAME",
-        help="What rules of the kind `0.95 x baseline` refer to: a result directory, or a "
-        "name that --save gave one.",
+        help="Baseline for rules such as `0.95 x baseline`: a result directory, or a name "
+        "stored with --save.",
         autocompletion=completion.baselines,
     ),
 ]
@@ -59,7 +59,9 @@ def gate(
     baseline: BaselineOption = None,
     rules: Annotated[
         Path | None,
-        typer.Option("--rules", metavar="FILE", help="[[gate]] tables instead of the study's."),
+        typer.Option(
+            "--rules", metavar="FILE", help="File whose [[gate]] tables replace the study's."
+        ),
     ] = None,
     accept: AcceptOption = None,
     save: Annotated[
@@ -128,8 +130,8 @@ def _unsaved(name: str, results: Path) -> str:
     """Return why results are not saved as a baseline, and what to do."""
     again = f"storlab resume {shlex.quote(str(results))} --retry-failed"
     return (
-        f"baseline {name}, since these results break a rule; repeat failed runs with `{again}`, or "
-        "mend what is slower and measure again"
+        f"baseline {name}, since these results break a rule; repeat failed runs with "
+        f"`{again}`, or correct what is slower and measure again"
     )
 
 
@@ -143,7 +145,7 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
     from storlab.exchange.gate_report import difference_text
 
     if here.directory.samefile(there.directory):
-        what = f"{there.directory} would be held against itself"
+        what = f"{there.directory} would be compared with itself"
         raise UsageError("--baseline", what, "name earlier results")
 
     changed = differences(here, there)
@@ -164,7 +166,7 @@ def _without_baseline(rules: Sequence[GateRule]) -> list[GateRule]:
 
     left = [without_baseline(rule) for rule in rules]
     if left != list(rules):
-        terminal.log.print("left out: bounds that refer to a baseline, since none is given")
+        terminal.log.print("not checked: bounds that refer to a baseline; give one with --baseline")
     return left
 
 

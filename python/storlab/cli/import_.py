@@ -27,7 +27,8 @@ def import_(
     ],
     out: OutOption = None,
     target: Annotated[
-        str | None, typer.Option("--target", help="Name what was measured, for all files.")
+        str | None,
+        typer.Option("--target", help="Name of the target that was measured, for all files."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
     as_json: JsonOption = False,

@@ -20,7 +20,7 @@ def meters(
         str | None,
         typer.Argument(
             metavar="[KIND]",
-            help="Only this kind of meter.",
+            help="List only this kind of meter.",
             autocompletion=completion.among("storlab.contracts.registry:METERS"),
         ),
     ] = None,

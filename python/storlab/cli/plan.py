@@ -213,11 +213,15 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
         terminal.out.print("WOULD BE OVERWRITTEN:", style="bold red")
         for client, devices in planned.client_devices.items():
             for path, facts in devices.items():
-                unknown = " (not known there; the hash changes when it is)"
+                unknown = " (not found on that client; the hash changes once it is found)"
                 known = _identity(facts) or unknown
                 terminal.out.print(f"  {client}: {path}{known}", soft_wrap=True)
         for path in [] if planned.client_devices else planned.destructive:
-            gone = " (not on this machine; the hash changes when it is)" if path in missing else ""
+            gone = (
+                " (not on this machine; the hash changes once it is found)"
+                if path in missing
+                else ""
+            )
             known = _identity(planned.devices.get(path, {}))
             terminal.out.print(f"  {path}{gone or known}", soft_wrap=True)
     else:

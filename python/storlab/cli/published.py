@@ -23,7 +23,7 @@ def published(
         str,
         typer.Argument(
             metavar="list|show",
-            help="What to do; by itself it lists.",
+            help="Action: list (the default) or show.",
             autocompletion=completion.among("storlab.cli.published:ACTIONS"),
         ),
     ] = "list",
@@ -31,7 +31,7 @@ def published(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A table of the list, or the path of a CSV.",
+            help="Name of a shipped table, or path of a CSV file.",
             autocompletion=completion.among("storlab.model.published:published_names"),
         ),
     ] = None,

@@ -30,8 +30,8 @@ PublisherOption = Annotated[
     typer.Option(
         "--brief",
         metavar="FILE",
-        help="TOML file whose [brief] stands in place of the study's: who publishes it, and "
-        "their words.",
+        help="TOML file whose [brief] table (publisher, author and their texts) replaces "
+        "the study's.",
     ),
 ]
 
@@ -126,7 +126,7 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
         UsageError: ``out`` is missing, unsuitable, or the brief of one of the directories.
     """
     if out is None:
-        what = "a brief of several directories needs a place of its own"
+        what = "a brief of several directories needs a folder or file of its own"
         raise UsageError("--out", what, "add --out DIR")
     if out.suffix.lower() not in HTML:
         if out.exists() and (problem := directory_problem(out)):

@@ -19,7 +19,7 @@ def schema(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write it to a file, not to stdout. Missing folders are made.",
+            help="Write the schema to this file instead of stdout. Missing folders are made.",
         ),
     ] = None,
 ) -> None:

@@ -203,4 +203,4 @@ def _print(document: dict[str, Any]) -> None:
     if document["runs"]["missing"]:
         typer.echo(f"time left: {format_duration(document['left_ns'])}, estimated")
         if not document["running"]:
-            typer.echo(f"go on with: storlab resume {document['directory']}")
+            typer.echo(f"continue with: storlab resume {document['directory']}")

@@ -30,7 +30,7 @@ def verify(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="One run; all that can be by default.",
+            help="Verify only this run; by default all runs that can be verified.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -109,7 +109,7 @@ def _verified_by_clients(
     if store.is_running():
         raise ResultError(
             str(store.directory),
-            "is still running: reading beside its load would be measured with it",
+            "is still running, and reading its data now would distort its measurement",
             f"wait for it; look with `storlab status {store.directory}`",
         )
     base = Path(store.environment["guard"]["working_directory"])
@@ -124,7 +124,7 @@ def _verified_by_clients(
         if missing:
             raise ResultError(
                 ", ".join(sorted(missing)),
-                "has written there, and is no client of this cluster any more",
+                "wrote data there, but is no longer a client of this cluster",
                 "give the cluster the hosts that it had",
             )
         claim = claim_once(store, base, campaign, target.name)
@@ -136,8 +136,8 @@ def _verified_by_clients(
     if own:
         raise ResultError(
             ", ".join(own),
-            "lies on devices or files that each client has for itself, and is read again by that "
-            "client in the run: nothing can be verified later",
+            "lies on devices or files that each client has for itself. Each client "
+            "verified its own during the run; they cannot be verified later",
             "see `verify` in run.json, or use a directory on a shared file system",
         )
     raise _nothing(run_id or str(store.directory))

@@ -25,7 +25,7 @@ _SLOTS = {"slots", "slot", "cpu", "cpus", "count"}
 _MOST = {"max_slots", "max-slots", "maxslots"}
 _IGNORED = {"binding", "ifhn", "ifname"}  # placement of ranks on a host, which is not used here
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
-_ONCE = "name each host once; how many jobs run on a client is told by the study's jobs"
+_ONCE = "name each host once; set the number of jobs per client with jobs in the study"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
     if not environ.get(name):
         raise PreflightError(
             "SLURM_JOB_NODELIST",
-            "is not set: this is no Slurm job",
+            "is not set: this is not a Slurm job",
             "start storlab in a Slurm job (sbatch, srun in salloc), or name the hosts in the study",
         )
     try:
@@ -128,9 +128,7 @@ def _split(pattern: str, where: str) -> Iterator[str]:
 def _names(pattern: str, where: str) -> Iterator[str]:
     pieces = _GROUP.split(pattern)  # alternating: text, content of brackets, text, ...
     if any(set(text) & set("[]") for text in pieces):
-        raise StudyError(
-            where, f'"{pattern}" has a bracket without its other', 'write it as "c[01-12]"'
-        )
+        raise StudyError(where, f'"{pattern}" has an unmatched bracket', 'write it as "c[01-12]"')
     groups = [_numbers(inside, pattern, where) for inside in pieces[1::2]]
     count = 1
     for group in groups:
@@ -188,7 +186,9 @@ def _checked(name: str, where: str) -> str:
 
 def _too_many(pattern: str, where: str) -> StorlabError:
     return StudyError(
-        where, f'"{pattern}" makes it more than {MOST_HOSTS:,} hosts', "look at the ranges again"
+        where,
+        f'"{pattern}" makes the list longer than {MOST_HOSTS:,} hosts',
+        "correct the ranges of host names",
     )
 
 
@@ -232,7 +232,7 @@ def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | No
         elif key not in _IGNORED:
             raise StudyError(
                 place,
-                f'"{match[1]}" is not known here',
+                f'"{match[1]}" is not a setting that storlab reads here',
                 "use only slots and max_slots; set users and ports in ~/.ssh/config",
             )
     if rest[end:].strip():

@@ -46,7 +46,7 @@ _LIBRARIES = {  # MPI libraries whose ranks a launcher can start; srun can start
     "intel": {"MPICH", "MVAPICH", "Intel MPI"},
     "openmpi": {"Open MPI"},
 }
-_SAME_MPI = "let mpiexec be that library's, or set MPI4PY_LIBMPI to the library of that mpiexec"
+_SAME_MPI = "use the mpiexec of that library, or set MPI4PY_LIBMPI to the library of that mpiexec"
 _INSTALL = 'pip install "storlab[cluster]", on every client'
 
 
@@ -121,9 +121,9 @@ def _initialise() -> MPI.Intracomm:
     except ImportError as error:
         if error.name == "mpi4py":
             raise EngineError("mpi4py", "is not installed", _INSTALL) from error
-        raise EngineError("mpi4py", f"finds no library of MPI: {error}", _INSTALL) from error
+        raise EngineError("mpi4py", f"cannot load an MPI library: {error}", _INSTALL) from error
     except RuntimeError as error:
-        raise EngineError("mpi4py", f"finds no library of MPI: {error}", _INSTALL) from error
+        raise EngineError("mpi4py", f"cannot load an MPI library: {error}", _INSTALL) from error
     launcher = os.environ.get(VENDOR_VARIABLE, "")
     name, version = MPI.get_vendor()
     if name not in _LIBRARIES.get(launcher, {name}):

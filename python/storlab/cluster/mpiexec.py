@@ -157,7 +157,7 @@ def vendor_of(text: str, program: Path) -> tuple[Vendor, str]:
     shown = " ".join(text.split())[:200] or "nothing"
     raise EngineError(
         str(program),
-        f"is of no known MPI; its --version prints: {shown}",
+        f"does not belong to a supported MPI; its --version prints: {shown}",
         "use the mpiexec of MPICH, Open MPI or Intel MPI, or srun",
     )
 
@@ -169,9 +169,9 @@ def _find_program(explicit: str | None, name: str) -> Path:
         return beside
     path = shutil.which(asked or name)
     if path is None:
-        fix = _MPIEXEC_FIX if name == "mpiexec" else "run it in a Slurm job, or take launcher = mpi"
+        fix = _MPIEXEC_FIX if name == "mpiexec" else "run it in a Slurm job, or set launcher to mpi"
         raise EngineError(
-            asked or name, "is no program that can be run" if asked else "is missing", fix
+            asked or name, "is not an executable program" if asked else "is missing", fix
         )
     return Path(path).absolute()
 
@@ -289,7 +289,7 @@ def slurm_places(ranks: Ranks, environ: Mapping[str, str]) -> str:
     if here is None:
         raise PreflightError(
             "srun",
-            "is started in a Slurm job only, else it would ask for one for every run",
+            "works only inside a Slurm job: outside, srun would request a new job for every run",
             'start storlab in a Slurm job (sbatch), or leave launcher = "slurm" out',
         )
     return "".join(f"{here if place == LOCAL else place}\n" for place in _places(ranks, here))

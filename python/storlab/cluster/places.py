@@ -41,7 +41,7 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
         unknown = sorted(set(cluster.host) - set(hosts))
         if unknown:
             field = ("cluster", "host", unknown[0])
-            raise ClusterError(field, "is none of [cluster] hosts", "correct the name")
+            raise ClusterError(field, "is not one of [cluster] hosts", "correct the name")
         return hosts
     path = base / (cluster.hostfile or "")
     try:
@@ -92,4 +92,4 @@ def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror or "?"
+    return "it is not text" if isinstance(error, UnicodeDecodeError) else error.strerror or "?"

@@ -107,7 +107,7 @@ class Session:
         if code is not None and self._missing():
             return self._finish(*self._died(code))
         if self._is_mute() and self._missing():
-            where = "rank 0 gave no sign" if self._stamp else "the clients did not start"
+            where = "rank 0 did not respond" if self._stamp else "the clients did not start"
             return self._finish(Failure(message=f"{where}: {self._tail()}", fix=_START_FIX), {})
         return None
 

@@ -44,7 +44,7 @@ def own_node(environ: Mapping[str, str]) -> str | None:
     if here not in [line.name for line in from_slurm(environ)]:
         raise PreflightError(
             f"Slurm job {environ['SLURM_JOB_ID']}",
-            f"storlab runs on {here}, which is none of its nodes",
+            f"storlab runs on {here}, which is not one of its nodes",
             "start storlab on a node: in a script for sbatch, or by "
             "`salloc ... srun --nodes=1 --ntasks=1 --overlap --pty storlab ...`",
         )

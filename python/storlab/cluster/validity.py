@@ -49,7 +49,10 @@ def _clocks(cluster: ClusterRun) -> Iterator[Flag]:
     unsure = [c for c in cluster.clients if max(abs(c.drift_ns), c.round_trip_ns // 2) > CLOCK_NS]
     if unsure:
         text = _named(unsure, lambda c: format_duration(max(abs(c.drift_ns), c.round_trip_ns // 2)))
-        yield Flag(kind="clock-unsure", message=f"clocks are known to more than 1 ms only: {text}")
+        yield Flag(
+            kind="clock-unsure",
+            message=f"the offset of clocks is uncertain by more than 1 ms: {text}",
+        )
 
 
 def _shares(cluster: ClusterRun) -> Iterator[Flag]:
@@ -101,8 +104,8 @@ def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
     yield Flag(
         kind="network-unseen",
         message="the counters of data_nics saw less than 1 % of the bytes that each client moved "
-        f"({worst:,} bytes at most): the data go past them (DPDK, RDMA, other interfaces), so "
-        "that neither caches of clients nor the limit of their network can be told",
+        f"({worst:,} bytes at most): the data use other paths (DPDK, RDMA, other "
+        "interfaces), so client caches and the network limit cannot be checked",
     )
 
 

@@ -82,7 +82,7 @@ def _refuse_twice(files: Sequence[ImportedFile]) -> None:
         other = first.get(file.sha256)
         if other is not None:
             same = "is given twice" if other == file.path else f"is the same as {other}"
-            fix = "name each result once: a second time is no repeat of it"
+            fix = "name each result once: the same file twice is not a repeat"
             raise ResultError(str(file.path), same, fix)
         first[file.sha256] = file.path
 

@@ -93,7 +93,7 @@ def read_file(path: Path) -> ImportedFile:
     for importer in _of_files():
         if importer.matches(text):
             return _imported(path, content, text, importer)
-    raise ResultError(str(path), "is of no format that storlab reads", _fix())
+    raise ResultError(str(path), "has no format that storlab can read", _fix())
 
 
 def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> ImportedFile:

@@ -11,7 +11,7 @@ from storlab.contracts.exchange import ImportedRun
 
 # Locations, direct I/O (None if unknown) and used size in bytes.
 _Place = tuple[tuple[str, ...], bool | None, int | None]
-_PAGE_CACHE = {True: "direct", False: "cached", None: "page cache not told"}
+_PAGE_CACHE = {True: "direct", False: "cached", None: "page cache unknown"}
 
 
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
@@ -37,8 +37,8 @@ def _called(run: ImportedRun, name: str) -> ImportedRun:
     if name == run.target:
         return run
     note = (
-        f'this target is called "{name}" beside others of its name, "{run.target}": where imports '
-        "are to join in a history or a gate, name it with --target"
+        f'this target is called "{name}", because several targets are called "{run.target}": to '
+        "compare imports in a history or a gate, set the name with --target"
     )
     outcome = replace(run.outcome, notes=[*run.outcome.notes, note])
     return replace(run, target=name, outcome=outcome)

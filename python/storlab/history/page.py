@@ -297,7 +297,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     shifts = [
         f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
     ]
-    none = "no change found" if number >= FEWEST else "too few results to tell a change"
+    none = "no change found" if number >= FEWEST else "too few results to detect a change"
     told = "; ".join(shifts) if shifts else none
     latest = value_text(series.intervals[-1].estimate, unit)
     return Figure(

@@ -21,7 +21,7 @@ def unchanged_text(results: int, changes: str) -> str:
     """Return ``changes``, or a note that there are too few results to detect a change."""
     if not 0 < results < FEWEST:
         return changes
-    return f"{plural(results, 'result')}: too few to tell a change, {FEWEST} are needed"
+    return f"{plural(results, 'result')}: too few to detect a change, {FEWEST} are needed"
 
 
 def shift_text(shift: Shift) -> str:
@@ -93,7 +93,7 @@ def candidates_text(candidates: Sequence[Candidate], point: PointHistory, index:
         return [*shown, f"and {plural(more, 'more fact')}"] if more else shown
     near = point.results[max(0, index - 1) : index + 1]
     if any(result.campaign.record["imported"] for result in near):
-        return ["Nothing is known of the machine of imported results."]
+        return ["Imported results have no facts about their machine."]
     return ["No recorded fact of machine, target or settings changed near it."]
 
 

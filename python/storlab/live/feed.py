@@ -19,7 +19,9 @@ MOST_MOMENTS = 1_800  # half an hour at one per second
 MOST_RUNS = 200
 MOST_NOTES = 30
 QUEUE_LENGTH = 32  # events queued per watcher before it is dropped
-TOO_SLOW = "this watcher was too slow, and was let go; what it missed comes when it asks again"
+TOO_SLOW = (
+    "this browser was too slow and was disconnected; it receives what it missed when it reconnects"
+)
 
 
 MOMENT = (

@@ -56,7 +56,7 @@ class CsvOptions(MeterOptions):
             try:
                 size = signed_ns(getattr(self, name) or 0)
                 if name == "interval" and self.interval is not None and size <= 0:
-                    raise ValueError(f"{self.interval} is no length of time")
+                    raise ValueError(f"{self.interval} is not a positive duration")
             except ValueError as error:
                 problems.append(Problem((name,), str(error), f'for example {name} = "250ms"'))
         counts = self.unit in ("J", "Wh", "kWh")

@@ -41,7 +41,13 @@ class DeclaredOptions(MeterOptions):
         split = [n for n in ("joules_per_gb_read", "joules_per_gb_written") if n in self.given]
         if "joules_per_byte" in self.given and split:
             raise FieldProblems(
-                [Problem((split[0],), "joules_per_byte already states it", "give one of the two")]
+                [
+                    Problem(
+                        (split[0],),
+                        "joules_per_byte already states it",
+                        "give either joules_per_byte or both of the others",
+                    )
+                ]
             )
         if "joules_per_byte" not in self.given and len(split) != 2:
             raise FieldProblems(

@@ -183,4 +183,4 @@ def login_error(connection: Connection, output: str) -> MeterError:
     lines = [line for line in output.splitlines() if line.strip()]
     last = lines[-1].strip() if lines else "nothing"
     last_message = hide(last, [connection.password or ""])
-    return MeterError(connection.where, f'ipmitool ended; it said "{last_message}"')
+    return MeterError(connection.where, f'ipmitool ended with the message "{last_message}"')

@@ -122,7 +122,7 @@ class Nvml:
         ids = [self.call(name, lib.nvmlDeviceGetUUID, handle) for name, handle in gpus]
         for (name, _), uuid in zip(gpus, ids, strict=True):
             if ids.count(uuid) > 1:
-                raise MeterError("nvml meter", f"{name} stands there twice", "name each GPU once")
+                raise MeterError("nvml meter", f"{name} is listed twice", "name each GPU once")
         return gpus
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:

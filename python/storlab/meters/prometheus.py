@@ -71,20 +71,21 @@ class PrometheusOptions(MeterOptions):
                 (
                     "boundary" not in self.model_fields_set,
                     "boundary",
-                    "boundary is missing: an exporter does not say what its sensor includes",
+                    "boundary is missing: an exporter does not report which equipment its "
+                    "sensor includes",
                     'add boundary = "device", "enclosure", "host" or "wall"',
                 ),
                 (
                     self.sampling is not None
                     and (self.unit == "J") != (self.sampling == "counter"),
                     "sampling",
-                    f"{self.unit} is not what a sensor of sampling {self.sampling} gives",
+                    f"{self.unit} does not fit sampling = {self.sampling}",
                     'unit = "J" with sampling = "counter"; "W" with the other two',
                 ),
                 (
                     self.sampling == "interval_mean" and self.interval is None,
                     "interval",
-                    "a mean needs the interval that it is taken over",
+                    "interval is missing: a mean needs the time that it covers",
                     'for example interval = "1s"',
                 ),
                 (

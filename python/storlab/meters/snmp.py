@@ -77,14 +77,20 @@ class SnmpOptions(MeterOptions):
 
     def _object_problems(self) -> list[Problem]:
         if (self.mib is None) == (self.oid is None):
-            what = "an SNMP meter reads the outlets of a mib, or an oid: one of the two"
+            what = "an SNMP meter needs either a mib with outlets, or an oid"
             return [Problem(("mib",), what, 'mib = "apc-rpdu2" with outlets = [7, 8]')]
         if self.mib is not None and self.outlets is None:
             return [Problem(("outlets",), "which outlets?", "add outlets = [7, 8]")]
         if self.oid is not None and self.unit is None:
-            return [Problem(("unit",), "which unit has it?", 'add unit = "W"; scale if needed')]
+            return [
+                Problem(
+                    ("unit",), "the unit of the oid is missing", 'add unit = "W"; scale if needed'
+                )
+            ]
         if self.mib is not None and (self.unit is not None or self.scale != 1):
-            return [Problem(("mib",), "a mib knows its unit and scale", "remove unit and scale")]
+            return [
+                Problem(("mib",), "a mib defines its own unit and scale", "remove unit and scale")
+            ]
         if self.outlets is not None and len(set(self.outlets)) < len(self.outlets):
             return [Problem(("outlets",), "an outlet is listed twice", "name each once")]
         return []

@@ -50,7 +50,7 @@ def readings_from_parquet(content: bytes) -> pa.Table:
     table = pq.read_table(pa.BufferReader(content))
     schema = (table.schema.metadata or {}).get(SCHEMA_KEY)
     if schema != SCHEMA_VALUE:
-        raise ValueError(f"storlab.schema is {schema!r}, and this storlab reads {SCHEMA_VALUE!r}")
+        raise ValueError(f"storlab.schema is {schema!r}, but this storlab reads {SCHEMA_VALUE!r}")
     if not table.schema.equals(POWER_SCHEMA):
         raise ValueError("its columns are not those of power.parquet version 1")
     return table

@@ -36,7 +36,7 @@ COLUMNS: dict[str, str] = {
     "unit": "unit of value: MB/s, ms, W, TB, x, %, count, version ...",
     "qualifier": "how it was printed: exact, approx, up_to, range_min, below, more_than ...",
     "kind": "config, measured, ratio_claim, headline_claim, limit or context",
-    "compare_config": "of a claim: what config is compared with",
+    "compare_config": "for a claim: what config is compared with",
     "printed": "the token as printed, which shows its precision; value where it is empty",
 }
 REQUIRED = ("config", "metric", "value")

@@ -83,7 +83,7 @@ class S3Options(StudyTable):
         problems = [
             Problem(
                 (name,),
-                "keys are never part of a study, which is copied into every result",
+                "a study must not hold keys, because it is copied into every result",
                 f"remove {name}; keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and "
                 "AWS_SESSION_TOKEN) in the environment, from other variables by credentials_env, "
                 "or from the AWS credentials file by profile",

@@ -163,7 +163,7 @@ def table_from_parquet(content: bytes) -> pa.Table:
     schema = (table.schema.metadata or {}).get(SCHEMA_KEY)
     schemas = {SCHEMA_VALUE: SAMPLES_SCHEMA, _BEFORE: _FIRST_SCHEMA}
     if schema not in schemas:
-        raise ValueError(f"storlab.schema is {schema!r}, and this storlab reads {SCHEMA_VALUE!r}")
+        raise ValueError(f"storlab.schema is {schema!r}, but this storlab reads {SCHEMA_VALUE!r}")
     if not table.schema.equals(schemas[schema]):
         version = schema.decode()
         raise ValueError(f"its columns are not those of samples.parquet version {version}")

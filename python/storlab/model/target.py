@@ -259,7 +259,7 @@ class Target(StudyTable):
             problems.append(
                 Problem(
                     ("power_state",),
-                    "the drives behind a store are not of this machine",
+                    "does not apply to a store, whose drives are in other machines",
                     "remove power_state, and set it where the drives are",
                 )
             )
@@ -267,7 +267,8 @@ class Target(StudyTable):
             problems.append(
                 Problem(
                     ("s3_options",),
-                    "storlab's own server has its own address, keys and bucket",
+                    "does not apply to storlab's own server, which chooses address, keys "
+                    "and bucket itself",
                     "remove s3_options",
                 )
             )
@@ -280,7 +281,7 @@ class Target(StudyTable):
         return [
             Problem(
                 ("cost", "storage"),
-                f"storage costs {exact_number(storage)} here, and the price of the target is "
+                f"storage costs {exact_number(storage)} here, but the price of the target is "
                 f"{exact_number(self.price)}",
                 "remove one of the two: the price is what the storage costs",
             )
@@ -370,7 +371,7 @@ def _endpoint_problem(given: str, scheme: str) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "is not an http or https address"
     if parts.scheme != scheme:
-        return f"is {parts.scheme}, and s3 is {scheme}; all endpoints must name the same"
+        return f"is {parts.scheme}, and s3 is {scheme}; all endpoints must use the same scheme"
     if parts.username is not None or parts.password is not None:
         return "has credentials in it"
     if parts.path.strip("/") or parts.query or parts.fragment:

@@ -81,7 +81,7 @@ class MeterThread:
             MeterError: The meter does not answer in time, did not answer before, or is closed.
         """
         if self._hangs or not self._thread.is_alive():
-            why = "gave no answer before" if self._hangs else "is closed"
+            why = "did not answer an earlier request" if self._hangs else "is closed"
             raise MeterError(self.name, why, "see the first error")
         answer: Future[ValueT] = Future()
         self._tasks.put((answer, question))

@@ -392,7 +392,7 @@ def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:
         raise StudyError(
             f'target "{target.name}": power_boundary',
             f"its meters are at {len(known)} boundaries: {', '.join(known)}",
-            f'say which one stands for the target: power_boundary = "{known[0]}"',
+            f'choose the one that counts for the target: power_boundary = "{known[0]}"',
         )
     if known and target.power_boundary is not None and target.power_boundary not in known:
         raise StudyError(

@@ -153,7 +153,7 @@ class PowerStates:
         if current != wanted:
             raise MeterError(
                 held.path,
-                f"was set to power state {wanted} and is in power state {current}",
+                f"was set to power state {wanted} but is in power state {current}",
                 "this drive does not keep that state: remove power_state",
             )
         return True

@@ -46,7 +46,7 @@ def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
         totals={},
         cpu=None,
         failure=Failure(
-            message=f"the result of {info.name} cannot be told: {what}",
+            message=f"the result of {info.name} could not be read: {what}",
             fix="see raw/defect.txt; make room where the disk is full, else report it",
             errno=error.errno if isinstance(error, OSError) else None,
         ),

@@ -41,9 +41,9 @@ def _contradictions(record: RunRecord, ramp_ns: int) -> Iterator[str]:
     for metric in record.metrics:
         if metric.value < 0 and metric.unit in _NEVER_NEGATIVE:
             value = f"{significant(metric.value, 6)} {metric.unit}"
-            yield f"{metric.name} of {metric.operation} is {value}, and cannot be negative"
+            yield f"{metric.name} of {metric.operation} is {value}, but cannot be negative"
     if not record.metrics and any(totals.operations for totals in record.totals.values()):
-        yield "metrics: there are none, although operations ended"
+        yield "metrics: missing, although operations completed"
     try:
         datetime.fromisoformat(record.started_at)
     except ValueError:
@@ -141,8 +141,8 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
             value = values.get(statistic, expected)
             if not math.isclose(value, expected, rel_tol=_BUCKET, abs_tol=1):
                 yield (
-                    f"{time}_{statistic}_ns of {operation} is {significant(value, 6)} ns, and its "
-                    f"histogram says {significant(expected, 6)} ns"
+                    f"{time}_{statistic}_ns of {operation} is {significant(value, 6)} ns, "
+                    f"but its histogram gives {significant(expected, 6)} ns"
                 )
 
 
@@ -169,8 +169,9 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
             low, high = min(known), max(known)
             if not (low * (1 - _BUCKET) - 1 <= value <= high * (1 + _BUCKET) + 1):
                 yield (
-                    f"{time}_{statistic}_ns of all is {significant(value, 6)} ns, and those of its "
-                    f"operations lie between {significant(low, 6)} and {significant(high, 6)} ns"
+                    f"{time}_{statistic}_ns of all is {significant(value, 6)} ns, but those "
+                    f"of its operations lie between {significant(low, 6)} and "
+                    f"{significant(high, 6)} ns"
                 )
 
 
@@ -204,5 +205,5 @@ def _totals(record: RunRecord) -> Iterator[str]:
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             yield (
                 f"{metric.name} of {metric.operation} is {significant(metric.value, 6)} "
-                f"{metric.unit}, and its totals say {significant(expected, 6)}"
+                f"{metric.unit}, but its totals give {significant(expected, 6)}"
             )

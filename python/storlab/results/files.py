@@ -137,7 +137,7 @@ def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any
             value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"), run_dir)
             check_version(run_dir / "run.json", value, run_dir)
             if value.get("status") not in ("finished", "failed"):
-                raise damaged(run_dir / "run.json", "status: it is no state of a run", run_dir)
+                raise damaged(run_dir / "run.json", "status: it is not a state of a run", run_dir)
             yield value
 
 
@@ -239,7 +239,7 @@ def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None
     """Raise ResultError for another format version; ``run_dir`` as for :func:`damaged`."""
     version = value.get("schema_version")
     if not isinstance(version, int):
-        raise damaged(path, "schema_version: it is missing or no number", run_dir)
+        raise damaged(path, "schema_version: it is missing or not a number", run_dir)
     if version != SCHEMA_VERSION:
         raise ResultError(
             str(path),

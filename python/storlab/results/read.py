@@ -51,7 +51,7 @@ def read_plan(directory: Path) -> Plan:
     except ValidationError as error:
         raise damaged(path, _first_of(error)) from error
     if plan.plan_hash != stored_hash:
-        raise damaged(path, f"its hash is {plan.plan_hash}, and it says {stored_hash}")
+        raise damaged(path, f"its hash is {plan.plan_hash}, but it records {stored_hash}")
     for point in plan.points.values():
         _check_params(path, point)
     return plan
@@ -96,7 +96,9 @@ def check_planned(run_dir: Path, record: RunRecord, planned: PlannedRun, point: 
     """Raise ResultError if a record's run or point differ from the plan."""
     for name, value in about_run(planned, point).items():
         if getattr(record, name) != value:
-            raise damaged(run_dir / "run.json", f"{name}: it is not that of the plan", run_dir)
+            raise damaged(
+                run_dir / "run.json", f"{name}: it differs from that of the plan", run_dir
+            )
 
 
 def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:

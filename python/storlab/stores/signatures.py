@@ -168,7 +168,7 @@ def _blkid(fd: int) -> list[str]:
         known.write(_KNOWN.ljust(1 << 20, b"\0"))
         known.flush()
         if not _asked(program, known.fileno()):
-            raise _cannot_tell(program, "it does not see a partition table that is there")
+            raise _cannot_tell(program, "it misses a partition table that exists")
     return _asked(program, fd)
 
 

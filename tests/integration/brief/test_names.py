@@ -59,7 +59,7 @@ def test_numbers_are_still_checked_beside_such_names(
         )
         errors = [f for f in audited(comparison, [wrong]) if f.severity == "error"]
         assert [f.rule for f in errors] == ["own_claim"]
-        assert "in the sentence is not that of the runs" in errors[0].why
+        assert "in the sentence differs from that of the runs" in errors[0].why
 
 
 def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_was_written(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_gpus_by_uuid_and_all_of_them(library: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("gpus", [[0, 0], [0, "GPU-aaaa"]])
 def test_a_gpu_is_not_added_twice(library: Path, tmp_path: Path, gpus: list[int | str]) -> None:
     out = _run(library, tmp_path, {"gpu": gpus}, {**IDLE, "count": 2})
-    assert "nvml:0 stands there twice" in out["error"]["what"]
+    assert "nvml:0 is listed twice" in out["error"]["what"]
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_a_store_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_no_store_is_not_taken_for_a_missing_bucket() -> None:
-    reason = pytest.raises(PreflightError, match="does not speak S3")
+    reason = pytest.raises(PreflightError, match="like an S3 store")
     with answering((404, "", datetime.now(UTC))) as endpoint, reason:
         S3Control(store_at(endpoint)).bucket_exists()
 

@@ -250,5 +250,5 @@ def test_a_refusal_with_a_good_status_is_one() -> None:
         with pytest.raises(PreflightError, match=r"cannot write key: .*AccessDenied \(200\)"):
             control.put("key", b"data")
         server.refuse = ("GET /bench?", "SlowDown")
-        with pytest.raises(PreflightError, match="busy or unwell"):
+        with pytest.raises(PreflightError, match="store is busy"):
             control.list_keys("")

@@ -54,7 +54,7 @@ def test_plan_of_the_published_study(capsys: pytest.CaptureFixture[str]) -> None
     assert "32 cells x 2 targets x 5 repeats = 320 runs" in printed
     assert "WOULD BE OVERWRITTEN" in printed
     assert (
-        "/dev/disk/by-id/ata-FILL-IN-16 (not on this machine; the hash changes when it is)"
+        "/dev/disk/by-id/ata-FILL-IN-16 (not on this machine; the hash changes once it is found)"
         in printed
     )
     assert f"plan hash: {make_plan(load_study(PUBLISHED)).plan_hash}" in printed

@@ -49,7 +49,7 @@ def test_the_vendor_is_read_from_the_version(text: str, found: tuple[str, str]) 
 
 
 def test_an_mpiexec_of_no_known_kind_is_refused() -> None:
-    with pytest.raises(EngineError, match=r"no known MPI.*GNU sort 9\.1") as raised:
+    with pytest.raises(EngineError, match=r"supported MPI.*GNU sort 9\.1") as raised:
         vendor_of("sort:\nGNU sort 9.1", Path("/usr/bin/sort"))
     assert "Open MPI" in raised.value.fix
 
@@ -87,7 +87,7 @@ def test_a_missing_launcher_is_named_with_what_to_install(
         find_launcher()
     with pytest.raises(EngineError, match=r"srun: is missing\n.*Slurm job"):
         find_launcher(kind="slurm")
-    with pytest.raises(EngineError, match="/no/such: is no program"):
+    with pytest.raises(EngineError, match="/no/such: is not an executable program"):
         find_launcher("/no/such")
 
 
@@ -146,9 +146,9 @@ def test_slurm_is_told_the_node_of_each_rank() -> None:
 
 
 def test_srun_outside_of_a_job_is_refused() -> None:
-    with pytest.raises(PreflightError, match="is started in a Slurm job only"):
+    with pytest.raises(PreflightError, match="works only inside a Slurm job"):
         mpiexec.slurm_places(Ranks(["c1"], 1), {})
-    with pytest.raises(PreflightError, match="on lab7, which is none of its nodes"):
+    with pytest.raises(PreflightError, match="on lab7, which is not one of its nodes"):
         mpiexec.slurm_places(Ranks(["c1"], 1), {**IN_JOB, "SLURMD_NODENAME": "lab7"})
 
 

@@ -288,7 +288,7 @@ def test_a_mute_rank_0_is_noticed(begin: Begin) -> None:
     session = begin("live(); print('so far'); time.sleep(600)", lost_after_ns=100 * NS_PER_MS)
     gathered = end_of(session)
     assert gathered.failure is not None
-    assert gathered.failure.message.startswith("rank 0 gave no sign")
+    assert gathered.failure.message.startswith("rank 0 did not respond")
 
 
 def test_ranks_that_never_start_are_noticed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

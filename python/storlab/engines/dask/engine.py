@@ -43,7 +43,7 @@ class DaskEngine(DataframeEngine):
         return [
             f"Dask: a worker's process may take {limit}, and Dask ends one that takes more; units "
             "are cut to fit, and a worker holds at least one part",
-            "Dask: CPU and memory are measured by the workers, of a lost one until it last told; "
-            "the peak is the sum of what each had at its own",
+            "Dask: CPU and memory are measured by the workers, of a lost worker until its "
+            "last report; the peak is the sum of the peaks of all workers",
             "Dask: imports and the start of workers lie before the first stage",
         ]

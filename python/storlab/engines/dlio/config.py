@@ -49,7 +49,7 @@ def refusal(job: Job) -> str | None:
             'the target, or edition = "dlio-2.0"'
         )
     if not job.barrier:
-        return "DLIO's accelerators wait for one another after every step: leave barrier away"
+        return "DLIO's accelerators wait for one another after every step: leave barrier out"
     if job.drop_caches:
         return "DLIO 2 drops no caches between epochs: use another edition, or native"
     if "/" in job.records.folder or job.records.folder != "train":
@@ -186,7 +186,7 @@ def caveats(job: TrainingJob) -> list[str]:
     """Return notes on how DLIO deviates from the job."""
     sentences = [
         "DLIO: each rank reads whole files with NumPy or TensorFlow; read_size and io_depth do not "
-        "apply, and nobody measures the latency of a read",
+        "apply, and the latency of a read is not measured",
     ]
     if job.shuffle != "none":
         sentences.append(

@@ -115,13 +115,13 @@ def _training(directory: Path, results: Results) -> ImportedRun:
 
 def _training_notes(results: Results) -> list[str]:
     notes = [
-        "bytes are samples x nominal size: DLIO tells of no others",
-        "steps are placed within their epoch by their lengths: only epochs are stamped",
-        "whose order was shuffled, and what was compared, DLIO does not tell: the edition is that "
-        "of its version 2.0",
+        "bytes are samples x nominal size: DLIO records no others",
+        "DLIO records times of epochs only: steps are placed within their epoch by their durations",
+        "DLIO records neither the shuffled order nor what was compared: the edition of "
+        "its version 2.0 is assumed",
     ]
     if any(len(times) > 1 for times in results.times.values()):
-        notes.append("checkpoints between steps are in no utilisation")
+        notes.append("utilisation does not include checkpoints between steps")
     if any(results.summary.get("potential_caching") or ()):
         notes.append("DLIO itself warns that memory may have held the data set")
     return notes
@@ -158,7 +158,7 @@ def _batch(directory: Path, results: Results) -> tuple[int, str]:
         led = " or ".join(significant(rate, 4) for rate in rates)
         what = f"leads to a batch size of {led}, files and steps to {batch}; {_GIVE_CONFIG}"
         raise DlioFormatError("throughput", what)
-    return batch, "the batch size follows from files and steps: no configuration lies beside"
+    return batch, "no configuration lies beside: the batch size is derived from files and steps"
 
 
 def _whole(text: str | None) -> int:
@@ -223,7 +223,7 @@ def _training_fields(
             return {"profile": name, **fields}, {}
     name = f"{_model(directory) or 'imported'}.toml"
     data = {
-        "source": "made from the results of a run of DLIO, which do not tell the files' format",
+        "source": "made from the results of a run of DLIO, which do not record the files' format",
         "published": False,
         "dataset": {
             "format": "npz" if per_file == 1 else "tfrecord",
@@ -329,18 +329,18 @@ def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dic
 
 def _checkpoint_notes(results: Results) -> list[str]:
     notes = [
-        "an operation is a whole checkpoint: DLIO tells of no single write",
+        "an operation is a whole checkpoint: DLIO does not record single writes",
         "DLIO flushes no checkpoint, although its configuration has fsync: times are those to "
         "written, not to durable",
         "its GB are GiB: sizes and rates here are in bytes, MB and GB of powers of ten",
     ]
     if not results.checkpoints:
-        notes.append("only means are told: one checkpoint of the mean duration stands for all")
+        notes.append("DLIO records only means: one checkpoint of the mean duration stands for all")
     for kind, name in (("writes", "save"), ("restores", "load")):
         rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
         if rate is not None:
             notes.append(
-                f'DLIO\'s own summary says {significant(rate, 5)} "GB/s" of {kind}: the mean of '
+                f'DLIO\'s own summary reports {significant(rate, 5)} "GB/s" of {kind}: the mean of '
                 "the rates of single checkpoints, in GiB/s "
                 f"({significant(rate * GIB / MB, 5)} MB/s); here it is all bytes over "
                 "all their time"
@@ -399,8 +399,8 @@ def _run(
 ) -> ImportedRun:
     if outcome.window_end_ns <= outcome.window_start_ns:
         fix = "look at DLIO's dlio.log"
-        outcome.conclude(Failure(message="the run has no length", fix=fix))
-    outcome.notes.append("DLIO stamps in local time: its clock is taken for UTC")
+        outcome.conclude(Failure(message="the run has a duration of 0", fix=fix))
+    outcome.notes.append("DLIO records local times, which are read here as UTC")
     started = datetime.fromtimestamp(began_ns / NS_PER_S, UTC)
     return ImportedRun(
         kind=kind,

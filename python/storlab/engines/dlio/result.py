@@ -107,7 +107,7 @@ def read_results(files: Mapping[str, bytes]) -> Results:
     expected = summary.get("num_accelerators")
     if any(ranks) and isinstance(expected, int) and len(ranks) != expected:
         raise DlioFormatError(
-            "<rank>_output.json", f"is there for {len(ranks)} of {expected} accelerators"
+            "<rank>_output.json", f"exists only for {len(ranks)} of {expected} accelerators"
         )
     times = _times(stats.get(0, {}))
     for epoch in {n for epochs in ranks for n in epochs}:
@@ -137,7 +137,7 @@ def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
             names = sorted((n for n in epoch["load"] if _BLOCK.fullmatch(n)), key=_number)
             blocks = [_block(epoch, block) for block in names]
         except (KeyError, TypeError, ValueError) as error:
-            raise DlioFormatError(f"{name}: {key}", f"is not as DLIO writes it: {error}") from error
+            raise DlioFormatError(f"{name}: {key}", f"is not in DLIO's format: {error}") from error
         if steps := [block for block in blocks if len(block.load)]:
             by_epoch[int(key)] = steps  # epochs with checkpoints only have empty lists
     return by_epoch
@@ -155,7 +155,7 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
     if not len(load) == len(proc) == len(compute):
         raise ValueError(f"{name} has {len(load)} loads, {len(proc)} proc, {len(compute)} compute")
     if not all(np.isfinite(seconds).all() for seconds in (load, proc, compute)):
-        raise ValueError(f"{name} has a step whose seconds are no number")
+        raise ValueError(f"{name} has a step whose duration is not a number")
     rate = epoch.get("throughput", {}).get(name)
     return Block(load, proc, compute, number(rate) or 0.0)
 
@@ -350,7 +350,7 @@ def defects(results: Results) -> list[str]:
     if rate > 0 and samples > 0:
         odd = "; and the samples of all but two steps are divided by the time of all but one"
         sentences.append(
-            f"DLIO's own summary says {significant(rate, 5)} MB/s and {significant(samples, 5)} "
+            f"DLIO's own summary reports {significant(rate, 5)} MB/s and {significant(samples, 5)} "
             "samples/s: that is "
             "samples x nominal size, not bytes moved, in MiB"
             + (odd if results.compute_is_measured else "")
@@ -359,7 +359,7 @@ def defects(results: Results) -> list[str]:
     if au is not None:
         odd = ", and with the configured compute time where a measured one is meant"
         sentences.append(
-            f"DLIO's own summary says AU {au:.4g} %: without the first step of each epoch"
+            f"DLIO's own summary reports AU {au:.4g} %: without the first step of each epoch"
             + ("" if results.compute_is_measured else odd)
         )
     return sentences

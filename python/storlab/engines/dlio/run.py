@@ -41,7 +41,9 @@ class DlioRun(ChildRun):
         outcome = self._outcome_of(results)
         outcome.notes += dlio_config.caveats(self._job)
         if stepped:
-            outcome.notes.append("the wall clock was set during the run: DLIO's files rest on it")
+            outcome.notes.append(
+                "the wall clock was set during the run, so the times in DLIO's files may be wrong"
+            )
         outcome.conclude(self._why(damage, outcome))
         config = self.launch.work_dir / "config" / "workload" / f"{dlio_config.WORKLOAD}.yaml"
         outcome.raw = {**self.raw(), "workload.yaml": config.read_bytes(), **files}

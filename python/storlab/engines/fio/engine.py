@@ -53,7 +53,7 @@ class FioEngine:
             reason = libcufile.refusal(job)
             return reason or (None if libcufile.available(find_fio()) else libcufile.MISSING)
         if not isinstance(job, BlockJob):
-            return "fio runs jobs of block I/O and into GPU memory only"
+            return "fio runs only block I/O and transfers to GPU memory"
         return fio_job.refusal(job, uring_available())
 
     def start(self, job: Job, work_dir: Path) -> FioRun:
@@ -129,7 +129,7 @@ def _order(job: Job, *, held: bool) -> _Order:
             caveats=libcufile.caveats(job),
         )
     if not isinstance(job, BlockJob):
-        raise TypeError(f"fio refuses jobs of {job.kind}")
+        raise TypeError(f"fio cannot run jobs of {job.kind}")
     engine = fio_job.ioengine(job, uring_available())
     extra = _extra_environment()
     return _Order(

@@ -19,8 +19,11 @@ _THREAD_ERROR = re.compile(
     r"err=(?P<errno>\d+)/file:[^,]*, func=(?P<func>[^,]*), error=(?P<what>.*)"
 )
 _FIXES = {
-    errno.EIO: "see the kernel's log (dmesg): where it names the device, see its SMART data; where "
-    "it speaks of page cache invalidation, stop the other program that uses this file",
+    errno.EIO: (
+        "see the kernel's log (dmesg): if it names the device, see its SMART data; if "
+        "it mentions page cache invalidation, stop the other program that uses this "
+        "file"
+    ),
     errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
     errno.EROFS: "the file system is read-only: remount it, or measure reads only",
     errno.ENODEV: "the device is gone: look at the cabling and the kernel's log (dmesg)",

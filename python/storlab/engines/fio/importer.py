@@ -225,7 +225,9 @@ def _failure(entry: _Entry) -> Failure | None:
     error = entry.figures.error
     if error:
         return Failure(
-            message=f"fio: {os.strerror(error)}", fix="it failed where it ran", errno=error
+            message=f"fio: {os.strerror(error)}",
+            fix="it failed on the machine where it ran",
+            errno=error,
         )
     if not any(direction.operations for direction in entry.figures.directions.values()):
         return Failure(message="fio completed no I/O", fix="look at the messages of that run")
@@ -237,16 +239,16 @@ def _notes(entry: _Entry) -> list[str]:
     notes = ["imported: one sample spans the whole window"]
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
-        notes.append("fio kept no latencies (disable_lat, gtod_reduce): there are none here")
+        notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")
     if any(d.latency and not d.latency.bins for d in directions.values()):
         notes.append(
-            "no latency histogram exists (fio --output-format=json+ has one); the percentiles "
-            "that fio gave are kept as they are, and cannot be merged with others"
+            "no latency histogram exists (fio --output-format=json+ has one); fio's own "
+            "percentiles are kept, but cannot be merged with others"
         )
     if any(d.latency and d.latency.source == "clat" for d in directions.values()):
         notes.append(
             "latency is fio's completion latency (clat): it starts after submission, and with "
-            "io_uring after the system call; fio's lat_percentiles=1 gives the whole of it"
+            "io_uring after the system call; with lat_percentiles=1 fio records the whole latency"
         )
     for kind, direction in directions.items():
         if direction.issued and abs(direction.operations / direction.issued - 1) > 0.01:

@@ -252,7 +252,7 @@ def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
         weights = _weights(options)
         if weights:
             return weights
-        notes.append(f"bssplit={options['bssplit']} cannot be told as weights")
+        notes.append(f"bssplit={options['bssplit']} cannot be expressed as weights")
     if "bsrange" in options:
         smallest = size_of(_own(options, "bsrange")[0].partition("-")[0], _kb_base(options))
         notes.append(f"fio drew block sizes of {options['bsrange']}; block_size is the smallest")
@@ -312,13 +312,14 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
         return hot_cold
     if kind != "random":
         notes.append(
-            f"fio drew offsets by random_distribution={distribution}, told as uniform here"
+            f"fio drew offsets by random_distribution={distribution}, recorded as uniform here"
         )
         return {"offsets": "uniform"}
     if is_on(options, "norandommap"):
         return {"offsets": "uniform"}
     notes.append(
-        "norandommap is not among the options in the file, so offsets are told as a permutation "
+        "norandommap is not among the options in the file, so offsets are recorded as "
+        "a permutation "
         "(fio before 3.34 leaves out flags that a command line gives without a value)"
     )
     return {"offsets": "permutation"}

@@ -85,7 +85,7 @@ def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
 def refusal(job: BlockJob, uring_available: bool) -> str | None:
     """Return why fio cannot run the job, or None if it can."""
     if job.backend not in ("auto", *IO_ENGINES):
-        return f'fio has nothing like backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
+        return f'fio has no counterpart of backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
     checks = (
         _refuse_mode(job),
         _refuse_members(job),
@@ -224,7 +224,7 @@ def caveats(job: BlockJob) -> list[str]:
     if job.offsets.kind == "permutation" and job.jobs > len(job.members):
         notes.append("fio's jobs each permute a part of their own; native's permute the whole")
     if job.sync.final:
-        notes.append("the final sync is in fio's run, and fio does not tell how long it took")
+        notes.append("the final sync is part of fio's run, and fio does not report its duration")
     return notes
 
 

@@ -31,8 +31,10 @@ _CALLS = re.compile(
     r"(?P<call>cuFile\w+|cufile register|cuda runtime api call failed \S+)(?: \w+)?\s*: "
     r"err=(?P<code>-?\d+)(?::(?P<name>.*))?"
 )
-_CUDA_FIX = "look at `nvidia-smi`: the GPU may be lost, full, in use by others or another number"
-_CUFILE_FIX = "`storlab doctor` tells what cuFile lacks here, and which path it takes"
+_CUDA_FIX = (
+    "look at `nvidia-smi`: the GPU may be lost, full, used by others, or have another number"
+)
+_CUFILE_FIX = "`storlab doctor` shows what cuFile lacks here, and which path it uses"
 
 
 def refusal(job: GpuDirectJob) -> str | None:
@@ -117,7 +119,7 @@ def caveats(job: GpuDirectJob) -> list[str]:
     """Return notes on how fio deviates from the native engine for this job."""
     notes = fio_job.caveats(as_block(job))
     if job.path == "direct":
-        notes.append("fio does not tell which path its bytes took: cuFile may have used POSIX")
+        notes.append("fio does not report which path its bytes took: cuFile may have used POSIX")
     else:
         notes.append("fio copies from plain memory, which is not pinned: its copies are slower")
     if job.verify_bytes:

@@ -155,7 +155,7 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
     if "mixed" in job and "read" not in job:
         raise FioFormatError(
             f"{where}.mixed",
-            "hides which of it was read and which written: run fio with unified_rw_reporting 0 or "
+            "does not separate reads from writes: run fio with unified_rw_reporting 0 or "
             "both, not 1",
         )
     directions = {}

@@ -128,10 +128,12 @@ def _refuse_work(job: GpuDirectJob) -> Problem | None:
         return Problem(("engine",), what, "leave it to the native engine")
     if job.window_ns is None:
         fix = "leave total_bytes out, so that runtime ends it, or use native"
-        return Problem(("total_bytes",), "gdsio ends by its clock", fix)
+        return Problem(
+            ("total_bytes",), "gdsio can end only after a time, not after a number of bytes", fix
+        )
     if job.mix.read and job.mix.write:
         fix = "set read_percent to 100 or 0, or use native for a mix"
-        return Problem(("read_percent",), "gdsio reads or writes", fix)
+        return Problem(("read_percent",), "gdsio cannot mix reads and writes in one run", fix)
     if job.offsets.kind not in ("uniform", "sequential"):
         what = f'gdsio has no "{job.offsets.kind}" offsets'
         return Problem(("offsets",), what, "use uniform or sequential, or native")
@@ -150,14 +152,12 @@ def _refuse_work(job: GpuDirectJob) -> Problem | None:
 def _refuse_arrangement(job: GpuDirectJob) -> Problem | None:
     if job.cpus is not None and numa_node(job) is None:
         fix = "set cpus to all CPUs of one node, leave it out, or run storlab under taskset"
-        return Problem(("cpus",), "gdsio takes a NUMA node, no CPUs", fix)
+        return Problem(("cpus",), "gdsio can be bound to a NUMA node, but not to single CPUs", fix)
     if len(job.block_sizes) > 1:
         fix = "set one block_size, or use native"
         return Problem(("block_size",), "gdsio's transfers are all of one size", fix)
     if job.longest % _KIB:
-        what = (
-            f"gdsio takes its I/O size in KiB, and {format_size(job.longest)} is not a whole number"
-        )
+        what = f"gdsio's I/O size is in KiB, but {format_size(job.longest)} is not a whole number"
         return Problem(("block_size",), what, "use a multiple of 1 KiB, or native")
     return None
 
@@ -169,7 +169,7 @@ def _refuse_depth(job: GpuDirectJob) -> Problem | None:
         return Problem(("queue_depth",), what, fix)
     if job.in_batches and job.workers > 1:
         fix = "set workers = 1, or use native"
-        return Problem(("workers",), "gdsio fills one batch by one thread", fix)
+        return Problem(("workers",), "gdsio submits batches from one thread only", fix)
     if job.in_batches and job.queue_depth > LARGEST_BATCH:
         what = f"a batch has at most {LARGEST_BATCH} entries"
         return Problem(("queue_depth",), what, "lower queue_depth")
@@ -179,21 +179,21 @@ def _refuse_depth(job: GpuDirectJob) -> Problem | None:
 def _refuse_files(job: GpuDirectJob) -> Problem | None:
     members = _distinct(job)
     if any(member.kind == "null" for member in members):
-        what = "gdsio needs a file or a device, and the null target has none"
+        what = "gdsio needs a file or a device, but the null target has none"
         return Problem(("path",), what, "use a file, a device or a directory")
     if len({(member.size, member.offset) for member in members}) > 1:
         what = "gdsio uses the same region of every file"
         return Problem(("size",), what, "set the target's size")
     member = members[0]
     if member.offset % _KIB:
-        what = f"gdsio takes offsets in KiB, and {member.name} begins at {member.offset}"
+        what = f"gdsio's offsets are in KiB, but {member.name} begins at {member.offset}"
         return Problem(("region_start",), what, "begin at a multiple of 1 KiB")
     if _size(job) < job.longest:
         what = f"{member.name} is smaller than one I/O"
         return Problem(("block_size",), what, "use a smaller block_size, or a larger size")
     if job.offsets.kind == "sequential" and 1 < len(members) < job.workers:
         what = (
-            "gdsio gives its threads parts of one file, or a whole file each, and here "
+            "gdsio gives its threads parts of one file, or a whole file each, but here "
             f"{job.workers} sequential workers share {len(members)} files"
         )
         fix = "give each its own (workers_per_file = 1), or use one file"
@@ -213,10 +213,12 @@ def seconds(length_ns: int) -> int:
 
 def caveats(job: GpuDirectJob) -> list[str]:
     """Return notes on how gdsio deviates from the native engine for this job."""
-    notes = ["gdsio tells a mean latency only: no percentiles, no maximum and no values over time"]
+    notes = [
+        "gdsio reports only a mean latency: no percentiles, no maximum and no values over time"
+    ]
     if job.path == "direct":
         notes.append(
-            "gdsio does not tell which path its bytes took: it prints GPUD in compat mode as well"
+            "gdsio does not report which path its bytes took: it prints GPUD in compat mode as well"
         )
     if job.verify_bytes:
         notes.append("gdsio does not check what it reads: nothing was verified")
@@ -226,16 +228,18 @@ def caveats(job: GpuDirectJob) -> list[str]:
         notes.append(f"gdsio counts whole seconds: it was asked for {taken} s instead of {asked}")
     if job.ramp_ns:
         notes.append(
-            f"gdsio has no ramp: a gdsio of its own ran for {seconds(job.ramp_ns)} s before, and "
+            f"gdsio has no ramp: a separate gdsio process ran for {seconds(job.ramp_ns)} s "
+            "before, and "
             "the target rested while the second one started"
         )
     if job.mix.write:
         notes.append("gdsio writes one random buffer of each thread again and again")
     if job.path == "bounce-overlapped":
-        notes.append("gdsio does not tell how many reads its asynchronous copies overlap")
+        notes.append("gdsio does not report how many reads its asynchronous copies overlap")
     if job.in_batches:
         notes.append(
-            "gdsio's latency of a batch is left out: by version it is that of all entries or of one"
+            "gdsio's latency of a batch is left out: depending on the version, it is the "
+            "latency of all entries or of one"
         )
     return notes
 

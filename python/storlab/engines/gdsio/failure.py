@@ -19,7 +19,7 @@ _STOPPED = re.compile(r"IO failed.*?ret\s*:\s*(?P<ret>-?\d+)\s+errno\s*:\s*(?P<e
 _LIBRARY = re.compile(r"error while loading shared libraries:\s*(?P<what>.*)")
 _CUDA_ERROR = re.compile(r"(?:cuda|CUDA)\w*.*(?:fail|error|Error|out of memory).*")
 _FIXES = {
-    errno.EIO: "see raw/cufile.log and the kernel's log (dmesg); `storlab doctor` tells the path",
+    errno.EIO: "see raw/cufile.log and the kernel's log (dmesg); `storlab doctor` shows the path",
     errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
     errno.EROFS: "the file system is read-only: remount it, or measure reads only",
     errno.EACCES: "give this user access to the target, or run as root",
@@ -82,8 +82,8 @@ def _of_register(ended: Ended, names: dict[str, str]) -> Failure | None:
     if match is None:
         return None
     return Failure(
-        message=f"gdsio: cuFile does not take the file: {match['what']}",
-        fix="`storlab doctor` tells why; allow_compat_mode in cufile.json lets it use POSIX",
+        message=f"gdsio: cuFile does not accept the file: {match['what']}",
+        fix="`storlab doctor` shows why; allow_compat_mode in cufile.json lets it use POSIX",
         operation="register",
         path=names.get(match["path"].split("/")[-1], match["path"]),
     )

@@ -82,7 +82,7 @@ def _result(match: re.Match[str]) -> Result:
         length_ns = round(float(match["seconds"]) * NS_PER_S)
         bytes_s, latency_ns = float(match["rate"]) * _GIB, float(match["latency"]) * 1_000
     except ValueError as error:
-        raise GdsioFormatError(f"it has something that is no number: {error}") from error
+        raise GdsioFormatError(f"it has a value that is not a number: {error}") from error
     operations, moved = int(match["operations"]), int(match["moved"]) * 1024
     if not operations or not moved or length_ns <= 0:
         raise GdsioFormatError("it has moved nothing")

@@ -67,7 +67,7 @@ class GdsioRun(ChildRun):
     def _failure(self, ended: Ended) -> Failure | None:
         if self.hung:
             return self.hung_failure(
-                "see raw/: cuFileDriverOpen is known to hang, `storlab doctor` tries it"
+                "see raw/: cuFileDriverOpen is known to hang; `storlab doctor` tests it"
             )
         return None if self.cancelled else explain(ended, self._names())
 
@@ -78,7 +78,7 @@ class GdsioRun(ChildRun):
             raise GdsioFormatError(f"it has printed {len(others) + 1} lines of results")
         wanted = gdsio_command.io_type(self._job)
         if result.io_type.removeprefix("RAND") != wanted.removeprefix("RAND"):
-            raise GdsioFormatError(f"it has done {result.io_type}, and was asked for {wanted}")
+            raise GdsioFormatError(f"it did {result.io_type} instead of {wanted}")
         if result.block_bytes != self._job.longest:
             raise GdsioFormatError(f"its I/O had {result.block_bytes} bytes")
         return result
@@ -109,15 +109,15 @@ class GdsioRun(ChildRun):
             notes.append(disagreement)
         job = self._job
         if result.threads != job.workers:
-            notes.append(f"gdsio ran {result.threads} threads, and was asked for {job.workers}")
+            notes.append(f"gdsio ran {result.threads} threads instead of {job.workers}")
         if job.in_batches and result.depth != job.queue_depth:
-            asked = f"and was asked for {job.queue_depth}"
-            notes.append(f"gdsio made batches of {result.depth} entries, {asked}")
+            asked = f"instead of {job.queue_depth}"
+            notes.append(f"gdsio made batches of {result.depth} entries {asked}")
         asked_s = gdsio_command.seconds(job.window_ns or 0)
         if abs(result.length_ns / NS_PER_S / asked_s - 1) > _LENGTH_TOLERANCE:
             notes.append(
-                f"gdsio ran for {significant(result.length_ns / NS_PER_S, 3)} s, and was asked "
-                f"for {asked_s} s"
+                f"gdsio ran for {significant(result.length_ns / NS_PER_S, 3)} s instead of "
+                f"{asked_s} s"
             )
         return notes
 

@@ -175,7 +175,9 @@ def _training_notes(job: TrainingJob) -> list[str]:
     if job.place.direct:
         notes.append("PyTorch: files are read with O_DIRECT into a buffer, and parsed from there")
     if job.shuffle != "none":
-        notes.append("PyTorch: the order is shuffled like the native one, but it is another order")
+        notes.append(
+            "PyTorch: the order is shuffled like the native one, but the order is not the same"
+        )
     return notes
 
 

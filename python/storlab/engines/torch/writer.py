@@ -360,7 +360,7 @@ class Rank:
             return
         same = tensors.keys() == loaded.keys()
         if not same or not all(bool(self.torch.equal(t, loaded[n])) for n, t in tensors.items()):
-            failure = {"message": f"{path}: what was read is not what was written"}
+            failure = {"message": f"{path}: the data that was read differs from what was written"}
             raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
     def times(self, start_ns: int, moved_ns: int, end_ns: int, size: int) -> dict[str, Any]:

@@ -62,7 +62,10 @@ def _refuse_task(job: ObjectJob) -> str | None:
 
 def _refuse_mix(job: ObjectJob) -> str | None:
     if job.lanes is not None:
-        return "warp has one number of requests in flight: use concurrency and percents, or native"
+        return (
+            "warp has a single number of requests in flight for all kinds: use concurrency "
+            "and percents, or native"
+        )
     mix = job.mix
     for kind in ("list", "multi_delete"):
         if getattr(mix, kind) > 0:
@@ -123,7 +126,7 @@ def _refuse_objects(job: ObjectJob) -> str | None:
         return None
     given = [s for s in (job.sizes, job.pool.sizes if job.pool and name == "mixed" else None) if s]
     if not given:
-        return "the job says no size for the objects to write"
+        return "the job gives no size for the objects to write"
     if any(sizes != given[0] for sizes in given):
         return "warp writes objects of one distribution of sizes, before a run and in it"
     if size_text(given[0]) is None:
@@ -158,7 +161,7 @@ def _refuse_store(job: ObjectJob) -> str | None:
     if len(schemes) > 1:
         return "warp talks to all endpoints by http or to all by https"
     if any("," in endpoint or "{" in endpoint for endpoint in job.store.endpoints):
-        return "warp would take an endpoint with a comma or a brace for several"
+        return "warp would read an endpoint with a comma or a brace as several endpoints"
     return None
 
 
@@ -291,8 +294,8 @@ def caveats(job: ObjectJob) -> list[str]:
     if benchmark(job) != "mixed":
         return notes
     notes.append(
-        "warp deals the mix from one shuffled deck of 1,000 requests, so that the shares of its "
-        "requests are given and not drawn"
+        "warp takes the mix from one shuffled list of 1,000 requests, so the shares of "
+        "its requests are exact, not random"
     )
     if job.mix.get or job.mix.head:
         notes.append(

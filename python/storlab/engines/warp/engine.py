@@ -68,7 +68,7 @@ class WarpEngine:
         if "session_token" in job.secrets() and "session-token" not in version.flags:
             raise EngineError(
                 str(program),
-                f"is warp {version.version}, which takes no session token",
+                f"is warp {version.version}, which does not support session tokens",
                 f"use keys without a session, or a newer warp: {_INSTALL}",
             )
         info = EngineInfo(

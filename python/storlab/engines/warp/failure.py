@@ -66,7 +66,7 @@ def _own_message(ended: Ended) -> Failure:
     lines = [*ended.stderr.splitlines(), *ended.stdout.splitlines()]
     words = [_PREFIX.sub("", line.strip()) for line in lines if line.strip()]
     text = next((word for word in words if word.strip("- ")), "")
-    sentence = text[:_LONGEST] or f"exit code {ended.exit_code}, and no record of its requests"
+    sentence = text[:_LONGEST] or f"exit code {ended.exit_code} without a record of its requests"
     fix = next(
         (cure for pattern, cure in _FIXES if re.search(pattern, sentence, re.IGNORECASE)),
         "see raw/stderr.txt and raw/stdout.txt",

@@ -105,18 +105,20 @@ def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
 
 
 def _record_notes(load: Records, left_out: int) -> list[str]:
-    notes = ["the ramp is not told: the window begins with the first request"]
+    notes = ["the ramp is not recorded: the window begins with the first request"]
     if left_out:
         notes.append(f"{left_out:,} uploads of warp's preparation are left out")
     if load.stepped:
-        notes.append("the wall clock was set during the run: warp's record is stamped with it")
+        notes.append(
+            "the wall clock was set during the run, so the times in warp's record may be wrong"
+        )
     return notes + _unknown_note(load.unknown)
 
 
 def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
     if not unknown:
         return []
-    return [f"requests of kind {', '.join(unknown)} have no place in storlab and are left out"]
+    return [f"requests of kind {', '.join(unknown)} are unknown to storlab and are left out"]
 
 
 def _of_summary(summary: Summary) -> ImportedRun:
@@ -185,11 +187,11 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
     ]
     if any(len(of_kind.pieces) > 1 for of_kind in operations.values()):
         notes.append(
-            "percentiles are known for each 10 s only; warp prints their mean, which is none, and "
-            "it is not imported"
+            "percentiles are known for each 10 s only; warp prints their mean, which is "
+            "not a percentile and is not imported"
         )
     if any(not of_kind.pieces for of_kind in operations.values()):
-        notes.append("sizes differ, and warp keeps no latencies then")
+        notes.append("warp records no latencies when sizes differ")
     failed = [of_kind for of_kind in operations.values() if of_kind.errors]
     if failed:
         notes.append("warp's latencies include those of failed requests")

@@ -92,10 +92,11 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
         result["range_size"] = _size(flags["range-size"]) or 1
         if not _size(flags.get("obj.size", "")):
             notes.append(
-                "warp read ranges of objects whose size is not told: object_size is theirs"
+                "warp read ranges of objects whose size is not recorded: object_size is "
+                "the size of the ranges"
             )
     if "range" in flags and "range-size" not in flags:
-        notes.append("warp read ranges of random length, told as whole objects of these sizes")
+        notes.append("warp read ranges of random length, recorded as whole objects of these sizes")
     if "put" in percents:
         result |= _uploads(flags, seen, notes)
         if {"get", "head"} & set(percents):
@@ -104,7 +105,9 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
         result["routing"] = "least_busy"
     shaping = untold(flags)
     if "rps-limit" in shaping:
-        notes.append("warp held requests back (--rps-limit) and timed them from after that wait")
+        notes.append(
+            "warp held requests back (--rps-limit) and started their clock after that wait"
+        )
     if shaping:
         text = ", ".join(f"{name}={value}" for name, value in shaping.items())
         notes.append(f"options of warp that shape the load and have no field in storlab: {text}")
@@ -159,14 +162,14 @@ def _object_size(flags: Flags, seen: Seen, notes: list[str]) -> Any:
     if told and (plain or not seen.sizes):
         return told
     if not seen.sizes:
-        notes.append("the size of its objects is not told; object_size is a guess")
+        notes.append("the size of its objects is not recorded; object_size is a guess")
         return 1024
     if len(seen.sizes) == 1:
         return next(iter(seen.sizes))
     if len(seen.sizes) <= _MOST_SIZES:
         total = sum(seen.sizes.values())
         return {f"{size}B": round(100 * n / total, 3) for size, n in sorted(seen.sizes.items())}
-    notes.append("warp drew the sizes by a distribution of its own, told as uniform")
+    notes.append("warp drew the sizes by a distribution of its own, recorded as uniform")
     return {"uniform": [min(seen.sizes), max(seen.sizes)]}
 
 
@@ -178,7 +181,7 @@ def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
         payload = "trailer-crc" if checked else "unsigned" if unsigned else "streaming"
         result["payload"] = payload
     else:
-        notes.append("the file does not tell warp's options, so that payload and parts are guesses")
+        notes.append("the file does not record warp's options, so payload and parts are guesses")
     largest = max(seen.sizes, default=0)
     part = _size(flags.get("part.size", "")) or LIBRARY_PART
     if largest > part and "disable-multipart" not in flags:

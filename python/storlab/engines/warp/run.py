@@ -135,7 +135,9 @@ class WarpRun(ChildRun):
         if left_out:
             notes.append(f"{left_out:,} uploads of warp's preparation are left out")
         if stepped or load.stepped:
-            notes.append("the wall clock was set during the run: warp's record is stamped with it")
+            notes.append(
+                "the wall clock was set during the run, so the times in warp's record may be wrong"
+            )
         return notes
 
     def _compare(self, load: Records, raw: dict[str, bytes]) -> list[str]:

@@ -202,7 +202,7 @@ def _error_note(of_kind: OperationSummary) -> Iterable[str]:
     length_s = (of_kind.end_ns - of_kind.start_ns) / NS_PER_S
     truth = moved / length_s / MB if length_s > 0 else 0.0
     yield (
-        f"warp's own summary says {significant(rate / MB, 4)} MB/s of {of_kind.operation}, "
+        f"warp's own summary reports {significant(rate / MB, 4)} MB/s of {of_kind.operation}, "
         "because it counts "
         f"{of_kind.errors:,} failed of {of_kind.requests:,} requests as moved; without them it is "
         f"{significant(truth, 4)} MB/s over its whole run"
@@ -222,7 +222,8 @@ def _percentile_note(
         return
     tail = "p99 of the time to first byte" if ttfb else "p99"
     yield (
-        f"warp's own summary says {format_latency(printed_ns)} as {tail} of {of_kind.operation}, "
+        f"warp's own summary reports {format_latency(printed_ns)} as {tail} of "
+        f"{of_kind.operation}, "
         f"the mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
         f"{format_latency(truth_ns)}"
     )

@@ -119,7 +119,10 @@ class BucketClaim:
             )
         if over_s <= 0:
             return ""
-        return f"the claim on {self._place} had ended {over_s:.0f} s ago; nobody has come meanwhile"
+        return (
+            f"the claim on {self._place} had expired {over_s:.0f} s ago, "
+            "but no other campaign has used the place since"
+        )
 
     def release(self, *, left: bool = False) -> None:
         """Delete the claim that ``take`` wrote.
@@ -157,7 +160,8 @@ class BucketClaim:
                 self._place,
                 f"is in use by {holder}",
                 "wait until it has ended, end it there, or choose another s3_options.prefix; "
-                f"where it has died, the place is free in {left_s:.0f} s, or after `storlab clean`",
+                f"if it has crashed, the place becomes free in {left_s:.0f} s, or after "
+                "`storlab clean`",
             )
         return holder, tagged[1]
 

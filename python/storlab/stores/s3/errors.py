@@ -35,14 +35,14 @@ _FIXES = {
         "a bucket of that name belongs to somebody else",
         "choose another name",
     ),
-    "BucketNotEmpty": ("the bucket is not empty", "look what else is in it"),
+    "BucketNotEmpty": ("the bucket is not empty", "check what else it contains"),
     "InvalidBucketName": ("the store does not allow this name", "choose another name"),
     "IllegalLocationConstraintException": (
-        "the endpoint makes no buckets in this region",
+        "the endpoint cannot create buckets in this region",
         "set s3_options.region to the endpoint's own",
     ),
     "NotImplemented": (
-        "the store does not do that",
+        "the store does not support this operation",
         "storlab needs GET, PUT, DELETE and ListObjectsV2",
     ),
 }
@@ -61,7 +61,7 @@ _FAULTS = {
     "untrusted": (_NOT_ACCEPTED, "name the authority that signed it in s3_options.ca_file"),
     "wrong-name": (
         _NOT_ACCEPTED,
-        "use a name that stands in it; virtual addressing needs *.host in it",
+        "use a host name that the certificate covers; virtual addressing needs *.host in it",
     ),
     "expired": (_NOT_ACCEPTED, "renew it, or check this machine's clock"),
     "tls": ("no TLS there: {text}", _SCHEME),
@@ -146,7 +146,7 @@ def _meaning(
     region = headers.get("x-amz-bucket-region") or body.region or _expected(body.message)
     if region and region != store.region and (code in _REGION_CODES or code == "AccessDenied"):
         return (
-            f"the bucket is in {region}, and requests are signed for {store.region}",
+            f"the bucket is in {region}, but requests are signed for {store.region}",
             f'set s3_options.region = "{region}"',
         )
     if code in _REGION_CODES:
@@ -161,10 +161,16 @@ def _meaning(
     if code in _EXPIRED or code in _BAD_TOKEN:
         return _token(store, code)
     if code in _BUSY:
-        return "the store is busy or unwell", "try again later; its own log may say more"
+        return (
+            "the store is busy or has an internal error",
+            "try again later, and look at its own log",
+        )
     if not code:
-        return "what answers there does not speak S3", "check host, port and bucket of the address"
-    return _FIXES.get(code, ("", "the store's own documentation or log may say more"))
+        return (
+            "the server there does not answer like an S3 store",
+            "check host, port and bucket of the address",
+        )
+    return _FIXES.get(code, ("", "look at the store's own documentation and log"))
 
 
 def _token(store: S3Store, code: str) -> tuple[str, str]:
@@ -173,11 +179,11 @@ def _token(store: S3Store, code: str) -> tuple[str, str]:
     if code in _EXPIRED:
         return "the session token has expired", f"get new keys, and set {place} with them"
     if keys is not None and keys.session_token is None:
-        fix = f"keys that were lent for a time need their token: set {place}"
-        return "the store asks for a session token, and there is none", fix
+        fix = f"temporary keys need their session token: set {place}"
+        return "the store requires a session token, but none is set", fix
     return (
         "the session token is not valid",
-        f"set {place} again, or remove it where the keys need none",
+        f"set {place} again, or remove it if the keys need none",
     )
 
 

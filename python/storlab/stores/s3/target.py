@@ -244,7 +244,7 @@ class S3Hold:
         if changed:
             raise GuardError(
                 f"target {self.target.name}",
-                f"its {changed[0]} was {before[changed[0]]} when this campaign began, and is "
+                f"its {changed[0]} was {before[changed[0]]} when this campaign began, but is "
                 f"{now[changed[0]]} now",
                 "begin a new campaign with `storlab run`",
             )

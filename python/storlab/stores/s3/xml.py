@@ -90,7 +90,7 @@ def parsed(body: bytes, name: str = "") -> ElementTree.Element:
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     if name and root.tag != name:
-        raise ValueError(f"the answer is {root.tag}, and not {name}")
+        raise ValueError(f"the answer is {root.tag}, but must be {name}")
     return root
 
 

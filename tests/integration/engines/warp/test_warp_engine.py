@@ -225,4 +225,4 @@ def test_failed_requests_are_errors_and_warps_summary_is_corrected(
     get = outcome.totals["get"]
     assert get.bytes == get.operations * 64 * KIB
     assert get.errors.keys() == {"NoSuchKey (404)"}
-    assert any("warp's own summary says" in note for note in outcome.notes)
+    assert any("warp's own summary" in note for note in outcome.notes)
