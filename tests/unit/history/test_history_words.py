@@ -211,8 +211,8 @@ def test_words_of_a_change() -> None:
 @pytest.mark.parametrize(
     ("results", "words"),
     [
-        (2, "2 results: too few to tell a change, 8 are needed"),
-        (7, "7 results: too few to tell a change, 8 are needed"),
+        (2, "2 results: too few to detect a change, 8 are needed"),
+        (7, "7 results: too few to detect a change, 8 are needed"),
         (8, "none found"),
         (0, "none found"),  # the page then reports that there are none
     ],

@@ -47,8 +47,8 @@ def test_virtual_addressing_needs_a_name_and_endpoints_one_scheme() -> None:
         ('s3 = "https://h/bucket"\npath = "x"', "a target has one of path"),
         ('s3 = "https://h/bucket"\nsize = "1GiB"', "size does not apply to an s3 target"),
         ('s3 = "https://h/bucket"\ndirect = false', "direct does not apply to an s3 target"),
-        ('s3 = "https://h/bucket"\npower_state = 1', "not of this machine"),
-        ('s3 = "embedded:d"\ns3_options = { region = "r" }', "its own address, keys and bucket"),
+        ('s3 = "https://h/bucket"\npower_state = 1', "in other machines"),
+        ('s3 = "embedded:d"\ns3_options = { region = "r" }', "address, keys and bucket"),
         ('path = "x"\ns3_options = { region = "r" }', "only an s3 target has them"),
         ('s3 = "https://h/bucket"\ns3_options = { adressing = "path" }', "addressing"),
         (options('addressing = "virtual"', "https://10.0.0.1:9000"), "10.0.0.1 is an IP address"),
@@ -101,6 +101,6 @@ def test_of_a_key_in_a_study_it_is_said_where_keys_come_from(field: str) -> None
     with pytest.raises(StudyError) as caught:
         target(f's3 = "https://h/bucket"\ns3_options = {{ {field} = "x", region = "r" }}')
     assert caught.value.where.endswith(f"s3_options.{field}")
-    assert "keys are never part of a study" in caught.value.what
+    assert "must not hold keys" in caught.value.what
     for word in (f"remove {field}", "AWS_SECRET_ACCESS_KEY", "credentials_env", "profile"):
         assert word in caught.value.fix

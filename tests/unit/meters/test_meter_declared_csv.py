@@ -217,7 +217,7 @@ def test_what_was_logged_at_another_time_keeps_no_run_from_its_power(tmp_path: P
         (["nine,1,x"], {}, "line 2"),
         (["9,nan,x"], {}, "not a finite number"),
         (["inf,1,x"], {}, "line 2"),
-        (["9,1,x"], {"interval": "-1s"}, "-1s is no length of time"),
+        (["9,1,x"], {"interval": "-1s"}, "-1s is not a positive duration"),
         (["2026-11-20T10:00:00,1,x"], {"time_format": "iso"}, "without its zone"),
     ],
 )

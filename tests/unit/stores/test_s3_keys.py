@@ -180,7 +180,7 @@ def error(
         ("NoSuchBucket", 404, "does not exist", "create_bucket"),
         ("SlowDown", 503, "busy", "later"),
         ("", 403, "may not do it", "s3:ListBucket"),
-        ("", 404, "does not speak S3", "address"),
+        ("", 404, "like an S3 store", "address"),
         ("XStrange", 418, "XStrange (418)", "log"),
     ],
 )
@@ -202,8 +202,8 @@ def test_a_bad_token_is_named_by_where_it_came_from(code: str, place: str) -> No
         return refused(store, "list the bucket", 403, {}, ErrorBody(code, ""), None, [])
 
     assert "the session token is not valid" in refusal("t").what
-    assert refusal("t").fix == f"set {place} again, or remove it where the keys need none"
-    assert "there is none" in refusal(None).what
+    assert refusal("t").fix == f"set {place} again, or remove it if the keys need none"
+    assert "none is set" in refusal(None).what
     assert place in refusal(None).fix
 
 

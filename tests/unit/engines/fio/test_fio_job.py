@@ -216,7 +216,7 @@ def test_a_path_that_fio_takes_as_it_is_is_not_refused(path: str) -> None:
 def test_a_backend_that_fio_has_no_counterpart_of_is_refused() -> None:
     job = block_job().model_copy(update={"backend": "spdk"})
     assert fio_job.refusal(job, True) == (
-        'fio has nothing like backend = "spdk": use uring, posix, null'
+        'fio has no counterpart of backend = "spdk": use uring, posix, null'
     )
 
 

@@ -147,8 +147,8 @@ def test_a_ramp_is_a_gdsio_of_its_own() -> None:
     ("changes", "word"),
     [
         ({"do": "probe"}, '"probe"'),
-        ({"window_ns": None, "window_bytes": MIB}, "by its clock"),
-        ({"mix": MIX}, "reads or writes"),
+        ({"window_ns": None, "window_bytes": MIB}, "end only after a time"),
+        ({"mix": MIX}, "reads and writes"),
         ({"arrival": Arrival(kind="poisson", rate_iops=10)}, "no open loop"),
         ({"path": "bounce", "api": "batch"}, 'no path "bounce" with api "batch"'),
         ({"cpus": [1 << 20]}, "NUMA node"),

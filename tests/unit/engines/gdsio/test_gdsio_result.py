@@ -77,7 +77,7 @@ def test_a_wrapped_line_is_one_and_several_are_several() -> None:
         (READ.replace("799606", "0"), "moved nothing"),
         (READ.replace("818796544/", "0/"), "moved nothing"),
         (READ.replace("119.679102", "0.000000"), "moved nothing"),
-        (READ.replace("6.524658", "6.5.2"), "no number"),
+        (READ.replace("6.524658", "6.5.2"), "not a number"),
     ],
 )
 def test_what_is_no_result_is_named(text: str, word: str) -> None:

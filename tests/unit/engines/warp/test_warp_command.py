@@ -217,7 +217,7 @@ def test_what_warp_cannot_do_is_refused(changes: dict[str, Any], reason: str) ->
 def test_caveats_belong_to_what_the_run_does() -> None:
     assert len(warp_command.caveats(job(mix=ObjectMix(put=100)))) == 1
     mixed = " ".join(warp_command.caveats(job()))
-    assert "deck of 1,000" in mixed
+    assert "1,000 requests" in mixed
     assert "hash map" in mixed
     assert "read_written" in mixed
     assert "read_written" not in " ".join(warp_command.caveats(job(join_pool=True)))
