@@ -130,7 +130,7 @@ def test_collections_of_several_pages_that_even_run_in_circles() -> None:
 def test_what_ipmitool_says_last_is_repeated_without_the_password() -> None:
     connection = Connection(host="bmc", password="hunter2")
     error = login_error(connection, "some new words about hunter2\n")
-    assert 'it said "some new words about ***"' in error.what
+    assert 'the message "some new words about ***"' in error.what
     assert "hunter2" not in repr(connection)
 
 
