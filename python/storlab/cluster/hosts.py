@@ -187,7 +187,7 @@ def _checked(name: str, where: str) -> str:
 def _too_many(pattern: str, where: str) -> StorlabError:
     return StudyError(
         where,
-        f'"{pattern}" makes the list longer than {MOST_HOSTS:,} hosts',
+        f'"{pattern}" lists more than {MOST_HOSTS:,} hosts',
         "correct the ranges of host names",
     )
 

@@ -125,7 +125,7 @@ def test_the_sum_of_lines_is_taken_where_all_of_them_are() -> None:
     assert window_energy(total, S, 3 * S).peak_w == pytest.approx(25)
     with pytest.raises(ValueError, match="overlap"):
         line_sum([moments, line_of_moments([5 * S, 6 * S], [1, 1])])
-    with pytest.raises(ValueError, match="no line"):
+    with pytest.raises(ValueError, match="no power series"):
         line_sum([])
 
 
