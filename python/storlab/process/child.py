@@ -19,17 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.secrets import hide
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.process.defect import DEFECTS, defect_outcome
-from storlab.process.events import Events, samples, totals
 from storlab.process.open_files import allow_open_files
 from storlab.process.parent_death import start_child
 from storlab.process.session_cpu import SessionTrace, is_alive
+
+if TYPE_CHECKING:
+    from storlab.process.events import Events
 
 GRACE_NS = 600 * NS_PER_S  # a run counts as hung this long after its expected end
 # larger movements of the wall clock against the run's clock mean that it was set
@@ -328,6 +330,9 @@ class ChildRun(ABC):
             interval_ns: The length of a sample.
             workers: The number of workers, which limits the cores that the child can use.
         """
+        # Imported late: events need numpy, a fifth of the import time of a cluster's client.
+        from storlab.process.events import samples, totals
+
         start_ns, end_ns = window
         outcome = self.unmeasured()
         outcome.window_start_ns, outcome.window_end_ns = window

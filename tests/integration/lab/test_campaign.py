@@ -263,8 +263,7 @@ def test_a_foreign_file_may_be_read_where_nothing_can_be_made(tmp_path: Path) ->
             assert main(["run", str(study), "--no-report"]) == ExitCode.PREFLIGHT
 
 
-@pytest.mark.usefixtures("hangups_end_programs")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     study, out = write_study(tmp_path, repeats=40), tmp_path / "out"
     with running("run", study, "--out", out, "--no-report") as process:
