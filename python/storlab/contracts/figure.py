@@ -34,6 +34,8 @@ class OverSweep:
     name: str
     words: str  # description in a sentence
     ratio: str = "{larger}’s {what} is {times} {smaller}’s"  # template of the title
+    noun: str = ""  # what the title compares; default: the quantity's label
+    axis: str = ""  # title of the vertical axis; default: the quantity with its unit
     log: bool = False  # whether the vertical axis is logarithmic
     # Functions as "module:function" that take comparison, section and small multiple. ``rings``
     # returns the ringed place on the axis by target. ``title`` returns the title, if it is not the
@@ -74,8 +76,8 @@ class WorkerBars:
 class Drawn:
     """Figure with drawing code of its own, at the far point.
 
-    ``place`` is a ``module:function`` that takes comparison, section, small multiple, point and
-    ``arguments``, and returns a figure, or None if there is nothing to draw.
+    ``place`` is a ``module:function`` that takes the far point (``storlab.figures.figure.Place``)
+    and ``arguments``, and returns a figure, or None if there is nothing to draw.
     """
 
     place: str

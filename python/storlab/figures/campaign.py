@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storlab.contracts.figure import FigureKind
+from storlab.contracts.figure import Drawn, FigureKind
 
 COST_STACK = FigureKind(
     "cost_stack",
@@ -58,7 +58,7 @@ CLIENT_RATES = FigureKind(
     "Operations of all clients",
     "Small blocks, all clients together. Mean of the repeats with its 95 % interval; every dot is "
     "one run.",
-    place="storlab.figures.rates:draw",
+    place="storlab.figures.throughput_vs_jobs:draw_clients",
 )
 CLIENT_THROUGHPUT = FigureKind(
     "client_throughput",
@@ -81,7 +81,7 @@ CLIENT_BALANCE = FigureKind(
     "Balance of the clients",
     "Every client’s throughput over the mean of all: mean of the repeats, and a line from the "
     "least to the most.",
-    place="storlab.figures.clients:draw",
+    parts=(Drawn("storlab.figures.clients:draw"),),
     most_open=2,
 )
 EVERY = (

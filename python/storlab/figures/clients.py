@@ -8,66 +8,44 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.clients import Balance, Seen, balance_of, by_client, clients_of
-from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures.common import digits3, figure_name, last_point, place_at, point_ids
-from storlab.figures.figure import Figure
-from storlab.figures.lines import Rule, rule_layers
-from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import Plot, Rule, linear
+from storlab.figures.theme import colour, role, shape
 
 FAIR = 0.8  # clients below this share are flagged
 MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size, at the last point of the axis."""
-    drawn = []
-    for section in sections:
-        for facet in section.facets():
-            point = last_point(comparison, section, facet)
-            if point is not None:
-                drawn.append(_figure(comparison, section, facet, point))
-    return [figure for figure in drawn if figure is not None]
-
-
-def _figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
-    cells = comparison.row(point).cells
+def draw(far: Place) -> Figure | None:
+    """Draw the figure at the last point of the axis; return None if no client was counted."""
     balances = {
         target: balance
-        for target in comparison.planned([point])
-        if (balance := balance_of(cells[target])) is not None
+        for target, cell in far.cells.items()
+        if (balance := balance_of(cell)) is not None
     }
     if not balances:
         return None
-    targets = list(balances)
-    seen = {target: by_client(clients_of(cells[target])) for target in targets}
+    seen = {target: by_client(clients_of(far.cells[target])) for target in balances}
     names = list(dict.fromkeys(name for clients in seen.values() for name in clients))
     data = [
         datum
-        for target in targets
-        for name, runs in seen[target].items()
+        for target, clients in seen.items()
+        for name, runs in clients.items()
         if (datum := _datum(target, name, names.index(name) + 1, runs)) is not None
     ]
-    where = place_at(section, facet, point)
     slowest = ", ".join(_words(t, b) for t, b in balances.items())
-    title = f"{where}: the slowest of {len(names)} clients is {slowest}"
-    chart = _chart(comparison, targets, names, data)
-    return Figure(
-        name=figure_name("balance", section, facet),
+    return far.figure(
         kind="client_balance",
-        title=title,
-        alt="Markers: throughput of each client over the mean of all clients, one per target. "
-        f"{title}",
-        spec=configured(chart, {"clients": data}),
+        name="balance",
+        text=f"the slowest of {len(names)} clients is {slowest}",
+        shows="Markers: throughput of each client over the mean of all, one per target",
+        spec=_plot(far, list(balances), names, data).spec(),
         columns=["client", "target", "share of a fair share", "least run", "most", "MB/s"],
         rows=[
             [d["client"], d["target"], *(digits3(d[k]) for k in ("value", "low", "high", "mb_s"))]
             for d in data
         ],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
     )
 
 
@@ -92,47 +70,33 @@ def _datum(target: str, name: str, number: int, runs: Sequence[Seen]) -> dict[st
     }
 
 
-def _chart(
-    comparison: Comparison, targets: list[str], names: list[str], data: list[dict[str, Any]]
-) -> alt.TopLevelMixin:
-    colours = colour(comparison.targets, targets)
-    place: dict[str, Any] = {
-        "x": alt.X(
+def _plot(far: Place, targets: list[str], names: list[str], data: list[dict[str, Any]]) -> Plot:
+    every = far.comparison.targets
+    is_few = len(names) <= MOST_NAMES
+    x = (
+        alt.X("client:O", sort=names, title="client", axis=alt.Axis(labelOverlap=True))
+        if is_few
+        else alt.X(
             "number:Q",
             title="client, in the order of the study",
             scale=alt.Scale(nice=False, zero=False),
             axis=alt.Axis(format="d", tickMinStep=1),
         )
-    }
-    if len(names) <= MOST_NAMES:
-        beside = alt.Scale(domain=targets)
-        place = {
-            "x": alt.X("client:O", sort=names, title="client", axis=alt.Axis(labelOverlap=True)),
-            "xOffset": alt.XOffset("target:N", sort=targets, bandPosition=0.5, scale=beside),
-        }
-    top = 1.1 * max(1.0, *(datum["high"] for datum in data))
-    y = alt.Y(
-        "value:Q",
-        title="throughput / mean of all",
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format="~r", tickCount=6),
     )
-    tooltip = [
+    top = 1.1 * max(1.0, *(datum["high"] for datum in data))
+    y = linear("value", "throughput / mean of all", top, form="~r")
+    plot = Plot(x, y, targets if is_few else (), gap=0)
+    fair = alt.Chart(alt.Data(values=[{"fair": 1}])).mark_rule(color=role("fig-rule"))
+    plot.layers.append(fair.encode(y=alt.Y("fair:Q")))
+    plot.rule(Rule(FAIR, "below: flagged"))
+    colours = colour(every, targets)
+    plot.source("clients", data)
+    plot.intervals("clients", colours, 1.6)
+    tips = [
         alt.Tooltip("target:N"),
         alt.Tooltip("client:N"),
         alt.Tooltip("value:Q", title="of a fair share", format=".3r"),
         alt.Tooltip("mb_s:Q", title="MB/s", format=",.3~r"),
     ]
-    base = alt.Chart(alt.NamedData("clients"))
-    fair = alt.Chart(alt.Data(values=[{"fair": 1}])).mark_rule(color=role("fig-rule"))
-    layers = [
-        fair.encode(y=alt.Y("fair:Q")),
-        *rule_layers(Rule(FAIR, "below: flagged")),
-        base.mark_rule(strokeWidth=1.6).encode(
-            **place, y=alt.Y("low:Q"), y2="high:Q", color=colours
-        ),
-        base.mark_point(size=52, filled=True, opacity=1).encode(
-            **place, y=y, color=colours, shape=shape(comparison.targets, targets), tooltip=tooltip
-        ),
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    plot.markers("clients", colours, shape(every, targets), tips, 52)
+    return plot

@@ -13,7 +13,8 @@ from storlab.analysis.points import Section
 from storlab.base.units import TB
 from storlab.figures.common import digits3, slug
 from storlab.figures.figure import Figure
-from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, fill_of, shape
+from storlab.figures.plot import Plot, linear
+from storlab.figures.theme import colour, fill_of, shape
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
@@ -46,7 +47,7 @@ def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -
         kind="cost_capacity",
         title=f"As declared: {title}",
         alt=f"Markers: declared cost in {currency} against raw capacity in TB. {title}",
-        spec=configured(_chart(comparison, currency, data), {"targets": data}),
+        spec=_plot(comparison, currency, data).spec(),
         columns=["target", "raw (TB)", "usable (TB)", f"cost ({currency})", "per TB raw"],
         rows=[
             [
@@ -62,32 +63,22 @@ def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -
     )
 
 
-def _chart(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -> alt.TopLevelMixin:
-    targets = [d["target"] for d in data]
+def _plot(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -> Plot:
+    targets, every = [d["target"] for d in data], comparison.targets
     right, top = 1.15 * max(d["tb"] for d in data), 1.2 * max(d["cost"] for d in data) or 1.0
-    x = alt.X(
-        "tb:Q",
-        title="raw capacity (TB)",
-        scale=alt.Scale(domain=[0, right], nice=False),
-        axis=alt.Axis(format=",~r", tickCount=6, labelOverlap=True),
-    )
-    y = alt.Y(
-        "cost:Q",
-        title=f"cost ({currency}), declared",
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format=",~s", tickCount=6),
-    )
-    base = alt.Chart(alt.NamedData("targets")).encode(x=x, y=y)
+    x = linear("tb", "raw capacity (TB)", right, to=alt.X)
+    plot = Plot(x, linear("cost", f"cost ({currency}), declared", top, form=",~s"))
     fills = alt.Scale(domain=targets, range=[d["fill"] for d in data])
-    marks = base.mark_point(size=110, strokeWidth=1.6, opacity=1).encode(
-        color=colour(comparison.targets, targets),
+    plot.add(
+        plot.source("targets", data).mark_point(size=110, strokeWidth=1.6, opacity=1),
+        y=plot.y,
+        color=colour(every, targets),
         fill=alt.Fill("target:N", title=None, scale=fills),
-        shape=shape(comparison.targets, targets),
+        shape=shape(every, targets),
         tooltip=[
             alt.Tooltip("target:N"),
             alt.Tooltip("tb:Q", title="raw TB", format=",.5~r"),
             alt.Tooltip("cost:Q", title=currency, format=",.0f"),
         ],
     )
-    chart: alt.TopLevelMixin = marks.properties(width=WIDTH, height=HEIGHT)
-    return chart
+    return plot

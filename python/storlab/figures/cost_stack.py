@@ -13,6 +13,7 @@ from storlab.analysis.points import Section
 from storlab.base.units import TB
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
+from storlab.figures.plot import Plot
 from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")
@@ -40,11 +41,7 @@ def _figure(currency: str, columns: list[tuple[int, Any]]) -> Figure:
         kind="cost_stack",
         title=title,
         alt=f"Stacked bar chart of declared costs in {currency}: {' + '.join(PARTS)}. {title}",
-        spec=configured(
-            _chart(ends, currency),
-            {"parts": data, "ends": ends},
-            beside=[end["target"] for end in ends],
-        ),
+        spec=_spec(data, ends, currency),
         columns=["target", *(f"{part} ({currency})" for part in PARTS), "together", "per TB"],
         rows=[_row(column) for _, column in columns],
         note="declared in the study",
@@ -105,7 +102,7 @@ def _row_height(ends: list[dict[str, Any]]) -> float:
     return BAR + 2 * (6 + LINE * lines)
 
 
-def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
+def _spec(data: list[dict[str, Any]], ends: list[dict[str, Any]], currency: str) -> dict[str, Any]:
     order = [end["target"] for end in ends]
     top = max(end["total"] for end in ends) * 1.3
     y = alt.Y(
@@ -120,16 +117,18 @@ def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format=",~s", tickCount=5, grid=True),
     )
-    tooltip = [alt.Tooltip(f"{name}:N") for name in ("target", "part", "text")]
-    bars = alt.Chart(alt.NamedData("parts")).encode(y=y, x=x, x2="to:Q")
-    names = alt.Chart(alt.NamedData("ends")).encode(y=y)
-    layers = [
-        bars.mark_bar(height=BAR, stroke=role("fig-paper"), strokeWidth=1.5).encode(
-            fill=alt.Fill("fill:N", scale=None, legend=None), tooltip=tooltip
-        ),
-        names.mark_text(align="left", dx=6).encode(x="total:Q", text="label:N"),
-        names.mark_text(
-            align="left", dy=BAR / 2 + 10, dx=1, lineBreak="|", color=role("fig-muted")
-        ).encode(x=alt.X(datum=0), text="words:N"),
-    ]
-    return alt.layer(*layers).properties(width=WIDTH - 80, height=_row_height(ends) * len(order))
+    tips = [alt.Tooltip(f"{name}:N") for name in ("target", "part", "text")]
+    plot = Plot(x, y)
+    bars = plot.source("parts", data).mark_bar(
+        height=BAR, stroke=role("fig-paper"), strokeWidth=1.5
+    )
+    fills = alt.Fill("fill:N", scale=None, legend=None)
+    plot.add(bars, y=y, x2="to:Q", fill=fills, tooltip=tips)
+    names = plot.source("ends", ends)
+    plot.add(names.mark_text(align="left", dx=6), y=y, x="total:Q", text="label:N")
+    words = names.mark_text(
+        align="left", dy=BAR / 2 + 10, dx=1, lineBreak="|", color=role("fig-muted")
+    )
+    plot.add(words, y=y, x=alt.X(datum=0), text="words:N")
+    chart = plot.chart(WIDTH - 80, _row_height(ends) * len(order))
+    return configured(chart, plot.data, beside=order)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.points import Section
 from storlab.contracts.figure import (
     Bars,
     Drawn,
@@ -20,10 +19,10 @@ from storlab.contracts.figure import (
 from storlab.contracts.hook import load
 from storlab.figures.bars import bar_figure
 from storlab.figures.common import far_places, is_swept
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
 from storlab.figures.footer import scale_words, with_foot
 from storlab.figures.over_sweep import sweep_figure
-from storlab.figures.stack_over_sweep import stack_figure
+from storlab.figures.stacks import stack_figure
 from storlab.figures.worker_bars import crew_figure
 
 
@@ -41,34 +40,27 @@ def _parts(
     kind: FigureKind, comparison: Comparison, sections: Sequence[Section]
 ) -> Iterator[Figure]:
     for section, facet, point in far_places(comparison, sections):
-        place = "swept" if is_swept(section) else "single"
+        axis = "swept" if is_swept(section) else "single"
+        far = Place.at(comparison, section, facet, point)
         for part in kind.parts:
-            if part.when in ("always", place):
-                figure = _part(kind, part, comparison, section, facet, point)
+            if part.when in ("always", axis):
+                figure = _part(kind, part, far)
                 if figure is not None:
                     yield figure
 
 
-def _part(
-    kind: FigureKind,
-    part: Part,
-    comparison: Comparison,
-    section: Section,
-    facet: Any,
-    point: WorkloadPoint,
-) -> Figure | None:
+def _part(kind: FigureKind, part: Part, far: Place) -> Figure | None:
     match part:
         case Bars():
-            return bar_figure(kind.name, part, comparison, section, facet, point)
+            return bar_figure(kind.name, part, far)
         case OverSweep():
-            return sweep_figure(kind.name, part, comparison, section, facet)
+            return sweep_figure(kind.name, part, far)
         case StackOverSweep():
-            return stack_figure(kind.name, part, comparison, section, facet)
+            return stack_figure(kind.name, part, far)
         case WorkerBars():
-            return crew_figure(kind.name, part, comparison, section, facet, point)
+            return crew_figure(kind.name, part, far)
         case Drawn():
-            draw_part = load(part.place)
-            drawn: Figure | None = draw_part(comparison, section, facet, point, *part.arguments)
+            drawn: Figure | None = load(part.place)(far, *part.arguments)
             return drawn
 
 

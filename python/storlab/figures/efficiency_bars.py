@@ -18,7 +18,6 @@ from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import (
     MISSING,
     NOT_MEASURED,
-    digits3,
     family_name,
     family_place,
     far_points,
@@ -26,9 +25,10 @@ from storlab.figures.common import (
     point_ids,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import LINES, fill, told_apart
+from storlab.figures.mixes import LINES, told_apart
+from storlab.figures.plot import Plot, groups, heights, series_of
 from storlab.figures.ratio_text import span_words
-from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
+from storlab.figures.theme import WIDTH, configured, role
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"
@@ -68,10 +68,7 @@ def _figure(
         title=title,
         alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "
         f"at {place}. {title}",
-        spec=configured(
-            _chart(comparison.planned(points), data, missing, order, mix),
-            {"bars": data, "missing": missing},
-        ),
+        spec=_spec(comparison.planned(points), data, missing, order, mix),
         columns=[
             "mix" if page.parameters.mix else "workload",
             "target",
@@ -108,88 +105,57 @@ def _data(
             if value is None or account is None:
                 missing.append({"x": mix, "target": target, "text": MISSING})
                 continue
+            own = series_of(cell, index, account.provenance)
+            own["series"] += f", {account.label}" if apart else ""
             data.append(
                 {
                     "x": mix,
-                    "target": target,
-                    "series": series_label(target, account.provenance)
-                    + (f", {account.label}" if apart else ""),
-                    "fill": fill_of(index, account.provenance),
-                    "value": value.estimate,
-                    "low": value.estimate if value.low is None else value.low,
-                    "high": value.estimate if value.high is None else value.high,
-                    "label": digits3(value.estimate),
-                    "text": interval_text(value),
+                    **own,
+                    **heights(value),
                     "tb": interval_text(cell.values.get(TB_KEY)),
                     "boundary": account.label,
-                    "provenance": account.provenance,
                 }
             )
     return data, missing
 
 
-def _chart(
+def _spec(
     targets: Sequence[str],
     data: list[dict[str, Any]],
     missing: list[dict[str, Any]],
     order: list[str],
     mix: str | None,
-) -> alt.TopLevelMixin:
+) -> dict[str, Any]:
     top = max((d["high"] for d in data), default=1.0) * 1.12
     ticks = _ticks(top)
-    x = alt.X(
-        "x:O",
-        sort=order,
-        title=mix,
-        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-        axis=alt.Axis(labelExpr=LINES, labelLimit=220),
-    )
-    offset = alt.XOffset(
-        "target:N", sort=targets, scale=alt.Scale(domain=targets, paddingInner=0.1)
-    )
-    centre = alt.XOffset("target:N", sort=targets, bandPosition=0.5)
     y = alt.Y(
         "value:Q",
         title="MB/s/W = MB/J",
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(values=ticks, format=",~r"),
     )
-    base = alt.Chart(alt.NamedData("bars"))
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "target"),
-            ("x", "workload"),
-            ("text", "MB/s/W [95 %]"),
-            ("tb", "TB/kWh [95 %]"),
-            ("boundary", "power at"),
-            ("provenance", "provenance"),
-        )
-    ]
-    layers: list[alt.Chart] = [
-        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(data), tooltip=tooltip),
-        base.mark_rule(strokeWidth=1.4).encode(
-            x=x,
-            xOffset=centre,
-            y=alt.Y("low:Q", axis=None),
-            y2="high:Q",
-            color=alt.ColorValue(role("fig-ink")),
-        ),
-        _energy_axis(top, ticks),
-    ]
-    if label_room([d["label"] for d in data], WIDTH - 30):
-        text = base.mark_text(dy=-7, baseline="bottom")
-        layers.append(
-            text.encode(x=x, xOffset=centre, y=alt.Y("high:Q", axis=None), text="label:N")
-        )
+    plot = Plot(groups(order, mix, alt.Axis(labelExpr=LINES, labelLimit=220)), y, targets)
+    words = {
+        "series": "target",
+        "x": "workload",
+        "text": "MB/s/W [95 %]",
+        "tb": "TB/kWh [95 %]",
+        "boundary": "power at",
+        "provenance": "provenance",
+    }
+    plot.bars("bars", data, words)
+    plot.labels("bars", WIDTH - 30)
     if missing:
-        gap = alt.Chart(alt.NamedData("missing")).mark_text(
+        gap = plot.source("missing", missing).mark_text(
             angle=270, align="left", baseline="middle", fontStyle="italic",
             color=role("fig-muted"), dx=4,
         )  # fmt: skip
-        layers.append(gap.encode(x=x, xOffset=centre, y=alt.Y(datum=0, axis=None), text="text:N"))
-    chart: alt.LayerChart = alt.layer(*layers).resolve_axis(y="independent")
-    return chart.properties(width=WIDTH - 30, height=HEIGHT)
+        plot.add(gap, y=alt.Y(datum=0), text="text:N")
+    for layer in plot.layers[1:]:
+        layer.encoding.y.axis = None
+    plot.layers.append(_energy_axis(top, ticks))
+    chart = plot.chart(WIDTH - 30).resolve_axis(y="independent")
+    return configured(chart, plot.data)
 
 
 def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:

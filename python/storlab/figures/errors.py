@@ -11,7 +11,8 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.base.units import significant
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
+from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.plot import fill, series_of, tooltip
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
 
 MOST_ROWS = 16  # the most frequent kinds; the figure's table lists all
@@ -33,19 +34,17 @@ def _figure(mixes: Mixes) -> Figure | None:
     bars = [d for d in data if d in shown]
     left = f", the {MOST_ROWS} most frequent of {len(data)}" if len(data) > len(bars) else ""
     title = f"{mixes.where('Failed requests')}: {_title(mixes)}{left}"
-    return Figure(
-        name=mixes.name("errors"),
+    return mixes.figure(
         kind="errors",
+        name=mixes.name("errors"),
         title=title,
-        alt=f"Bar chart of the share of requests that failed, by mix, operation and kind. {title}",
+        shows="Bar chart of the share of requests that failed, by mix, operation and kind",
         spec=configured(_chart(mixes, bars, order), {"bars": bars}, beside=order),
         columns=["mix", "target", "operation", "kind", "failed", "of its requests"],
         rows=[
             [d["x"], d["target"], d["operation"], d["kind"], f"{d['count']:,}", d["percent"]]
             for d in data
         ],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
     )
 
 
@@ -88,17 +87,14 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], labels: list[str]) -> alt.T
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format="~g", tickCount=5, grid=True),
     )
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "target"),
-            ("x", "mix"),
-            ("operation", "operation"),
-            ("kind", "kind"),
-            ("text", "failed"),
-            ("runs", "runs"),
-        )
-    ]
+    words = {
+        "series": "target",
+        "x": "mix",
+        "operation": "operation",
+        "kind": "kind",
+        "text": "failed",
+        "runs": "runs",
+    }
     base = alt.Chart(alt.NamedData("bars"))
     height = max(ROW_HEIGHT * len(labels) * max(len(targets), 1), 60)
     middle = alt.YOffset(
@@ -106,7 +102,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], labels: list[str]) -> alt.T
     )
     layers = [
         base.mark_bar(height={"band": 0.8}).encode(
-            x=x, y=y, yOffset=offset, fill=fill(bars), tooltip=tooltip
+            x=x, y=y, yOffset=offset, fill=fill(bars), tooltip=tooltip(words)
         ),
         base.mark_text(align="left", dx=5, color=role("fig-ink")).encode(
             x=alt.X("share:Q"), y=y, yOffset=middle, text="text:N"

@@ -95,15 +95,15 @@ def _single(cells: Sequence[Cell]) -> str:
 def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the line of flags, as ``B client bound: Memory at 1 of 4``, in legend order.
 
-    Flags about latencies are listed only below figures whose description mentions latency.
+    Flags about latencies are listed only below figures that show latencies.
     """
     by_flag: dict[str, dict[str, int]] = {}
     counts: dict[str, int] = {}
-    known, of_latency = flag_meanings(), "latency" in figure.alt
+    known = flag_meanings()
     for cell in cells:
         counts[cell.target] = counts.get(cell.target, 0) + 1
         for flag in cell.flags:
-            if flag.kind in known and known[flag.kind].latencies and not of_latency:
+            if flag.kind in known and known[flag.kind].latencies and not figure.latencies:
                 continue
             runs = by_flag.setdefault(flag.kind, {})
             runs[cell.target] = runs.get(cell.target, 0) + 1

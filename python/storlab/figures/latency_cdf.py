@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -12,24 +12,19 @@ from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.common import (
-    far_places,
-    figure_name,
     latency_kind,
     latency_text,
-    place_at,
     plural_of,
-    point_ids,
     timed_operations,
 )
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import logarithmic
 from storlab.figures.theme import (
     HEIGHT,
-    LATENCY_LABELS,
     PANEL_GAP,
     colour,
     configured,
     log_bounds,
-    log_ticks,
     panel_width,
 )
 
@@ -42,23 +37,14 @@ LABELS = (
 )
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size, at the last point of the axis."""
-    return [
-        figure
-        for place in far_places(comparison, sections)
-        if (figure := _figure(comparison, *place)) is not None
-    ]
-
-
 def nines(percent: float) -> float:
     """Return the vertical position of a percentile in nines: 90 % is 1, 99 % is 2."""
     return -math.log10(1 - percent / 100)
 
 
-def _figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
+    """Draw the distributions at the last point of the axis."""
+    comparison, section, point = far.comparison, far.section, far.points[0]
     curves = _curves(comparison, section, point)
     if not curves:
         return None
@@ -70,22 +56,19 @@ def _figure(
         for operation in timed_operations(section)
     }
     chart = cdf_panels(data, words, comparison, section, (low, high), top)
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(curves)}"
-    return Figure(
-        name=figure_name("latency-distribution", section, facet),
+    return far.figure(
         kind="latency_cdf",
-        title=title,
-        alt="Cumulative distribution of latency on a logarithmic scale, up to the 99.99th "
-        f"percentile where enough operations completed. {title}",
+        name="latency-distribution",
+        text=_title(curves),
+        shows="Cumulative distribution of latency on a logarithmic scale, up to the 99.99th "
+        "percentile where enough operations completed",
         spec=configured(chart, {"curves": data}),
         columns=["target", "operation", "operations", *(f"p{p:g}" for p in PERCENTS)],
         rows=[
             [target, operations, f"{h.count:,}", *(percentile_text(h, p) for p in PERCENTS)]
             for target, operations, h in curves
         ],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
+        latencies=True,
     )
 
 
@@ -144,7 +127,6 @@ def cdf_panels(
         bounds: Ends of the horizontal axis, in ns.
         top: End of the vertical axis, in nines (99.9 % is 3).
     """
-    low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
     panels = [name for name in words if any(d["operation"] == name for d in data)]
     width = panel_width(len(panels))
@@ -159,16 +141,15 @@ def cdf_panels(
     charts = [
         line.transform_filter(f"datum.operation === {name!r}")
         .encode(
-            x=alt.X(
-                "latency:Q",
-                title=[name, shown] if len(panels) > 1 else shown,
-                scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=alt.Axis(
-                    values=log_ticks(low, high, room, most),
-                    labelExpr=LATENCY_LABELS,
-                    grid=True,
-                    labelOverlap=True,
-                ),
+            x=logarithmic(
+                "latency",
+                [name, shown] if len(panels) > 1 else shown,
+                bounds,
+                room=room,
+                most=most,
+                to=alt.X,
+                grid=True,
+                labelOverlap=True,
             ),
             y=alt.Y(
                 "nines:Q",

@@ -16,29 +16,25 @@ from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
     MISSING,
     axis_title,
-    figure_name,
     interval_text,
     is_swept,
     last_point,
     latency_kind,
     latency_text,
     operations_of,
-    place_of,
     plural_of,
-    point_ids,
     timed_operations,
     x_text,
 )
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import logarithmic, tooltip
 from storlab.figures.theme import (
     HEIGHT,
-    LATENCY_LABELS,
     PANEL_GAP,
     TAIL,
     colour,
     configured,
     dash_of,
-    log_ticks,
     panel_width,
     shape,
 )
@@ -88,25 +84,24 @@ def _key(comparison: Comparison, section: Section, operation: str, statistic: st
 def _figure(
     comparison: Comparison, section: Section, facet: Any, bounds: tuple[float, float]
 ) -> Figure:
-    points = section.of_facet(facet)
+    place = Place.along(comparison, section, facet)
     by_operation = {
         operation: data
         for operation in timed_operations(section)
-        if (data := _data(comparison, section, points, operation, bounds))
+        if (data := _data(comparison, section, place.points, operation, bounds))
     }
     panels = list(by_operation)
     several = [plural_of(section, operation) for operation in panels]
     _, words = latency_kind(comparison, section)
-    order = [x_text(section, point) for point in points]
-    charts = [_panel(operation, order, bounds, comparison, section, panels) for operation in panels]
-    title = _title(comparison, section, facet)
-    return Figure(
-        name=figure_name("latency", section, facet),
+    charts = [
+        _panel(operation, place.order, bounds, comparison, section, panels) for operation in panels
+    ]
+    return place.figure(
         kind="latency_points",
-        title=title,
-        alt="Points on a logarithmic scale: mean and 99th percentile "
-        f"{words} of "
-        f"{' and '.join(several)} against {axis_title(section)}. {title}",
+        name="latency",
+        text=_title(place),
+        shows=f"Points on a logarithmic scale: mean and 99th percentile {words} of "
+        f"{' and '.join(several)} against {axis_title(section)}",
         spec=configured(alt.hconcat(*charts, spacing=PANEL_GAP), by_operation),
         columns=[
             section.axes.x,
@@ -118,9 +113,8 @@ def _figure(
             ),
         ],
         rows=_table(comparison, section, facet, panels),
-        point_ids=point_ids(comparison, points),
-        note=place_of(section, facet),
-        remark=edge_words(_times(comparison, section, points, "mean"), bounds),
+        remark=edge_words(_times(comparison, section, place.points, "mean"), bounds),
+        latencies=True,
     )
 
 
@@ -173,7 +167,6 @@ def _panel(
 ) -> alt.LayerChart | alt.FacetChart:
     first = operation == panels[0]
     words, shared = (latency_kind(comparison, section, op)[1] for op in (operation, panels[0]))
-    low, high = bounds
     targets = comparison.planned(section.points)
     by = axis_title(section) if len(panels) == 1 else title_of(section.page, section.axes.x)
     offsets = alt.Scale(domain=targets, paddingInner=0.2, paddingOuter=0.25)
@@ -186,22 +179,17 @@ def _panel(
         ),
         xOffset=alt.XOffset("target:N", sort=targets, scale=offsets, bandPosition=0.5),
     )
-    y = alt.Y(
-        "mean:Q",
-        title=f"{words} (log scale)" if first or words != shared else None,
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=LATENCY_LABELS, labels=first),
+    title = f"{words} (log scale)" if first or words != shared else None
+    y = logarithmic("mean", title, bounds, labels=first)
+    tips = tooltip(
+        {
+            "target": "target",
+            "x": section.axes.x,
+            "mean_text": "mean [95 %]",
+            "p99_text": "p99, merged",
+            "runs": "runs",
+        }
     )
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("target", "target"),
-            ("x", section.axes.x),
-            ("mean_text", "mean [95 %]"),
-            ("p99_text", "p99, merged"),
-            ("runs", "runs"),
-        )
-    ]
     colours = colour(comparison.targets, targets)
     dash = alt.StrokeDash("dash:N", scale=None, legend=None)
     layers = [
@@ -209,7 +197,7 @@ def _panel(
             y=y, y2="p99:Q", color=colours, strokeDash=dash
         ),
         base.mark_point(shape=TAIL, size=90, strokeWidth=2, opacity=1).encode(
-            y=alt.Y("p99:Q"), color=colours, tooltip=tooltip
+            y=alt.Y("p99:Q"), color=colours, tooltip=tips
         ),
         base.mark_rule(strokeWidth=2.4).encode(
             y=alt.Y("low:Q"), y2="high:Q", color=colours, strokeDash=dash
@@ -218,7 +206,7 @@ def _panel(
             y=alt.Y("mean:Q"),
             color=colours,
             shape=shape(comparison.targets, targets),
-            tooltip=tooltip,
+            tooltip=tips,
         ),
     ]
     return alt.layer(*layers).properties(width=panel_width(len(panels)), height=HEIGHT)
@@ -242,11 +230,11 @@ def _table(
     return rows
 
 
-def _title(comparison: Comparison, section: Section, facet: Any) -> str:
-    place = place_of(section, facet)
-    point = last_point(comparison, section, facet)
+def _title(place: Place) -> str:
+    comparison, section = place.comparison, place.section
+    point = last_point(comparison, section, place.facet)
     if point is None:
-        return f"{place}: {MISSING}"
+        return MISSING
     prefix, words = latency_kind(comparison, section)
     clauses = [
         text
@@ -255,8 +243,8 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
                              (target, comparison.baseline)))
     ]  # fmt: skip
     if not clauses:
-        return f"{place}: mean and 99th percentile {words}"
-    return f"{place}: {'; '.join(clauses)} at {section.at(point)}"
+        return f"mean and 99th percentile {words}"
+    return f"{'; '.join(clauses)} at {section.at(point)}"
 
 
 def _against(

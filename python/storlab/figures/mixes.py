@@ -11,19 +11,9 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures.common import family_name, family_place, far_points, point_ids
-from storlab.figures.theme import (
-    HEIGHT,
-    LATENCY_LABELS,
-    TAIL,
-    WIDTH,
-    colour,
-    fill_of,
-    legend_columns,
-    log_ticks,
-    role,
-    series_label,
-    shape,
-)
+from storlab.figures.figure import Figure
+from storlab.figures.plot import Plot, groups, logarithmic, tooltip
+from storlab.figures.theme import TAIL, colour, role, shape
 
 PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
 """Size of the tick of each percentile; higher percentiles have wider ticks."""
@@ -101,20 +91,38 @@ class Mixes:
         parts = any(", " in text for text in self.order)
         long = max(len(text) for text in self.order) > SHORT_LABEL and len(self.order) > 2
         level = alt.Axis(labelExpr=LINES, labelLimit=150)
-        return alt.X(
-            "x:O",
-            sort=self.order,
-            title=self.x_title or None,
-            scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-            axis=level if parts else alt.Axis(labelAngle=-30 if long else 0, labelLimit=260),
-        )
+        plain = alt.Axis(labelAngle=-30 if long else 0, labelLimit=260)
+        return groups(self.order, self.x_title, level if parts else plain)
 
-    def offset(self, *, centred: bool = False) -> alt.XOffset:
-        """Return the offset of each target within a mix."""
-        scale = alt.Scale(domain=self.targets, paddingInner=0.1)
-        if centred:
-            return alt.XOffset("target:N", sort=self.targets, bandPosition=0.5, scale=scale)
-        return alt.XOffset("target:N", sort=self.targets, scale=scale)
+    def plot(self, y: Any) -> Plot:
+        """Return an empty drawing area with the targets side by side at each mix."""
+        return Plot(self.x(), y, self.targets)
+
+    def figure(
+        self,
+        *,
+        kind: str,
+        name: str,
+        title: str,
+        shows: str,
+        spec: dict[str, Any],
+        columns: list[str],
+        rows: list[list[str]],
+        **more: Any,
+    ) -> Figure:
+        """Return the figure of these points; its arguments are those of ``Place.figure``."""
+        note = {"note": self.place, **more}
+        return Figure(
+            name=name,
+            kind=kind,
+            title=title,
+            alt=f"{shows}. {title}",
+            spec=spec,
+            columns=columns,
+            rows=rows,
+            point_ids=self.point_ids,
+            **note,
+        )
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
@@ -131,80 +139,38 @@ def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]
     return [Mixes(comparison, facet, places) for facet, places in by_facet]
 
 
-def fill(data: Sequence[dict[str, Any]]) -> alt.Fill:
-    """Return the fill encoding by series, with a legend; unmeasured series are hatched."""
-    fills = {d["series"]: d["fill"] for d in data}
-    return alt.Fill(
-        "series:N",
-        title=None,
-        scale=alt.Scale(domain=list(fills), range=list(fills.values())),
-        legend=alt.Legend(
-            symbolType="square",
-            symbolOpacity=1,
-            symbolStrokeWidth=0,
-            columns=legend_columns(list(fills)),
-        ),
-    )
-
-
-def series_of(cell: Cell, index: int) -> dict[str, str]:
-    """Return name, fill, provenance and run ids of a target's bars."""
-    provenance = cell.provenance
-    return {
-        "target": cell.target,
-        "series": series_label(cell.target, provenance),
-        "fill": fill_of(index, provenance),
-        "provenance": provenance,
-        "runs": ", ".join(cell.run_ids),
-    }
-
-
 def dot_plot(
     mixes: Mixes,
+    data: dict[str, list[dict[str, Any]]],
     statistics: Sequence[str],
     bounds: tuple[float, float],
     title: str,
-) -> alt.TopLevelMixin:
+) -> Plot:
     """Return a dot plot of times on a logarithmic axis: means as markers, percentiles as ticks.
-
-    It draws the data sets ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic,
-    value, low, high, text).
 
     Args:
         mixes: Mixes on the horizontal axis.
+        data: Records of ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic, value,
+            low, high, text).
         statistics: Statistics to draw. The first is the marker, with its interval; percentiles are
             ticks, wider the higher they are; other statistics are crosses.
         bounds: Ends of the vertical axis in ns.
         title: Title of the vertical axis.
     """
-    low, high = bounds
-    x, centred = mixes.x(), mixes.offset(centred=True)
-    y = alt.Y(
-        "value:Q",
-        title=title,
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=LATENCY_LABELS),
+    plot = mixes.plot(logarithmic("value", title, bounds))
+    every = mixes.comparison.targets
+    colours = colour(every, mixes.targets)
+    tips = tooltip(
+        {"target": "target", "x": "mix", "statistic": "statistic", "text": "time", "runs": "runs"}
     )
-    comparison = mixes.comparison
-    colours = colour(comparison.targets, mixes.targets)
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("target", "target"),
-            ("x", "mix"),
-            ("statistic", "statistic"),
-            ("text", "time"),
-            ("runs", "runs"),
-        )
-    ]
     is_first = f"datum.statistic === '{statistics[0]}'"
     tails = [s for s in statistics[1:] if s in PERCENTILES]
-    sizes = [PERCENTILES[tail] for tail in tails]
+    is_tail = f"indexof({tails!r}, datum.statistic) >= 0"
     size = alt.Size(
         "statistic:O",
         sort=tails,
         title=None,
-        scale=alt.Scale(type="ordinal", domain=tails, range=sizes),
+        scale=alt.Scale(type="ordinal", domain=tails, range=[PERCENTILES[tail] for tail in tails]),
         legend=alt.Legend(
             orient="bottom",
             symbolType=TAIL,
@@ -213,24 +179,16 @@ def dot_plot(
             columnPadding=12,
         ),
     )
-    spans = alt.Chart(alt.NamedData("spans")).mark_rule(strokeWidth=1, opacity=0.5)
-    dots = alt.Chart(alt.NamedData("dots"))
-    is_tail = f"indexof({tails!r}, datum.statistic) >= 0"
-    mark = dots.mark_point(size=62, opacity=1, filled=True)
+    spans, dots = (plot.source(name, records) for name, records in data.items())
+    ends = {"y": alt.Y("low:Q"), "y2": "high:Q", "color": colours}
+    own = {"y": plot.y, "tooltip": tips, "color": colours}
+    plot.add(spans.mark_rule(strokeWidth=1, opacity=0.5), **ends)
     ticks = dots.mark_point(shape=TAIL, opacity=1, strokeWidth=2)
-    own = {"x": x, "xOffset": centred, "y": y, "tooltip": tooltip, "color": colours}
-    layers = [
-        spans.encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
-        ticks.transform_filter(is_tail).encode(size=size, **own),
-        dots.mark_rule(strokeWidth=2.4)
-        .transform_filter(is_first)
-        .encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
-        mark.transform_filter(is_first).encode(
-            shape=shape(comparison.targets, mixes.targets), **own
-        ),
-    ]
+    plot.add(ticks.transform_filter(is_tail), size=size, **own)
+    plot.add(dots.mark_rule(strokeWidth=2.4).transform_filter(is_first), **ends)
+    mark = dots.mark_point(size=62, opacity=1, filled=True).transform_filter(is_first)
+    plot.add(mark, shape=shape(every, mixes.targets), **own)
     if len(tails) < len(statistics) - 1:
         cross = dots.mark_point(shape=CROSS, size=70, opacity=1, strokeWidth=1.8)
-        other = f"!({is_first}) && !({is_tail})"
-        layers.append(cross.transform_filter(other).encode(**own))
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+        plot.add(cross.transform_filter(f"!({is_first}) && !({is_tail})"), **own)
+    return plot

@@ -1,7 +1,8 @@
-"""Line figure of a family's quantity against the swept axis of its study."""
+"""Line chart of a quantity against the swept axis: a line per target, every run as a dot."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,26 +10,21 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.columns import Column
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.stats import Interval
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
 from storlab.figures.axis_extent import cut_words, in_sight
-from storlab.figures.common import (
-    axis_title,
-    digits3,
-    figure_name,
-    interval_text,
-    last_point,
-    place_of,
-    point_ids,
-    x_text,
-)
-from storlab.figures.figure import Figure
-from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
+from storlab.figures.common import axis_title, digits3, interval_text, last_point
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
 from storlab.figures.ratio_text import ratio_words
-from storlab.figures.theme import configured, log_bounds
+from storlab.figures.theme import colour, dash_of, log_bounds, shape
+
+BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
+CLOSE = 0.09  # share of the axis; labels closer than this are moved apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +36,51 @@ class Look:
     words: str  # text for the description: "throughput in MB/s"
     y_title: str
     unit: str
-    bounds: tuple[float, float]
+    bounds: tuple[float, float]  # of the vertical axis
     value: str = ""  # tooltip text; by default the unit
     head: str = ""  # text in table heads; by default the unit
-    rules: list[Rule] = field(default_factory=list)
+    rules: Sequence[Rule] = ()
     log: bool = False
-    below: Sequence[alt.Chart] = ()
-    above: Sequence[alt.Chart] = ()
-    # Data sets of the extra layers.
-    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    below: Sequence[alt.Chart] = ()  # layers under the lines
+    rings: Sequence[dict[str, Any]] = ()  # those of the means that get a ring
+    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)  # of the layers below
+    latencies: bool = False
+
+    def height(self, value: float) -> float:
+        """Return the position of a value on the vertical axis, from 0 to 1."""
+        low, high = (math.log(b) if self.log else b for b in self.bounds)
+        return ((math.log(value) if self.log else value) - low) / (high - low)
+
+
+def mean_of(series: str, x: str, cell: Cell, column: Column, value: Interval) -> dict[str, Any]:
+    """Return one mean of a line, with its interval, as drawn."""
+    low, high = (value.estimate if end is None else end for end in (value.low, value.high))
+    provenance = cell.provenance_of(column)
+    return {
+        "target": series,
+        "x": x,
+        "mean": rounded(value.estimate),
+        "low": rounded(low),
+        "high": rounded(high),
+        "text": interval_text(value),
+        "label": digits3(value.estimate),
+        "provenance": provenance,
+        "dash": dash_of(provenance),
+        "runs": ", ".join(cell.run_ids),
+    }
+
+
+def rounded(value: float) -> float:
+    """Round a value to the digits that a chart can show."""
+    return round(value, 2) if abs(value) >= 100 else float(f"{value:.5g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Values of a quantity at every position of the axis, from which lines are drawn."""
 
-    comparison: Comparison
-    section: Section
-    facet: Any
+    place: Place
     column: Column
-    points: list[WorkloadPoint]
-    order: list[str]
     means: list[dict[str, Any]]
     dots: list[dict[str, Any]]
     factor: float = 1.0  # from the column's unit to the drawn unit
@@ -75,11 +95,19 @@ class Lines:
         factor: float = 1.0,
     ) -> Lines:
         """Collect the values of one section and facet of the comparison."""
-        points = section.of_facet(facet)
-        rows = [comparison.row(point) for point in points]
-        order = [x_text(section, point) for point in points]
-        means, dots = line_data(section, rows, column, factor)
-        return cls(comparison, section, facet, column, points, order, means, dots, factor)
+        place = Place.along(comparison, section, facet)
+        means, dots = [], []
+        for x, point in zip(place.order, place.points, strict=True):
+            for target, cell in comparison.row(point).cells.items():
+                value = scaled(cell.values.get(column.key), factor)
+                if value is None:
+                    continue
+                means.append(mean_of(target, x, cell, column, value))
+                dots += [
+                    {"target": target, "x": x, "value": rounded(v * factor)}
+                    for v in cell.repeats(column)
+                ]
+        return cls(place, column, means, dots, factor)
 
     @property
     def values(self) -> list[float]:
@@ -89,47 +117,131 @@ class Lines:
             [m["high"] for m in self.means],
         )
 
+    def bounds(self, *, log: bool = False) -> tuple[float, float]:
+        """Return the ends of a vertical axis that shows all values."""
+        if not log:
+            return (0, 1.06 * max(self.values))
+        return log_bounds([*(m["low"] for m in self.means if m["low"] > 0), *self.values])
+
+    def at(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return the mean of each target at its place on the axis."""
+        return [mean for mean in self.means if places.get(mean["target"]) == mean["x"]]
+
     def figure(self, look: Look, text: str) -> Figure:
         """Return the figure with a line per target; ``text`` follows the place in its title."""
-        section, place = self.section, place_of(self.section, self.facet)
-        targets = self.comparison.planned(section.points)
-        axes = Axes(
-            order=self.order,
-            x_title=axis_title(section),
-            y_title=look.y_title,
-            tooltip=f"{look.value or look.unit}, mean [95 %]",
-            x_name=section.axes.x,
-            bounds=look.bounds,
-            rules=look.rules,
-            log=look.log,
-        )
-        chart = line_chart(self.comparison, targets, axes, self.means, look.below, look.above)
-        title = f"{place}: {text}"
-        return Figure(
-            name=figure_name(look.name, section, self.facet),
+        place = self.place
+        section, comparison = place.section, place.comparison
+        targets = comparison.planned(section.points)
+        plot = line_plot(look, section, place.order, (self.means, self.dots), targets,
+                         comparison.targets)  # fmt: skip
+        return place.figure(
             kind=look.kind,
-            title=title,
-            alt=f"Line chart of {look.words} against {axis_title(section)}. {title}",
-            spec=configured(chart, {"means": self.means, "runs": self.dots, **look.data}),
+            name=look.name,
+            text=text,
+            shows=f"Line chart of {look.words} against {axis_title(section)}",
+            spec=plot.spec(),
             columns=[section.axes.x, *(f"{t} ({look.head or look.unit})" for t in targets)],
             rows=[
                 [x, *(self._text(point, target) for target in targets)]
-                for x, point in zip(self.order, self.points, strict=True)
+                for x, point in zip(place.order, place.points, strict=True)
             ],
-            point_ids=point_ids(self.comparison, self.points),
-            note=place,
             remark=cut_words(self.means, "mean", look.bounds[1]),
+            latencies=look.latencies,
         )
 
     def _text(self, point: WorkloadPoint, target: str) -> str:
-        cell = self.comparison.row(point).cells[target]
+        cell = self.place.comparison.row(point).cells[target]
         return interval_text(scaled(cell.values.get(self.column.key), self.factor))
 
 
-def sweep_figure(
-    kind: str, part: OverSweep, comparison: Comparison, section: Section, facet: Any
-) -> Figure | None:
+def line_plot(
+    look: Look,
+    section: Section,
+    order: Sequence[str],
+    data: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+    shown: Sequence[str],
+    series: Sequence[str],
+    series_word: str = "target",
+) -> Plot:
+    """Return the line chart.
+
+    Args:
+        look: Labels, bounds and extra layers.
+        section: Section whose parameter is swept.
+        order: Positions on the horizontal axis.
+        data: Means and runs.
+        shown: Series to draw.
+        series: All series, in the order of their colours.
+        series_word: What a series stands for.
+    """
+    means, dots = data
+    colours = colour(series, shown)
+    low, high = look.bounds
+    x = alt.X("x:O", sort=list(order), title=axis_title(section), axis=alt.Axis(labelAngle=0))
+    if look.log:
+        y = logarithmic("mean", look.y_title, look.bounds, expr="", format=",~r")
+    else:
+        y = alt.Y(
+            "mean:Q",
+            title=look.y_title,
+            scale=alt.Scale(domain=[low, high], zero=False),
+            axis=alt.Axis(format=_numbers(high), tickCount=6),
+        )
+    plot = Plot(x, y)
+    plot.data |= {"means": means, "runs": dots, **look.data}
+    plot.layers += look.below
+    for rule in look.rules:
+        plot.rule(rule)
+    dash = alt.StrokeDash("dash:N", scale=None, legend=None)
+    base = plot.source("means")
+    line = base.mark_line(strokeWidth=2)
+    plot.add(line, y=y, color=colours, detail="target:N", strokeDash=dash)
+    if look.log:  # a logarithmic axis cannot show 0, where an interval may begin
+        base = base.transform_calculate(low=f"max(datum.low, {low})")
+    rule_mark = base.mark_rule(strokeWidth=1.8)
+    plot.add(rule_mark, y=alt.Y("low:Q"), y2="high:Q", color=colours)
+    raw = plot.source("runs").mark_point(size=22, strokeWidth=1.2, opacity=0.9, xOffset=BESIDE_PX)
+    plot.add(raw, y=alt.Y("value:Q"), color=colours)
+    tips = tooltip(
+        {
+            "target": series_word,
+            "x": section.axes.x,
+            "text": f"{look.value or look.unit}, mean [95 %]",
+            "runs": "runs",
+        }
+    )
+    plot.markers("means", colours, shape(series, shown), tips, 62)
+    for end, nudge in _ends(means, order, look):
+        label = alt.Chart(alt.Data(values=[{key: end[key] for key in ("x", "mean", "label")}]))
+        text = label.mark_text(align="left", dx=17, dy=nudge)
+        plot.add(text, y="mean:Q", text="label:N", color=INK)
+    if look.rings:
+        plot.rings("rings", look.rings, "mean", 260)
+    return plot
+
+
+def _numbers(high: float) -> str:
+    """Return the number format of an axis; values from one million use SI suffixes."""
+    if high >= 1e6:
+        return "~s"
+    return ",d" if high >= 10 else "~r"
+
+
+def _ends(
+    means: list[dict[str, Any]], order: Sequence[str], look: Look
+) -> list[tuple[dict[str, Any], int]]:
+    """Return each target's last mean with an offset in px that keeps two labels apart."""
+    ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
+    if len(ends) > 2:
+        return []
+    heights = [look.height(end["mean"]) for end in ends]
+    close = len(ends) == 2 and heights[0] - heights[1] < CLOSE
+    return [(end, (-8, 8)[i] if close else 0) for i, end in enumerate(ends)]
+
+
+def sweep_figure(kind: str, part: OverSweep, far: Place) -> Figure | None:
     """Return the line figure of a quantity over the axis, or None if nothing was measured."""
+    comparison, section, facet = far.comparison, far.section, far.facet
     columns = (comparison.column(key) for key in part.keys)
     column = next((candidate for candidate in columns if candidate is not None), None)
     if column is None:
@@ -137,29 +249,29 @@ def sweep_figure(
     lines = Lines.of(comparison, section, facet, column)
     if not lines.means:
         return None
-    lows = [m["low"] for m in lines.means if m["low"] > 0]
     ringed = load(part.rings)(comparison, section, facet) if part.rings else {}
-    rings = [mean for mean in lines.means if ringed.get(mean["target"]) == mean["x"]]
     text = load(part.title)(comparison, section, facet) if part.title else ""
+    noun = part.noun or column.label
     look = Look(
         kind=kind,
         name=part.name,
         words=f"{part.words} ({column.unit})",
-        y_title=f"{column.label} ({column.unit})",
+        y_title=part.axis or f"{column.label} ({column.unit})",
         unit=column.unit,
-        bounds=log_bounds([*lows, *lines.values]) if part.log else (0, 1.06 * max(lines.values)),
+        bounds=lines.bounds(log=part.log),
         log=part.log,
-        above=[ring_layer(lines.order)] if rings else [],
-        data={"rings": rings},
+        rings=lines.at(ringed),
     )
-    return lines.figure(look, text or _title(comparison, section, facet, column, part.ratio))
+    return lines.figure(look, text or _title(comparison, section, facet, column, noun, part.ratio))
 
 
-def _title(comparison: Comparison, section: Section, facet: Any, column: Column, ratio: str) -> str:
+def _title(
+    comparison: Comparison, section: Section, facet: Any, column: Column, noun: str, ratio: str
+) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
-    parts = ratio_words(comparison, comparison.row(point), column.key, column.label, ratio)
+    parts = ratio_words(comparison, comparison.row(point), column.key, noun, ratio)
     if not parts:
         highest = _best(comparison, section, facet, column)
         points = len(section.of_facet(facet))

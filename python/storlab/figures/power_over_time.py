@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
-from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.power_trace import power_trace
 from storlab.base.units import NS_PER_S
 from storlab.figures.common import (
     MISSING,
     digits3,
-    far_places,
-    figure_name,
     interval_text,
-    place_at,
     plotted,
-    point_ids,
     window_words,
 )
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
 
@@ -34,19 +27,9 @@ TIME = "time from the {words}’s start (s)"
 MOST_MARGIN = 0.6  # share of the window shown before and after it
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size at the last point of the axis, if there are power readings."""
-    return [
-        figure
-        for place in far_places(comparison, sections)
-        if (figure := _figure(comparison, *place)) is not None
-    ]
-
-
-def _figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
-    cells = {t: comparison.row(point).cells[t] for t in comparison.planned([point])}
+def draw(far: Place) -> Figure | None:
+    """Draw the figure at the last point of the axis; return None without power readings."""
+    cells = far.cells
     pairs = [(run, cell.power) for cell in cells.values() for run in cell.runs if cell.power]
     power = [datum for run, account in pairs for datum in _power(run, account)]
     if not power:
@@ -55,24 +38,18 @@ def _figure(
     runs = [run for cell in cells.values() for run in cell.runs]
     rates = [datum for run in runs for datum in thinned(run)]
     window = max(_window_s(run) for run in runs)
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(comparison, point)}"
-    bounds = [{"start": 0.0, "end": round(window, 3)}]
-    colours = colour(comparison.targets, comparison.planned([point]))
-    words = window_words(section)
-    data = {"power": power, "rates": rates, "window": bounds}
-    return Figure(
-        name=figure_name("power", section, facet),
+    words = window_words(far.section)
+    colours = colour(far.comparison.targets, far.targets)
+    data = {"power": power, "rates": rates, "window": [{"start": 0.0, "end": round(window, 3)}]}
+    return far.figure(
         kind="power_over_time",
-        title=title,
-        alt="Two line charts on one time axis: throughput in MB/s over the "
-        f"{words}, and "
-        f"power in watts before, in and after it, one line per run. {title}",
+        name="power",
+        text=_title(far),
+        shows=f"Two line charts on one time axis: throughput in MB/s over the {words}, and power "
+        "in watts before, in and after it, one line per run",
         spec=configured(_charts(power, rates, window, colours, words), data),
         columns=["target", "mean (W)", "p95 (W)", "idle (W)", "boundary", "provenance"],
         rows=[_row(target, cells[target].power, cells[target].values) for target in cells],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
     )
 
 
@@ -170,10 +147,9 @@ def _words(label: str, scale: alt.Scale) -> list[alt.Chart]:
     return [text.encode(x=alt.X("start:Q", scale=scale))]
 
 
-def _title(comparison: Comparison, point: Any) -> str:
+def _title(far: Place) -> str:
     parts = []
-    for target in comparison.planned([point]):
-        cell = comparison.row(point).cells[target]
+    for target, cell in far.cells.items():
         value = cell.values.get("power_w.all")
         if value is None or cell.power is None:
             parts.append(f"power of {target} {MISSING}")

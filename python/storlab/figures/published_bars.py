@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -14,21 +15,13 @@ from storlab.figures.common import (
     MISSING,
     axis_title,
     digits3,
-    figure_name,
     interval_text,
-    place_of,
-    point_ids,
     x_text,
 )
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import Plot, groups, linear
 from storlab.figures.theme import (
-    HEIGHT,
-    WIDTH,
-    configured,
     fill_of,
-    label_room,
-    legend_columns,
-    role,
 )
 
 KEY = "throughput_mb_s.all"
@@ -60,23 +53,18 @@ def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | No
     series = [*comparison.targets, *configs]
     data = [d for p in points for d in _data(comparison, section, p, beside[p.key])]
     places = [*(x_text(section, p) for p in points), *dict.fromkeys(d["x"] for d in data)]
-    place = place_of(section, facet)
+    place = replace(Place.along(comparison, section, facet), points=points)
     sources = list(dict.fromkeys(cell.source for cells in beside.values() for cell in cells))
-    title = (
-        f"{place}: {' and '.join(c.removesuffix(' (published)') for c in configs)} as published, "
-        "hatched, beside what was measured here"
-    )
-    return Figure(
-        name=figure_name("published", section, facet),
+    return place.figure(
         kind="published_bars",
-        title=title,
-        alt=f"Bar chart of throughput in MB/s by {axis_title(section)}, measured and published "
-        f"({', '.join(sources)}). {title}",
-        spec=configured(_chart(data, section, list(dict.fromkeys(places)), series), {"bars": data}),
+        name="published",
+        text=f"{' and '.join(c.removesuffix(' (published)') for c in configs)} as published, "
+        "hatched, beside what was measured here",
+        shows=f"Bar chart of throughput in MB/s by {axis_title(section)}, measured and published "
+        f"({', '.join(sources)})",
+        spec=_plot(data, section, list(dict.fromkeys(places)), series).spec(),
         columns=[section.axes.x, "configuration", "throughput (MB/s)", "provenance", "source"],
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
-        point_ids=point_ids(comparison, points),
-        note=place,
         remark=published_words(cell for cells in beside.values() for cell in cells),
     )
 
@@ -126,56 +114,24 @@ def _data(
     ]
 
 
-def _chart(
-    data: list[dict[str, Any]],
-    section: Section,
-    places: list[str],
-    series: list[str],
-) -> alt.TopLevelMixin:
-    fills = {d["series"]: d["fill"] for d in data}
-    used = [name for name in series if name in fills]
-    x = alt.X(
-        "x:O",
-        sort=places,
-        title=axis_title(section),
-        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-    )
-    domain = alt.Scale(domain=used, paddingInner=0.1)
+def _plot(
+    data: list[dict[str, Any]], section: Section, places: list[str], series: list[str]
+) -> Plot:
+    used = [name for name in series if any(d["series"] == name for d in data)]
     top = max((d["value"] for d in data if d["value"] is not None), default=1.0) * 1.1
-    y = alt.Y(
-        "value:Q",
-        title="throughput (MB/s)",
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format=",d", tickCount=5),
+    plot = Plot(
+        groups(places, axis_title(section), alt.Axis()),
+        linear("value", "throughput (MB/s)", top, form=",d", ticks=5),
+        used,
+        by="series",
     )
-    base = alt.Chart(alt.NamedData("bars"))
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "configuration"),
-            ("x", section.axes.x),
-            ("text", "MB/s"),
-            ("provenance", "provenance"),
-            ("source", "source"),
-        )
-    ]
-    fill = alt.Fill(
-        "series:N",
-        title=None,
-        scale=alt.Scale(domain=used, range=[fills[name] for name in used]),
-        legend=alt.Legend(
-            symbolType="square", symbolOpacity=1, symbolStrokeWidth=0, columns=legend_columns(used)
-        ),
-    )
-    bars = base.mark_bar().encode(
-        x=x, xOffset=alt.XOffset("series:N", sort=used, scale=domain), y=y, fill=fill,
-        tooltip=tooltip,
-    )  # fmt: skip
-    words = base.mark_text(dy=-3, baseline="bottom", color=role("fig-ink")).encode(
-        x=x,
-        xOffset=alt.XOffset("series:N", sort=used, bandPosition=0.5),
-        y="value:Q",
-        text="label:N",
-    )
-    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH) else [bars]
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    words = {
+        "series": "configuration",
+        "x": section.axes.x,
+        "text": "MB/s",
+        "provenance": "provenance",
+        "source": "source",
+    }
+    plot.bars("bars", sorted(data, key=lambda d: used.index(d["series"])), words)
+    plot.labels("bars", at="value")
+    return plot

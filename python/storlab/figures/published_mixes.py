@@ -19,17 +19,12 @@ from storlab.base.units import exact_number
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, fill, mixes_of
+from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.plot import Plot, logarithmic, tooltip
 from storlab.figures.theme import (
-    HEIGHT,
     SHAPES,
-    WIDTH,
-    configured,
     fill_of,
-    label_room,
     legend_columns,
-    log_ticks,
-    role,
     series_role,
 )
 
@@ -85,21 +80,19 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
         "here"
     )
     stated = all(cell.stated for cell in cells)
-    unsaid = "" if stated else " The publication does not name its concurrency."
+    unsaid = "" if stated else " The publication does not name its concurrency"
     cut = edge_words(_intervals(mixes, column), bounds)
-    chart = _chart(mixes, column, data, [*mixes.targets, *configs], bounds)
-    return Figure(
-        name=mixes.name("published", column.name, column.operation),
+    return mixes.figure(
         kind="published_mixes",
+        name=mixes.name("published", column.name, column.operation),
         title=title,
-        alt=f"{'Markers' if column.unit == 'ns' else 'Bars'}: {label} by mix, measured and "
-        f"published ({', '.join(sources)}), on a logarithmic scale. {title}.{unsaid}",
-        spec=configured(chart, {"values": data}),
+        shows=f"{'Markers' if column.unit == 'ns' else 'Bars'}: {label} by mix, measured and "
+        f"published ({', '.join(sources)}), on a logarithmic scale.{unsaid}",
+        spec=_plot(mixes, column, data, [*mixes.targets, *configs], bounds).spec(),
         columns=["mix", "configuration", f"{label} ({_unit(column)})", "provenance", "source"],
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
         remark=". ".join(part for part in (published_words(cells), cut) if part),
+        latencies=column.name.startswith("latency"),
     )
 
 
@@ -166,70 +159,41 @@ def _printed(mixes: Mixes, column: Column, cells: list[PublishedCell]) -> list[d
     ]
 
 
-def _chart(
+def _plot(
     mixes: Mixes,
     column: Column,
     data: list[dict[str, Any]],
     series: list[str],
     bounds: tuple[float, float],
-) -> alt.TopLevelMixin:
+) -> Plot:
     """Return the chart, logarithmic because published and measured values may differ widely."""
-    low, high = bounds
     used = [name for name in series if any(d["series"] == name for d in data)]
     is_time = column.unit == "ns"
     unit, label = ("ms", MS_LABELS) if is_time else (column.unit, "format(datum.value, ',~r')")
-    y = alt.Y(
-        "value:Q",
-        title=[column.label, f"({unit}, log scale)"],
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=label),
-    )
+    y = logarithmic("value", [column.label, f"({unit}, log scale)"], bounds, expr=label)
     for datum in data:
-        datum["floor"] = low
-    base = alt.Chart(alt.NamedData("values")).transform_filter("isValid(datum.value)")
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "configuration"),
-            ("x", "mix"),
-            ("text", column.label),
-            ("provenance", "provenance"),
-            ("source", "source"),
-        )
-    ]
-    x, scale = mixes.x(), alt.Scale(domain=used, paddingInner=0.1)
-    middle = alt.XOffset("series:N", sort=used, bandPosition=0.5, scale=scale)
+        datum["floor"] = bounds[0]
+    plot = Plot(mixes.x(), y, used, by="series")
+    words = {
+        "series": "configuration",
+        "x": "mix",
+        "text": column.label,
+        "provenance": "provenance",
+        "source": "source",
+    }
     if is_time:
-        layers = _points(base, (x, middle, y), data, used, tooltip)
+        _points(plot, data, used, tooltip(words))
     else:
-        offset = alt.XOffset("series:N", sort=used, scale=scale)
-        layers = [
-            base.mark_bar().encode(
-                x=x, xOffset=offset, y=y, y2="floor:Q", fill=fill(data), tooltip=tooltip
-            ),
-            base.mark_rule(strokeWidth=1.4).encode(
-                x=x, xOffset=middle, y=alt.Y("low:Q"), y2="high:Q",
-                color=alt.ColorValue(role("fig-ink")),
-            ),
-        ]  # fmt: skip
-    if label_room([d["label"] for d in data], WIDTH):
-        words = base.mark_text(dy=-8 if is_time else -3, baseline="bottom").encode(
-            x=x, xOffset=middle, y=alt.Y("high:Q"), text="label:N"
-        )
-        layers.append(words)
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+        plot.bars("values", data, words, y2="floor:Q")
+    plot.labels("values")
+    return plot
 
 
 def _points(
-    base: alt.Chart,
-    places: tuple[alt.X, alt.XOffset, alt.Y],
-    data: list[dict[str, Any]],
-    used: list[str],
-    tooltip: list[alt.Tooltip],
-) -> list[alt.Chart]:
-    """Return markers with intervals; unmeasured values are hatched like bars."""
-    x, middle, y = places
-    index = {d["series"]: d["index"] for d in data}
+    plot: Plot, data: list[dict[str, Any]], used: list[str], tips: list[alt.Tooltip]
+) -> None:
+    """Add markers with intervals; unmeasured values are hatched like bars."""
+    first = {d["series"]: d for d in reversed(data)}
 
     def scale(values: list[str]) -> alt.Scale:
         return alt.Scale(domain=used, range=values)
@@ -237,22 +201,18 @@ def _points(
     colours = alt.Color(
         "series:N",
         title=None,
-        scale=scale([series_role(index[name]) for name in used]),
+        scale=scale([series_role(first[name]["index"]) for name in used]),
         legend=alt.Legend(columns=legend_columns(used), symbolOpacity=1),
     )
-    shapes = scale([SHAPES[index[name] % len(SHAPES)] for name in used])
-    fills = scale([next(d["fill"] for d in data if d["series"] == name) for name in used])
-    return [
-        base.mark_rule(strokeWidth=2.4).encode(
-            x=x, xOffset=middle, y=alt.Y("low:Q"), y2="high:Q", color=colours
-        ),
-        base.mark_point(size=90, strokeWidth=1.6, opacity=1).encode(
-            x=x,
-            xOffset=middle,
-            y=y,
-            color=colours,
-            fill=alt.Fill("series:N", title=None, scale=fills),
-            shape=alt.Shape("series:N", title=None, scale=shapes),
-            tooltip=tooltip,
-        ),
-    ]
+    shapes = scale([SHAPES[first[name]["index"] % len(SHAPES)] for name in used])
+    fills = scale([first[name]["fill"] for name in used])
+    plot.source("values", data)
+    plot.intervals("values", colours, 2.4)
+    plot.add(
+        plot.source("values").mark_point(size=90, strokeWidth=1.6, opacity=1),
+        y=plot.y,
+        color=colours,
+        fill=alt.Fill("series:N", title=None, scale=fills),
+        shape=alt.Shape("series:N", title=None, scale=shapes),
+        tooltip=tips,
+    )

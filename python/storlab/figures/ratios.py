@@ -21,13 +21,13 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import told_apart
+from storlab.figures.plot import logarithmic, tooltip
 from storlab.figures.theme import (
     CHARACTER_PX,
     SMALL_PX,
     colour,
     configured,
     log_bounds,
-    log_ticks,
     role,
     shape,
 )
@@ -102,6 +102,7 @@ def _figure(
         columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],
         rows=[[d["label"], d["target"], d["text"], d["state"]] for d in data],
         point_ids=point_ids(comparison, points),
+        latencies="latency" in key,
     )
 
 
@@ -168,31 +169,26 @@ def _chart(
             labelFontSize=SMALL_PX,
         ),
     )
-    x = alt.X(
-        "ratio:Q",
-        title=title,
-        scale=alt.Scale(type="log", domain=list(bounds), nice=False),
-        axis=alt.Axis(
-            values=log_ticks(*bounds, 1.2, 5),
-            format="~g",
-            grid=True,
-            labelOverlap=True,
-            titleAnchor="end",
-        ),
+    x = logarithmic(
+        "ratio",
+        title,
+        bounds,
+        expr="",
+        room=1.2,
+        most=5,
+        to=alt.X,
+        format="~g",
+        grid=True,
+        labelOverlap=True,
+        titleAnchor="end",
     )
     # Colours follow the order of all targets, as in every other figure.
     shown = list(comparison.others)
     colours = colour(comparison.targets, shown, legend=len(shown) > 1)
     shapes = shape(comparison.targets, shown)
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("label", "point"),
-            ("target", "target"),
-            ("text", "ratio [95 %]"),
-            ("state", "reading"),
-        )
-    ]
+    tips = tooltip(
+        {"label": "point", "target": "target", "text": "ratio [95 %]", "state": "reading"}
+    )
     base = alt.Chart(alt.NamedData("ratios")).encode(y=y)
     chart = (
         alt.Chart(alt.Data(values=[{"one": 1}]))
@@ -200,12 +196,12 @@ def _chart(
         .encode(x=alt.X("one:Q"), color=alt.ColorValue(role("fig-rule")))
     )
     spread = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=title), x2="high:Q", color=colours, tooltip=tooltip
+        x=alt.X("low:Q", title=title), x2="high:Q", color=colours, tooltip=tips
     )
     dots = (
         base.mark_point(size=58, opacity=1, filled=True)
         .transform_filter("datum.filled")
-        .encode(x=x, color=colours, shape=shapes, tooltip=tooltip)
+        .encode(x=x, color=colours, shape=shapes, tooltip=tips)
     )
     apart = (
         base.mark_text(align="left", dx=5, fontSize=12, text="≠", color=role("fig-ink"))

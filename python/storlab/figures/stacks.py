@@ -3,66 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
 
+from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.stats import Interval
-from storlab.figures.bars import BESIDE_PX, heights
-from storlab.figures.common import digits3, interval_text
-from storlab.figures.mixes import fill
-from storlab.figures.theme import (
-    HEIGHT,
-    WIDTH,
-    fill_of,
-    label_room,
-    role,
-    series_label,
-    series_role,
+from storlab.contracts.figure import StackOverSweep
+from storlab.figures.bars import provenance_of
+from storlab.figures.common import (
+    MISSING,
+    axis_title,
+    digits3,
+    interval_text,
+    last_point,
 )
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of, tooltip
+from storlab.figures.ratio_text import ratio_words
+from storlab.figures.theme import role, series_role
 
 PALE = 0.25  # opacity of the last part
 
 
-@dataclass(frozen=True, slots=True)
-class Stacked:
-    """Axes of a stacked bar chart."""
-
-    order: list[str]  # positions on the horizontal axis
-    x_title: str
-    y_title: str
-    unit: str
-    parts: tuple[str, ...]  # names from bottom to top, drawn from solid to pale
-
-
 @dataclass(slots=True)
 class Stacks:
-    """Data sets of a stacked bar chart."""
+    """Bars of a stacked chart: their parts, totals and single runs."""
 
-    parts: list[dict[str, Any]]
-    wholes: list[dict[str, Any]]
-    dots: list[dict[str, Any]]
+    comparison: Comparison
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    wholes: list[dict[str, Any]] = field(default_factory=list)
+    dots: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
         self,
-        comparison: Comparison,
         cell: Cell,
         x: str,
         pieces: dict[str, float],
         whole: Interval,
-        repeats: Sequence[float],
+        column: Column,
         provenance: str,
     ) -> None:
-        """Add one bar with ``pieces`` from the bottom; they need not add up to ``whole``."""
-        index, start = comparison.targets.index(cell.target), 0.0
-        common = {
-            "x": x,
-            "target": cell.target,
-            "series": series_label(cell.target, provenance),
-            "runs": ", ".join(cell.run_ids),
-        }
+        """Add one bar with ``pieces`` from the bottom; they need not add up to ``whole``.
+
+        ``column`` is the quantity, whose single runs are drawn as dots.
+        """
+        index, start = self.comparison.targets.index(cell.target), 0.0
+        common = {"x": x, **series_of(cell, index, provenance)}
         for name, value in pieces.items():
             self.parts.append(
                 {
@@ -70,106 +59,81 @@ class Stacks:
                     "part": name,
                     "from": float(f"{start:.6g}"),
                     "to": float(f"{start + value:.6g}"),
-                    "fill": fill_of(index, provenance),
                     "stroke": series_role(index),
-                    "provenance": provenance,
                     "text": digits3(value),
                     "whole": interval_text(whole),
                 }
             )
             start += value
-        label = digits3(whole.estimate)
-        self.wholes.append({**common, **heights(whole), "label": label})
-        self.dots += [
-            {"x": x, "target": cell.target, "value": float(f"{value:.6g}")} for value in repeats
-        ]
+        self.wholes.append({**common, **heights(whole)})
+        self.dots += runs_of(cell, column, x)
 
     def known(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of the part names that occur in any bar."""
         return tuple(name for name in names if any(part["part"] == name for part in self.parts))
 
-    def datasets(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        """Return the data sets by name, with parts shaded paler in the order of ``names``."""
-        steps = max(len(names) - 1, 1)
+    def spec(
+        self,
+        targets: Sequence[str],
+        order: Sequence[str],
+        parts: Sequence[str],
+        titles: tuple[str, str],
+        unit: str,
+    ) -> dict[str, Any]:
+        """Return the specification of the chart.
+
+        Args:
+            targets: Targets side by side.
+            order: Positions on the horizontal axis.
+            parts: Names of the parts from bottom to top, drawn from solid to pale.
+            titles: Titles of the horizontal and the vertical axis.
+            unit: Unit of the values.
+        """
+        steps = max(len(parts) - 1, 1)
         for part in self.parts:
-            part["shade"] = round(1 - (1 - PALE) * names.index(part["part"]) / steps, 3)
-        return {"parts": self.parts, "wholes": self.wholes, "dots": self.dots}
-
-
-def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.TopLevelMixin:
-    """Return the stacked bar chart of the targets over the data sets of ``stacks``."""
-    ends = [*(d["high"] for d in stacks.wholes), *(d["to"] for d in stacks.parts)]
-    x = alt.X(
-        "x:O",
-        sort=axes.order,
-        title=axes.x_title or None,
-        scale=alt.Scale(paddingInner=0.2, paddingOuter=0.1),
-        axis=alt.Axis(labelAngle=0),
-    )
-    offsets = alt.Scale(domain=list(targets), paddingInner=0.12)
-    offset = alt.XOffset("target:N", sort=list(targets), scale=offsets)
-    centred = alt.XOffset("target:N", sort=list(targets), bandPosition=0.5, scale=offsets)
-    y = alt.Y(
-        "from:Q",
-        title=axes.y_title,
-        scale=alt.Scale(domain=[0, 1.12 * max(ends)], nice=False),
-        axis=alt.Axis(format=",~r", tickCount=6),
-    )
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=title)
-        for name, title in (
-            ("series", "target"),
-            ("x", axes.x_title or "of"),
-            ("part", "part"),
-            ("text", axes.unit),
-            ("whole", f"whole, {axes.unit}, mean [95 %]"),
-            ("runs", "runs"),
+            part["shade"] = round(1 - (1 - PALE) * parts.index(part["part"]) / steps, 3)
+        ends = [*(d["high"] for d in self.wholes), *(d["to"] for d in self.parts)]
+        x = alt.X(
+            "x:O",
+            sort=list(order),
+            title=titles[0] or None,
+            scale=alt.Scale(paddingInner=0.2, paddingOuter=0.1),
+            axis=alt.Axis(labelAngle=0),
         )
-    ]
-    ink = alt.ColorValue(role("fig-ink"))
-    wholes = alt.Chart(alt.NamedData("wholes"))
-    raw = alt.Chart(alt.NamedData("dots")).mark_point(
-        size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
-    )
-    layers = [
-        *_key(x, y, axes.parts),
-        alt.Chart(alt.NamedData("parts"))
-        .mark_bar(strokeWidth=1)
-        .encode(
-            x=x,
-            xOffset=offset,
-            y=y,
+        plot = Plot(x, linear("from", titles[1], 1.12 * max(ends)), targets, gap=0.12)
+        plot.data |= {"parts": self.parts, "wholes": self.wholes}
+        if len(parts) > 1:
+            _key(plot, parts)
+        tips = {
+            "series": "target",
+            "x": titles[0] or "of",
+            "part": "part",
+            "text": unit,
+            "whole": f"whole, {unit}, mean [95 %]",
+            "runs": "runs",
+        }
+        plot.add(
+            plot.source("parts").mark_bar(strokeWidth=1),
+            **plot.band,
+            y=plot.y,
             y2="to:Q",
-            fill=fill(stacks.parts),
+            fill=fill(self.parts),
             fillOpacity=alt.FillOpacity("shade:Q", scale=None, legend=None),
             stroke=alt.Stroke("stroke:N", scale=None, legend=None),
-            tooltip=tooltip,
-        ),
-        wholes.mark_rule(strokeWidth=1.4).encode(
-            x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
-        ),
-        raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
-    ]
-    if label_room([whole["label"] for whole in stacks.wholes], WIDTH):
-        text = wholes.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
-        layers += [
-            text.mark_text(dy=-6, baseline="bottom", stroke=role("fig-paper"),
-                           strokeWidth=4),
-            text.mark_text(dy=-6, baseline="bottom"),
-        ]  # fmt: skip
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+            tooltip=tooltip(tips),
+        )
+        plot.intervals("wholes")
+        plot.runs(self.dots)
+        plot.labels("wholes")
+        return plot.spec()
 
 
-def _key(x: alt.X, y: alt.Y, parts: Sequence[str]) -> list[alt.Chart]:
-    """Return an invisible layer that carries the legend of the parts.
+def _key(plot: Plot, parts: Sequence[str]) -> None:
+    """Add an invisible layer that carries the legend of the parts.
 
     Vega-Lite draws no legend for fill opacity alone.
     """
-    if len(parts) < 2:
-        return []
-    key = alt.Chart(alt.NamedData("parts")).mark_square(
-        size=0, strokeWidth=0, color=role("fig-ink")
-    )
+    key = plot.source("parts").mark_square(size=0, strokeWidth=0, color=role("fig-ink"))
     shade = alt.Opacity(
         "part:N",
         title=None,
@@ -183,5 +147,80 @@ def _key(x: alt.X, y: alt.Y, parts: Sequence[str]) -> list[alt.Chart]:
             symbolStrokeWidth=1,
         ),
     )
-    drawn: alt.Chart = key.encode(x=x, y=y, opacity=shade)
-    return [drawn]
+    plot.layers.append(key.encode(x=plot.middle["x"], y=plot.y, opacity=shade))
+
+
+def stack_figure(kind: str, part: StackOverSweep, far: Place) -> Figure | None:
+    """Return stacked bars along the swept axis, or None if the total was not measured."""
+    comparison, section = far.comparison, far.section
+    column = comparison.column(part.whole)
+    if column is None:
+        return None
+    place, unit = Place.along(comparison, section, far.facet), column.unit
+    cells = [
+        (x, comparison.row(point).cells[target])
+        for x, point in zip(place.order, place.points, strict=True)
+        for target in place.targets
+    ]
+    stacks = Stacks(comparison)
+    for x, cell in cells:
+        whole = cell.values.get(part.whole)
+        if whole is not None:
+            pieces = _pieces(part, cell, whole.estimate)
+            stacks.add(cell, x, pieces, whole, column, provenance_of(cell, column))
+    if not stacks.wholes:
+        return None
+    axis = axis_title(section)
+    names = stacks.known((part.undivided, *part.keys))
+    titles = (axis, f"{part.axis} ({unit})")
+    return place.figure(
+        kind=kind,
+        name=part.name,
+        text=_title(part, unit, place),
+        shows=f"Stacked bars: {part.words}, against {axis}",
+        spec=stacks.spec(place.targets, place.order, names, titles, unit),
+        columns=[section.axes.x, "target", *(f"{word} ({unit})" for word in ("run", *part.keys))],
+        rows=[
+            [
+                x,
+                cell.target,
+                interval_text(cell.values.get(part.whole)),
+                *(mean_text(cell, key) for key in part.keys.values()),
+            ]
+            for x, cell in cells
+        ],
+    )
+
+
+def _pieces(part: StackOverSweep, cell: Cell, whole: float) -> dict[str, float]:
+    """Return the components of the total, or the undivided total if a component is missing."""
+    if any(key not in cell.values for key in part.keys.values()):
+        return {part.undivided: whole}
+    return {word: cell.values[key].estimate for word, key in part.keys.items()}
+
+
+def mean_text(cell: Cell, key: str) -> str:
+    """Return the mean of a quantity as text."""
+    interval = cell.values.get(key)
+    return MISSING if interval is None else digits3(interval.estimate)
+
+
+def _title(part: StackOverSweep, unit: str, place: Place) -> str:
+    """Return a title with the ratio at the last point and each target's lowest value."""
+    comparison, section = place.comparison, place.section
+    point = last_point(comparison, section, place.facet)
+    words = []
+    if point is not None:
+        parts = ratio_words(comparison, comparison.row(point), part.whole, part.what)
+        words = [f"{'; '.join(parts)} at {section.at(point)}"] if parts else []
+    least: dict[str, tuple[float, str]] = {}
+    for shown in place.points:
+        for target, cell in comparison.row(shown).cells.items():
+            interval = cell.values.get(part.whole)
+            if interval is not None and interval.estimate < least.get(target, (float("inf"),))[0]:
+                least[target] = (interval.estimate, section.at(shown))
+    lowest = (
+        f"{digits3(value)}\u00a0{unit} on {target} with {at}"
+        for target, (value, at) in least.items()
+    )
+    return "; ".join([*words, f"least {part.what}: {', '.join(lowest)}"])

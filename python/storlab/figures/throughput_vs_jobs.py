@@ -1,4 +1,4 @@
-"""Line figure of throughput against the axis, such as jobs, with every run as a dot."""
+"""Line figures of throughput and of operations per second against the axis, such as jobs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section
+from storlab.analysis.points import CLIENTS, Section
 from storlab.figures.axis_extent import in_sight
-from storlab.figures.common import digits3, is_small, is_swept, last_point
+from storlab.figures.common import digits3, is_small, is_swept, last_point, times_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.rates import far_rates
 from storlab.figures.ratio_text import MOVES, ratio_words
 
 KEY = "throughput_mb_s.all"
@@ -52,7 +51,21 @@ def _has_clients(section: Section) -> bool:
     return any(point.clients for point in section.points)
 
 
-def _rates(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+def draw_clients(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Draw one figure per small block size of a client cluster, if the axis is swept."""
+    figures = (
+        _rates(comparison, section, facet, of_clients=True)
+        for section in sections
+        if is_swept(section) and _has_clients(section)
+        for facet in section.facets()
+        if is_small(section, facet)
+    )
+    return [figure for figure in figures if figure is not None]
+
+
+def _rates(
+    comparison: Comparison, section: Section, facet: Any, *, of_clients: bool = False
+) -> Figure | None:
     column = comparison.column(section.page.operations.rate.key)
     if column is None:
         return None
@@ -61,14 +74,15 @@ def _rates(comparison: Comparison, section: Section, facet: Any) -> Figure | Non
         return None
     unit = section.page.operations.rate_short
     look = Look(
-        kind="rates_vs_jobs",
+        kind="client_rates" if of_clients else "rates_vs_jobs",
         name="rate",
-        words=unit,
-        y_title=unit,
+        words=f"{unit} of all clients together" if of_clients else unit,
+        y_title=f"{unit}, all clients" if of_clients else unit,
         unit=unit,
-        bounds=(0, 1.06 * max(lines.values)),
+        bounds=lines.bounds(),
     )
-    return lines.figure(look, far_rates(comparison, section, facet, column.key, unit))
+    text = scaling(comparison, section, facet, column.key) if of_clients else ""
+    return lines.figure(look, text or far_rates(comparison, section, facet, column.key, unit))
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -114,3 +128,40 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
         known = [(t, c.values[KEY]) for t, c in row.cells.items() if KEY in c.values]
         text = [f"{t} moves {digits3(i.estimate)} MB/s" for t, i in known]
     return f"{'; '.join(text)} at {where}" if text else "not measured"
+
+
+def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> str:
+    """Return a clause on the scaling from the fewest to the most clients.
+
+    Empty if the axis is not the number of clients.
+    """
+    points = section.of_facet(facet)
+    if section.axes.x != CLIENTS or len(points) < 2:
+        return ""
+    rows = [comparison.row(points[0]).cells, comparison.row(points[-1]).cells]
+    parts = []
+    for target in comparison.planned(points):
+        few, many = (row[target].values.get(key) for row in rows)
+        if few is not None and many is not None and few.estimate > 0:
+            parts.append(f"{times_text(many.estimate / few.estimate)} on {target}")
+    if not parts:
+        return ""
+    first, last = section.at(points[0]), section.at(points[-1])
+    return f"{last} do {' and '.join(parts)} of what {first} {_does(points[0].clients)}"
+
+
+def _does(clients: int | None) -> str:
+    return "does" if clients == 1 else "do"
+
+
+def far_rates(comparison: Comparison, section: Section, facet: Any, key: str, unit: str) -> str:
+    """Return a clause that compares rates at the last point of the axis."""
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return "not measured"
+    row = comparison.row(point)
+    parts = ratio_words(comparison, row, key, unit, "{larger} does {times} the {what} of {smaller}")
+    if not parts:
+        known = [(t, c.values[key]) for t, c in row.cells.items() if key in c.values]
+        parts = [f"{digits3(value.estimate)} {unit} on {target}" for target, value in known]
+    return f"{'; '.join(parts)} at {section.at(point)}" if parts else "not measured"

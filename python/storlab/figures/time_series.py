@@ -5,67 +5,48 @@ Flushes are in neither; their 99th percentile has a chart of its own if there we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
-from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import NS_PER_S
 from storlab.figures.common import (
     digits3,
-    far_places,
-    figure_name,
     latency_text,
-    place_at,
     plotted,
     plural_of,
-    point_ids,
     window_words,
 )
-from storlab.figures.figure import Figure
-from storlab.figures.theme import LATENCY_LABELS, WIDTH, colour, configured, log_bounds, log_ticks
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import logarithmic
+from storlab.figures.theme import WIDTH, colour, configured, log_bounds
 
 PANEL_HEIGHT = 104
 MOST_POINTS = 300  # per line; longer runs are reduced to groups of intervals
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size, at the last point of the axis."""
-    return [
-        figure
-        for place in far_places(comparison, sections)
-        if (figure := _figure(comparison, *place)) is not None
-    ]
-
-
-def _figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
-    runs = [run for cell in comparison.row(point).cells.values() for run in cell.runs]
+def draw(far: Place) -> Figure | None:
+    """Draw the figure at the last point of the axis; return None if no run has intervals."""
+    section = far.section
+    runs = [run for cell in far.comparison.row(far.points[0]).cells.values() for run in cell.runs]
     data = [datum for run in runs for datum in thinned(run)]
     if not data:
         return None
-    colours = colour(comparison.targets, comparison.planned([point]))
-    where = place_at(section, facet, point)
+    colours = colour(far.comparison.targets, far.targets)
     window = window_words(section)
     flushes = " and ".join(
         plural_of(section, operation) for operation in section.page.operations.auxiliary
     )
     flushes = flushes if any(datum.get("flush") for datum in data) else ""
-    title = f"{where}: {_title(runs) if window != 'run' else _whole(runs)}"
-    return Figure(
-        name=figure_name("time", section, facet),
+    charts = _charts(data, colours, f"time in the {window} (s)", flushes)
+    return far.figure(
         kind="time_series",
-        title=title,
-        alt=f"Line charts over the {window}: throughput in MB/s, 99th percentile latency"
-        f"{f' and that of {flushes}' if flushes else ''}, one line per run. {title}",
-        spec=configured(
-            _charts(data, colours, f"time in the {window} (s)", flushes),
-            {"intervals": data},
-        ),
+        name="time",
+        text=_title(runs) if window != "run" else _whole(runs),
+        shows=f"Line charts over the {window}: throughput in MB/s, 99th percentile latency"
+        f"{f' and that of {flushes}' if flushes else ''}, one line per run",
+        spec=configured(charts, {"intervals": data}),
         columns=[
             "target",
             "repeat",
@@ -75,8 +56,7 @@ def _figure(
             *([f"p99 of {flushes} lowest to highest"] if flushes else []),
         ],
         rows=[_row(run, with_flushes=bool(flushes)) for run in runs],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
+        latencies=True,
     )
 
 
@@ -130,7 +110,7 @@ def _charts(
     fields = {"p99": "p99", **({"flush": f"p99 of {flushes}"} if flushes else {})}
     tails = []
     for field, name in fields.items():
-        low, high = log_bounds([d[field] for d in data if d.get(field)])
+        bounds = log_bounds([d[field] for d in data if d.get(field)])
         is_last = field == list(fields)[-1]
         tail = base.encode(
             x=alt.X(
@@ -139,12 +119,7 @@ def _charts(
                 scale=scale,
                 axis=alt.Axis(labels=is_last, tickCount=6),
             ),
-            y=alt.Y(
-                f"{field}:Q",
-                title=f"{name} (log)",
-                scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=alt.Axis(values=log_ticks(low, high, 1.0, 5), labelExpr=LATENCY_LABELS),
-            ),
+            y=logarithmic(field, f"{name} (log)", bounds, room=1.0, most=5),
             tooltip=[*tooltip, alt.Tooltip(f"{field}:Q", title=f"{name} (ns)", format=",d")],
         )
         tails.append(tail if field == "p99" else tail.transform_filter(f"isValid(datum.{field})"))

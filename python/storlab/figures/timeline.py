@@ -13,12 +13,11 @@ import altair as alt
 from storlab.analysis.timeline import Stretch, Timeline
 from storlab.figures.common import digits3, latency_text, plotted, slug
 from storlab.figures.figure import Figure
+from storlab.figures.plot import logarithmic
 from storlab.figures.theme import (
-    LATENCY_LABELS,
     WIDTH,
     configured,
     log_bounds,
-    log_ticks,
     role,
     series_role,
 )
@@ -59,6 +58,7 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
         rows=[_row(timeline, dip) for dip in timeline.dips],
         point_ids=point_ids,
         note=where,
+        latencies=True,
     )
 
 
@@ -160,22 +160,14 @@ def _dips() -> alt.Chart:
 
 
 def _heat(cells: Sequence[dict[str, Any]], index: int) -> alt.Chart:
-    low, high = log_bounds([value for cell in cells for value in (cell["low"], cell["high"])])
-    ticks = alt.Axis(
-        values=log_ticks(low, high, 1.0, 4), labelExpr=LATENCY_LABELS, minExtent=AXIS_PX
-    )
+    bounds = log_bounds([value for cell in cells for value in (cell["low"], cell["high"])])
     chart: alt.Chart = (
         alt.Chart(alt.NamedData("heat"))
         .mark_rect(fill=series_role(index))
         .encode(
             x=alt.X("start:Q"),
             x2="end:Q",
-            y=alt.Y(
-                "low:Q",
-                title="latency",
-                scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=ticks,
-            ),
+            y=logarithmic("low", "latency", bounds, room=1.0, most=4, minExtent=AXIS_PX),
             y2="high:Q",
             opacity=alt.Opacity(
                 "share:Q",

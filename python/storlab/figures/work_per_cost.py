@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import altair as alt
-
 from storlab.analysis import density
 from storlab.analysis.answer import inverse
 from storlab.analysis.columns import Column
@@ -20,12 +18,11 @@ from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.base.units import TB
 from storlab.figures.axis_extent import cut_words
-from storlab.figures.bars import heights
-from storlab.figures.common import clients_of, digits3, interval_text, is_small, slug
+from storlab.figures.common import clients_of, digits3, is_small, slug
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
+from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.plot import Plot, heights, linear, series_of
 from storlab.figures.ratio_text import span_words
-from storlab.figures.theme import HEIGHT, WIDTH, configured, label_room, role
 from storlab.model.target import Target
 
 Divide = Callable[[Cell, Target, str], Interval | None]
@@ -143,15 +140,14 @@ def _figure(mixes: Mixes, way: Worth) -> Figure | None:
     place = ": ".join(part for part in (section.prefix, mixes.place) if part)
     title = f"{place}: {_title(mixes, column, way) or f'{column.label} {way.words}'}"
     label = f"{column.label} {way.words}"
-    return Figure(
-        name=mixes.name(way.name, slug(column.name)),
+    return mixes.figure(
         kind="worth",
+        name=mixes.name(way.name, slug(column.name)),
         title=title,
-        alt=f"Bar chart of {label} ({unit}) by mix. {title}",
-        spec=configured(_chart(mixes, bars, unit), {"bars": bars}),
+        shows=f"Bar chart of {label} ({unit}) by mix",
+        spec=_plot(mixes, bars, unit).spec(),
         columns=["mix", "target", f"{unit}, mean [95 %]", "declared"],
         rows=[[bar["x"], bar["target"], bar["text"], bar["declared"]] for bar in bars],
-        point_ids=mixes.point_ids,
         note=f"{place}; what it is divided by is declared in the study",
         remark=remark,
     )
@@ -184,8 +180,6 @@ def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
                 "x": mix,
                 **series_of(cell, index),
                 **heights(value),
-                "label": digits3(value.estimate),
-                "text": interval_text(value),
                 "declared": f"{target.currency} {fact:,.0f}"
                 if way.money
                 else f"{digits3(fact)} TB",
@@ -216,37 +210,16 @@ def _divided(ratio: Ratio, share: float, way: Worth) -> Ratio:
     return replace(ratio, interval=inverse(divided) if way.costs else divided)
 
 
-def _chart(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> alt.TopLevelMixin:
-    x, offset, centred = mixes.x(), mixes.offset(), mixes.offset(centred=True)
+def _plot(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> Plot:
     top = 1.12 * max(bar["high"] for bar in bars)
-    y = alt.Y(
-        "value:Q",
-        title=unit,
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format="~s" if top >= 1e6 else ",~r", tickCount=6),
-    )
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "target"),
-            ("x", "mix"),
-            ("text", f"{unit}, mean [95 %]"),
-            ("declared", "declared"),
-            ("runs", "runs"),
-        )
-    ]
-    base = alt.Chart(alt.NamedData("bars"))
-    layers = [
-        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(bars), tooltip=tooltip),
-        base.mark_rule(strokeWidth=1.4).encode(
-            x=x,
-            xOffset=centred,
-            y=alt.Y("low:Q"),
-            y2="high:Q",
-            color=alt.ColorValue(role("fig-ink")),
-        ),
-    ]
-    if label_room([bar["label"] for bar in bars], WIDTH):
-        text = base.mark_text(dy=-6, baseline="bottom")
-        layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    plot = mixes.plot(linear("value", unit, top, form="~s" if top >= 1e6 else ",~r"))
+    words = {
+        "series": "target",
+        "x": "mix",
+        "text": f"{unit}, mean [95 %]",
+        "declared": "declared",
+        "runs": "runs",
+    }
+    plot.bars("bars", bars, words)
+    plot.labels("bars")
+    return plot

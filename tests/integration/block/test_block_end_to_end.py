@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from integration.brief.kinds import draw
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.figures import latency_cdf, latency_points, time_series
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 
@@ -275,12 +275,12 @@ def test_flushes_are_in_the_drawings_of_latency_where_there_are_any(
     for section in comparison.sections:
         (cell,) = comparison.row(section.points[0]).cells.values()
         flushed = section.workload != "plain"
-        (points,) = latency_points.draw(comparison, [section])
+        (points,) = draw("latency_points", comparison, [section])
         assert ("sync" in points.spec["datasets"]) == flushed
-        (curves,) = latency_cdf.draw(comparison, [section])
+        (curves,) = draw("latency_cdf", comparison, [section])
         names = [row[1] for row in curves.rows]
         assert names == (["writes", "flushes"] if flushed else ["writes"])
-        (course,) = time_series.draw(comparison, [section])
+        (course,) = draw("time_series", comparison, [section])
         drawn = [datum for datum in course.spec["datasets"]["intervals"] if "flush" in datum]
         assert bool(drawn) == flushed
         assert len(course.rows[0]) == len(course.columns) == 5 + flushed

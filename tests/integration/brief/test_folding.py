@@ -111,7 +111,7 @@ def test_source_and_flags_stand_in_every_drawing(comparison: Comparison) -> None
         )
         assert any("B client bound: Memory" in line for line in figure.foot)
         mismatch = any("C concurrency mismatch" in line for line in figure.foot)
-        assert mismatch == ("latency" in figure.alt)
+        assert mismatch == figure.latencies
 
 
 def test_the_heat_table_names_the_better_side_with_its_ratio(comparison: Comparison) -> None:

@@ -42,7 +42,10 @@ def test_a_figure_is_of_quantities_that_its_family_has(family: str, kind: Figure
 def test_names_of_figures_are_their_own() -> None:
     kinds = {kind.name: kind for _, kind in EVERY} | {kind.name: kind for kind in CAMPAIGN}
     assert all(kinds[kind.name] is kind for _, kind in EVERY)
-    assert all(callable(load(kind.place)) for kind in CAMPAIGN)
+    places = [k.place for k in CAMPAIGN if k.place]
+    places += [p.place for k in CAMPAIGN for p in k.parts if isinstance(p, Drawn)]
+    assert all(callable(load(place)) for place in places)
+    assert all(bool(kind.place) != bool(kind.parts) for kind in CAMPAIGN)
     assert all(kind.scope == "campaign" and kinds[kind.name] is kind for kind in CAMPAIGN)
 
 

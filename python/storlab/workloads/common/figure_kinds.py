@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storlab.contracts.figure import FigureKind
+from storlab.contracts.figure import Drawn, FigureKind, OverSweep
 
 THROUGHPUT_VS_JOBS = FigureKind(
     "throughput_vs_jobs",
@@ -45,7 +45,7 @@ LATENCY_CDF = FigureKind(
     "section",
     "Latency distribution",
     "Histograms merged over the repeats. The vertical axis counts nines.",
-    place="storlab.figures.latency_cdf:draw",
+    parts=(Drawn("storlab.figures.latency_cdf:draw"),),
     most_open=0,
 )
 ERRORS = FigureKind(
@@ -61,7 +61,7 @@ TIME_SERIES = FigureKind(
     "section",
     "Over time",
     "One line per repeat: throughput, and the 99th percentile of each interval.",
-    place="storlab.figures.time_series:draw",
+    parts=(Drawn("storlab.figures.time_series:draw"),),
     most_open=0,
 )
 POWER_OVER_TIME = FigureKind(
@@ -70,7 +70,7 @@ POWER_OVER_TIME = FigureKind(
     "Power over time",
     "Throughput and power on one clock, one line per repeat. Framed: what was measured, over "
     "which energy is integrated. Dashed: declared, not measured.",
-    place="storlab.figures.power_over_time:draw",
+    parts=(Drawn("storlab.figures.power_over_time:draw"),),
     most_open=0,
 )
 EFFICIENCY_BARS = FigureKind(
@@ -87,7 +87,16 @@ EFFICIENCY_VS_AXIS = FigureKind(
     "Data per joule along the sweep",
     "Bytes of all repeats over joules of all repeats, with its 95 % interval; every dot is one "
     "run. Dashed: declared, not measured.",
-    place="storlab.figures.efficiency_vs_axis:draw",
+    parts=(
+        OverSweep(
+            ("efficiency_mb_s_w.all",),
+            name="efficiency-over",
+            words="throughput per watt",
+            noun="data per joule",
+            axis="MB/s/W = MB/J",
+            ratio="{larger} moves {times} as much data per joule as {smaller}",
+        ),
+    ),
     most_open=4,
 )
 RATIOS = FigureKind(

@@ -6,42 +6,35 @@ from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, work_items_of
-from storlab.figures.common import digits3, figure_name, place_at, point_ids
-from storlab.figures.figure import Figure
-from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, shape
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import Plot, linear
+from storlab.figures.theme import colour, shape
 
 FEWEST = 2  # checkpoints of a run that this figure needs
 MOST = 400
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
     """Draw the figure; return None if no run has two checkpoints."""
-    targets = comparison.planned([point])
-    cells = [comparison.row(point).cells[target] for target in targets]
+    cells = list(far.cells.values())
     data = [datum for cell in cells for datum in _data(cell)]
     if len({datum["number"] for datum in data}) < FEWEST:
         return None
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(data)}"
-    return Figure(
-        name=figure_name("checkpoint-by-checkpoint", section, facet),
+    return far.figure(
         kind="checkpoint_time",
-        title=title,
-        alt=f"Markers: time of each checkpoint of each run. {title}",
-        spec=configured(_chart(comparison, targets, data), {"checkpoints": data}),
+        name="checkpoint-by-checkpoint",
+        text=_title(data),
+        shows="Markers: time of each checkpoint of each run",
+        spec=_plot(far.comparison.targets, far.targets, data).spec(),
         columns=["checkpoint", "target", "s, each repeat"],
         rows=[
             [str(number), cell.target, ", ".join(_digits(p.values["stop_s"] for p in pieces))]
             for cell in cells
             for number, pieces in list(cell_work_items(cell, "write").items())[:MOST]
         ],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
     )
 
 
@@ -64,10 +57,7 @@ def _data(cell: Cell) -> list[dict[str, Any]]:
     ]
 
 
-def _chart(
-    comparison: Comparison, targets: list[str], data: list[dict[str, Any]]
-) -> alt.TopLevelMixin:
-    colours = colour(comparison.targets, targets)
+def _plot(every: list[str], targets: list[str], data: list[dict[str, Any]]) -> Plot:
     last = max(d["number"] for d in data)
     x = alt.X(
         "number:Q",
@@ -75,26 +65,18 @@ def _chart(
         scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
         axis=alt.Axis(format="d", tickMinStep=1, tickCount=min(last, 10)),
     )
-    y = alt.Y(
-        "value:Q",
-        title="time of a checkpoint (s)",
-        scale=alt.Scale(domain=[0, 1.1 * max(d["value"] for d in data)], nice=False),
-        axis=alt.Axis(format=",~r", tickCount=6),
-    )
-    tooltip = [
+    y = linear("value", "time of a checkpoint (s)", 1.1 * max(d["value"] for d in data))
+    plot, colours = Plot(x, y), colour(every, targets)
+    line = plot.source("checkpoints", data).mark_line(strokeWidth=1.2, opacity=1)
+    plot.add(line, y=y, color=colours, detail="run:N")
+    tips = [
         alt.Tooltip("target:N"),
         alt.Tooltip("repeat:N"),
         alt.Tooltip("number:N", title="checkpoint"),
         alt.Tooltip("value:Q", title="s"),
     ]
-    base = alt.Chart(alt.NamedData("checkpoints")).encode(x=x, y=y)
-    chart: alt.TopLevelMixin = alt.layer(
-        base.mark_line(strokeWidth=1.2, opacity=1).encode(color=colours, detail="run:N"),
-        base.mark_point(size=40, filled=True, opacity=1).encode(
-            color=colours, shape=shape(comparison.targets, targets), tooltip=tooltip
-        ),
-    ).properties(width=WIDTH, height=HEIGHT)
-    return chart
+    plot.markers("checkpoints", colours, shape(every, targets), tips, 40)
+    return plot
 
 
 def _title(data: list[dict[str, Any]]) -> str:

@@ -8,22 +8,13 @@ from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.compare import Cell
 from storlab.base.units import NS_PER_S, format_duration
-from storlab.figures.common import digits3, figure_name, place_at, point_ids
-from storlab.figures.figure import Figure
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure, Place
 from storlab.figures.mixes import CROSS
-from storlab.figures.theme import (
-    HEIGHT,
-    WIDTH,
-    colour,
-    configured,
-    dash_of,
-    log_bounds,
-    log_ticks,
-    role,
-)
+from storlab.figures.plot import Plot, logarithmic
+from storlab.figures.theme import colour, dash_of, log_bounds, role
 from storlab.workloads.checkpoint.interval import (
     daly_interval,
     of_whole,
@@ -47,18 +38,15 @@ LABELS = (
 TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
     """Draw the curves of a point; return None if no checkpoint was timed."""
-    targets = comparison.planned([point])
+    point, measured = far.points[0], far.cells
     params = CheckpointParams.of(point.params)
     chosen, given = params.training_interval / NS_PER_S, params.mtbf
     mtbf = None if given is None else given / NS_PER_S
     curves: list[dict[str, Any]] = []
     marks: list[dict[str, Any]] = []
-    for target in targets:
-        cell = comparison.row(point).cells[target]
+    for target, cell in measured.items():
         cost, scale = _cost(cell), params.scale
         if cost is None:
             continue
@@ -68,27 +56,22 @@ def draw(
         marks += _marks(target, lost, cost, chosen, mtbf)
     if not curves:
         return None
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(marks, chosen)}"
-    cells = [comparison.row(point).cells[mark["target"]] for mark in marks]
+    text = _title(marks, chosen)
+    cells = [measured[mark["target"]] for mark in marks]
     if mtbf is not None and any(RESTORE not in cell.values for cell in cells):
-        title += "; restart not measured, and left out"
+        text += "; restart not measured, and left out"
     scale_note = scale_text(params.scale)
     if scale_note:
-        title += f"; of the whole checkpoint, at the rate of one {scale_note}"
-    return Figure(
-        name=figure_name("training-lost", section, facet),
+        text += f"; of the whole checkpoint, at the rate of one {scale_note}"
+    return far.figure(
         kind="training_lost",
-        title=title,
-        alt="Line chart on two logarithmic scales: share of training time lost in percent against "
-        f"the interval between checkpoints, modelled. {title}",
-        spec=configured(
-            _chart(comparison, targets, curves, marks), {"curves": curves, "marks": marks}
-        ),
+        name="training-lost",
+        text=text,
+        shows="Line chart on two logarithmic scales: share of training time lost in percent "
+        "against the interval between checkpoints, modelled",
+        spec=_plot(far, curves, marks).spec(),
         columns=["target", "interval", "s", "share lost (%)"],
         rows=[[m["target"], m["what"], digits3(m["x"]), digits3(m["y"])] for m in marks],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
     )
 
 
@@ -146,16 +129,10 @@ def _marks(
     ]
 
 
-def _chart(
-    comparison: Comparison,
-    targets: list[str],
-    curves: list[dict[str, Any]],
-    marks: list[dict[str, Any]],
-) -> alt.TopLevelMixin:
+def _plot(far: Place, curves: list[dict[str, Any]], marks: list[dict[str, Any]]) -> Plot:
     legend = alt.Legend(symbolType="stroke", symbolSize=320)
-    colours = colour(comparison.targets, targets, legend=legend)
+    colours = colour(far.comparison.targets, far.targets, legend=legend)
     low, high = min(d["x"] for d in curves), max(d["x"] for d in curves)
-    bottom, top = log_bounds([d["y"] for d in curves])
     x = alt.X(
         "x:Q",
         title="training between two checkpoints (log scale)",
@@ -164,11 +141,14 @@ def _chart(
             values=[tick for tick in TICKS if low <= tick <= high], labelExpr=LABELS, grid=True
         ),
     )
-    y = alt.Y(
-        "y:Q",
-        title="training time lost (%), modelled",
-        scale=alt.Scale(type="log", domain=[bottom, top], nice=False),
-        axis=alt.Axis(values=log_ticks(bottom, top), format="~g", labelOverlap=True),
+    y = logarithmic(
+        "y",
+        "training time lost (%), modelled",
+        log_bounds([d["y"] for d in curves]),
+        expr="",
+        most=12,
+        format="~g",
+        labelOverlap=True,
     )
     names = list(dict.fromkeys(m["what"] for m in marks))
     shapes = alt.Shape(
@@ -177,24 +157,20 @@ def _chart(
         scale=alt.Scale(domain=names, range=[MARKS[name] for name in names]),
         legend=alt.Legend(orient="bottom", symbolOpacity=1, symbolSize=60),
     )
-    line = alt.Chart(alt.NamedData("curves")).mark_line(
-        strokeWidth=2, strokeDash=dash_of("modelled")
-    )
-    dots = alt.Chart(alt.NamedData("marks")).mark_point(size=120, strokeWidth=1.8, opacity=1)
+    plot = Plot(x, y)
     # Vega takes the legend's symbols from the first layer with shapes; this layer is invisible.
-    key = alt.Chart(alt.NamedData("marks")).mark_point(color=role("fig-muted"), opacity=0, size=1)
-    tooltip = [
+    key = plot.source("marks", marks).mark_point(color=role("fig-muted"), opacity=0, size=1)
+    plot.add(key, y=y, shape=shapes)
+    line = plot.source("curves", curves).mark_line(strokeWidth=2, strokeDash=dash_of("modelled"))
+    plot.add(line, y=y, color=colours, order="x:Q")
+    tips = [
         alt.Tooltip("target:N"),
         alt.Tooltip("what:N", title="interval"),
         alt.Tooltip("x:Q", title="s", format=",.0f"),
         alt.Tooltip("y:Q", title="% lost", format=".3g"),
     ]
-    chart: alt.TopLevelMixin = alt.layer(
-        key.encode(x=x, y=y, shape=shapes),
-        line.encode(x=x, y=y, color=colours, order="x:Q"),
-        dots.encode(x=x, y=y, color=colours, shape=shapes, tooltip=tooltip),
-    ).properties(width=WIDTH, height=HEIGHT)
-    return chart
+    plot.markers("marks", colours, shapes, tips, 120, filled=False, strokeWidth=1.8)
+    return plot
 
 
 def _title(marks: list[dict[str, Any]], chosen: float) -> str:

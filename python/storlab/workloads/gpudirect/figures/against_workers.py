@@ -7,12 +7,10 @@ from typing import Any
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.points import Section
 from storlab.figures.common import digits3, latency_text, x_text
-from storlab.figures.figure import Figure
-from storlab.figures.lines import ring_layer
+from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.theme import log_bounds
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
 
 GB = 1e-3  # converts MB/s to GB/s
@@ -52,23 +50,15 @@ _WANTED = {
 }  # fmt: skip
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint, name: str
-) -> Figure | None:
+def draw(far: Place, name: str) -> Figure | None:
     """Draw throughput, efficiency or CPU, as selected by ``name``."""
-    return _figure(comparison, section, facet, _WANTED[name])
+    return _figure(far, _WANTED[name])
 
 
-def latency(
-    comparison: Comparison,
-    section: Section,
-    facet: Any,
-    _far: WorkloadPoint,
-    operation: str,
-    statistic: str,
-) -> Figure | None:
+def latency(far: Place, operation: str, statistic: str) -> Figure | None:
     """Draw latency, in µs or ms depending on the smallest value."""
-    cells = [c for p in section.of_facet(facet) for c in comparison.row(p).cells.values()]
+    along = far.section.of_facet(far.facet)
+    cells = [c for p in along for c in far.comparison.row(p).cells.values()]
     key = f"latency_{statistic}_ns.{operation}"
     known = [cell.values[key].estimate for cell in cells if key in cell.values]
     unit, factor = ("ms", 1e-6) if min(known, default=0.0) >= 1e6 else ("µs", 1e-3)
@@ -77,10 +67,11 @@ def latency(
         f"latency-{operation}-{statistic}", key,
         f"{operation} latency, {statistic}", unit, "lowest", factor, most=False, log=True,
     )  # fmt: skip
-    return _figure(comparison, section, facet, wanted)
+    return _figure(far, wanted)
 
 
-def _figure(comparison: Comparison, section: Section, facet: Any, wanted: _Wanted) -> Figure | None:
+def _figure(far: Place, wanted: _Wanted) -> Figure | None:
+    comparison, section, facet = far.comparison, far.section, far.facet
     column = comparison.column(wanted.key)
     if column is None:
         return None
@@ -89,19 +80,16 @@ def _figure(comparison: Comparison, section: Section, facet: Any, wanted: _Wante
         return None
     best = best_points(comparison, section, facet, wanted.key, most=wanted.most)
     ringed = {b.target: x_text(section, b.point) for b in best} if not wanted.log else {}
-    rings = [mean for mean in lines.means if ringed.get(mean["target"]) == mean["x"]]
-    lows = [m["low"] for m in lines.means if m["low"] > 0]
-    high = 1.06 * max(lines.values)
     look = Look(
         kind=wanted.kind,
         name=wanted.name,
         words=f"{wanted.words} ({wanted.unit})",
         y_title=f"{wanted.words} ({wanted.unit})",
         unit=wanted.unit,
-        bounds=log_bounds([*lows, *lines.values]) if wanted.log else (0, high),
+        bounds=lines.bounds(log=wanted.log),
         log=wanted.log,
-        above=[ring_layer(lines.order)] if rings else [],
-        data={"rings": rings},
+        rings=lines.at(ringed),
+        latencies=column.unit == "ns",
     )
     return lines.figure(look, _title(wanted, column, comparison, section, facet))
 

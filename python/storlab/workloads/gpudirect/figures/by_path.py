@@ -23,8 +23,8 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.lines import Axes, line_chart, rounded
-from storlab.figures.theme import configured, dash_of, log_bounds
+from storlab.figures.over_sweep import Look, line_plot, mean_of, rounded
+from storlab.figures.theme import log_bounds
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"
@@ -164,35 +164,33 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
     ]
     values = [*(m["high"] for m in means), *(d["value"] for d in dots)]
     lows = [m["low"] for m in means if m["low"] > 0]
-    heading = axis_title(same.section)
-    axes = Axes(
-        order=order,
-        x_title=heading,
-        y_title=f"{wanted.words} ({wanted.unit})",
-        tooltip=f"{wanted.unit}, mean [95 %]",
-        x_name=same.section.axes.x,
+    unit = f"{wanted.words} ({wanted.unit})"
+    look = Look(
+        kind=KIND,
+        name=wanted.name,
+        words=f"{unit} by each path",
+        y_title=unit,
+        unit=wanted.unit,
         bounds=log_bounds([*lows, *values]) if wanted.log else (0, 1.06 * max(values)),
         log=wanted.log,
-        series="path",
     )
     several = len(comparison.planned(same.section.points)) > 1
     place = ", ".join([same.where, same.target] if several else [same.where])
     title = f"{place}: {_title(same, cells, column, wanted)}"
     ways = list(same.ways)
+    every = [*comparison.targets, *ways]
     by_place = {(way, x): cell for way, x, cell in cells}
     return Figure(
         name=family_name(f"paths-{wanted.name}", same.section, same.where, same.target),
         kind=KIND,
         title=title,
-        alt=f"Line chart of {axes.y_title} by each path against {heading}. {title}",
-        spec=configured(
-            line_chart(comparison, ways, axes, means, series=[*comparison.targets, *ways]),
-            {"means": means, "runs": dots},
-        ),
+        alt=f"Line chart of {look.words} against {axis_title(same.section)}. {title}",
+        spec=line_plot(look, same.section, order, (means, dots), ways, every, "path").spec(),
         columns=[same.section.axes.x, *(f"{way} ({wanted.unit})" for way in ways)],
         rows=[[x, *(_text(by_place.get((way, x)), column, wanted) for way in ways)] for x in order],
         point_ids=point_ids(comparison, [p for _, points in same.ways.values() for p in points]),
         note=place,
+        latencies=column.unit == "ns",
     )
 
 
@@ -219,20 +217,7 @@ def _mean(way: str, x: str, cell: Cell, column: Column, wanted: _Wanted) -> dict
     value = wanted.interval(cell.values.get(column.key))
     if value is None:
         return None
-    provenance = cell.provenance_of(column)
-    low, high = (value.estimate if end is None else end for end in (value.low, value.high))
-    return {
-        "target": way,
-        "x": x,
-        "mean": rounded(value.estimate),
-        "low": rounded(low),
-        "high": rounded(high),
-        "text": interval_text(value),
-        "label": digits3(value.estimate),
-        "provenance": provenance,
-        "dash": dash_of(provenance),
-        "runs": ", ".join(cell.run_ids),
-    }
+    return mean_of(way, x, cell, column, value)
 
 
 def _text(cell: Cell | None, column: Column, wanted: _Wanted) -> str:

@@ -10,7 +10,6 @@ from storlab.analysis.points import Section
 from storlab.figures.axis_extent import edge_words
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
-from storlab.figures.theme import configured
 from storlab.workloads.object.figures.latency import (
     bounds_of,
     intervals_of,
@@ -39,22 +38,21 @@ def _figure(mixes: Mixes, operation: str) -> Figure | None:
         return None
     labels[f"whole {name}, mean"] = f"latency_mean_ns.{operation}"
     bounds = bounds_of(mixes, list(labels.values()))
-    spans, dots = times_data(mixes, labels, bounds)
-    if not dots:
+    data = times_data(mixes, labels, bounds)
+    if not data["dots"]:
         return None
     text = times_in_words(mixes, labels["mean"], "mean time to first byte")
     title = f"{mixes.where(f'{name}s')}: {text or 'time to first byte, mean and percentiles'}"
-    chart = dot_plot(mixes, list(labels), bounds, f"{name} time to first byte (log scale)")
-    return Figure(
+    plot = dot_plot(mixes, data, list(labels), bounds, f"{name} time to first byte (log scale)")
+    return mixes.figure(
         name=mixes.name("first-byte", name),
         kind="ttfb_bars",
         title=title,
-        alt=f"Markers on a logarithmic scale: time to first byte of {name}s by mix, and the mean "
-        f"time of a whole {name}. {title}",
-        spec=configured(chart, {"spans": spans, "dots": dots}),
+        shows=f"Markers on a logarithmic scale: time to first byte of {name}s by mix, and the mean "
+        f"time of a whole {name}",
+        spec=plot.spec(),
         columns=["mix", "target", *labels],
         rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
         remark=edge_words(intervals_of(mixes, labels["mean"]), bounds),
+        latencies=True,
     )

@@ -19,7 +19,6 @@ from storlab.figures.common import (
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.ratio_text import spans_in_words
-from storlab.figures.theme import configured
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -56,23 +55,21 @@ def _figure(
     mixes: Mixes, name: str, words: str, keys: dict[str, str], bounds: tuple[float, float]
 ) -> Figure | None:
     labels = {STATISTICS[statistic]: key for statistic, key in keys.items()}
-    spans, dots = times_data(mixes, labels, bounds)
-    if not dots:
+    data = times_data(mixes, labels, bounds)
+    if not data["dots"]:
         return None
     title = f"{mixes.where(f'{name}s')}: {_title(mixes, keys['mean'], words)}"
-    chart = dot_plot(mixes, list(labels), bounds, f"{name} {words} (log scale)")
-    return Figure(
+    plot = dot_plot(mixes, data, list(labels), bounds, f"{name} {words} (log scale)")
+    return mixes.figure(
         name=mixes.name("latency-by-mix", name),
         kind="object_latency",
         title=title,
-        alt=f"Markers on a logarithmic scale: {', '.join(labels)} of {name} {words} by mix. "
-        f"{title}",
-        spec=configured(chart, {"spans": spans, "dots": dots}),
+        shows=f"Markers on a logarithmic scale: {', '.join(labels)} of {name} {words} by mix",
+        spec=plot.spec(),
         columns=["mix", "target", *labels],
         rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
         remark=edge_words(intervals_of(mixes, keys["mean"]), bounds),
+        latencies=True,
     )
 
 
@@ -84,7 +81,7 @@ def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
 
 def times_data(
     mixes: Mixes, labels: dict[str, str], bounds: tuple[float, float]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> dict[str, list[dict[str, Any]]]:
     """Return the data of lines and markers.
 
     Args:
@@ -92,7 +89,8 @@ def times_data(
         labels: Metric for each displayed statistic.
         bounds: Bounds of the vertical axis.
     """
-    spans, dots = [], []
+    spans: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
     for mix, _, cell in mixes.cells():
         known = {word: cell.values[key] for word, key in labels.items() if key in cell.values}
         if not known:
@@ -112,7 +110,7 @@ def times_data(
             }
             for word, interval in known.items()
         ]
-    return spans, dots
+    return {"spans": spans, "dots": dots}
 
 
 def _title(mixes: Mixes, key: str, words: str) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.common import MISSING, digits3, interval_text, operations_of
+from storlab.figures.common import interval_text, operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
-from storlab.figures.stacks import Stacked, Stacks, stack_chart
-from storlab.figures.theme import configured
+from storlab.figures.stacks import Stacks, mean_text
 from storlab.workloads.object.figures.throughput import NAME, ratios_in_words
 
 
@@ -26,44 +25,32 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 def _figure(mixes: Mixes, whole: Column) -> Figure | None:
     names = {f"{NAME}.{operation}": name for operation, name in operations_of(mixes.section)}
-    stacks = Stacks([], [], [])
+    stacks = Stacks(mixes.comparison)
     for mix, _, cell in mixes.cells():
         total = cell.values.get(whole.key)
         if total is not None:
             pieces = {n: cell.values[k].estimate for k, n in names.items() if k in cell.values}
-            repeats, comparison = cell.repeats(whole), mixes.comparison
-            stacks.add(comparison, cell, mix, pieces, total, repeats, cell.provenance)
+            stacks.add(cell, mix, pieces, total, whole, cell.provenance)
     parts = stacks.known(tuple(names.values()))
     if len(parts) < 2:
         return None
     words = " + ".join(parts)
-    axes = Stacked(
-        order=mixes.order,
-        x_title=mixes.x_title,
-        y_title="throughput (MB/s)",
-        unit="MB/s",
-        parts=parts,
-    )
+    titles = (mixes.x_title, "throughput (MB/s)")
     title = f"{mixes.where(words)}: {ratios_in_words(mixes, whole) or 'what each target moved'}"
-    return Figure(
-        name=mixes.name("stacked-by-mix"),
+    return mixes.figure(
         kind="object_stacked",
+        name=mixes.name("stacked-by-mix"),
         title=title,
-        alt=f"Stacked bars: throughput in MB/s of {words} by mix and target. {title}",
-        spec=configured(stack_chart(mixes.targets, stacks, axes), stacks.datasets(parts)),
+        shows=f"Stacked bars: throughput in MB/s of {words} by mix and target",
+        spec=stacks.spec(mixes.targets, mixes.order, parts, titles, "MB/s"),
         columns=["mix", "target", "all (MB/s)", *(f"{name} (MB/s)" for name in names.values())],
         rows=[
             [
                 mix,
                 cell.target,
                 interval_text(cell.values.get(whole.key)),
-                *(
-                    digits3(cell.values[key].estimate) if key in cell.values else MISSING
-                    for key in names
-                ),
+                *(mean_text(cell, key) for key in names),
             ]
             for mix, _, cell in mixes.cells()
         ],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
     )

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.bars import bar_layers
 from storlab.figures.common import (
     MISSING,
     digits3,
     interval_text,
     operations_of,
-    plotted,
     sentence,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
+from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.plot import Plot, heights, linear, runs_of, series_of
 from storlab.figures.ratio_text import MOVES, spans_in_words
-from storlab.figures.theme import HEIGHT, configured, label_room
 
 NAME = "throughput_mb_s"
 NARROW = 275  # width in pixels; three charts fit in a row
@@ -56,12 +52,12 @@ def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure 
     if not bars:
         return None
     title = f"{mixes.where(sentence(words))}: {_title(mixes, column, bars)}"
-    return Figure(
-        name=mixes.name("throughput-by-mix", column.operation),
+    return mixes.figure(
         kind="object_throughput",
+        name=mixes.name("throughput-by-mix", column.operation),
         title=title,
-        alt=f"Bar chart of throughput of {words} in MB/s by mix. {title}",
-        spec=configured(_chart(mixes, bars, ceiling), {"bars": bars, "dots": dots}),
+        shows=f"Bar chart of throughput of {words} in MB/s by mix",
+        spec=_plot(mixes, bars, dots, ceiling).spec(NARROW),
         columns=["mix", "target", "MB/s, mean [95 %]", "single runs (MB/s)"],
         rows=[
             [
@@ -72,8 +68,6 @@ def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure 
             ]
             for mix, _, cell in mixes.cells()
         ],
-        point_ids=mixes.point_ids,
-        note=mixes.place,
     )
 
 
@@ -83,40 +77,20 @@ def _data(mixes: Mixes, column: Column) -> tuple[list[dict[str, Any]], list[dict
         interval = cell.values.get(column.key)
         if interval is None:
             continue
-        estimate = interval.estimate
-        bars.append(
-            {
-                "x": mix,
-                **series_of(cell, index),
-                "value": plotted(estimate),
-                "low": plotted(estimate if interval.low is None else interval.low),
-                "high": plotted(estimate if interval.high is None else interval.high),
-                "label": digits3(estimate),
-                "text": interval_text(interval),
-            }
-        )
-        dots += [
-            {"x": mix, "target": cell.target, "value": plotted(value)}
-            for value in cell.repeats(column)
-        ]
+        bars.append({"x": mix, **series_of(cell, index), **heights(interval)})
+        dots += runs_of(cell, column, mix)
     return bars, dots
 
 
-def _chart(mixes: Mixes, bars: list[dict[str, Any]], ceiling: float) -> alt.TopLevelMixin:
-    x, offset, centred = mixes.x(), mixes.offset(), mixes.offset(centred=True)
-    y = alt.Y(
-        "value:Q",
-        title="throughput (MB/s)",
-        scale=alt.Scale(domain=[0, ceiling * 1.12], nice=False),
-        axis=alt.Axis(format=",~r", tickCount=6),
-    )
-    shown = {"series": "target", "x": "mix", "text": "MB/s, mean [95 %]", "runs": "runs"}
-    base = alt.Chart(alt.NamedData("bars"))
-    layers = bar_layers(base, (x, offset, centred, y), fill(bars), shown)
-    if label_room([bar["label"] for bar in bars], NARROW):
-        text = base.mark_text(dy=-6, baseline="bottom")
-        layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
-    return alt.layer(*layers).properties(width=NARROW, height=HEIGHT)
+def _plot(
+    mixes: Mixes, bars: list[dict[str, Any]], dots: list[dict[str, Any]], ceiling: float
+) -> Plot:
+    plot = mixes.plot(linear("value", "throughput (MB/s)", ceiling * 1.12))
+    words = {"series": "target", "x": "mix", "text": "MB/s, mean [95 %]", "runs": "runs"}
+    plot.bars("bars", bars, words)
+    plot.runs(dots)
+    plot.labels("bars", NARROW)
+    return plot
 
 
 def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:

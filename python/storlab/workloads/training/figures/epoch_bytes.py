@@ -9,43 +9,32 @@ from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, interval_of
-from storlab.figures.common import digits3, figure_name, place_at, point_ids
-from storlab.figures.figure import Figure
-from storlab.figures.lines import Rule, rule_layers
-from storlab.figures.mixes import fill
-from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure, Place
+from storlab.figures.plot import Plot, Rule, groups, linear, series_of
 
 MOST_EPOCHS = 40
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
     """Draw bars of every epoch at a point; return None if the device was not counted."""
-    targets = comparison.planned([point])
-    cells = [comparison.row(point).cells[target] for target in targets]
-    data = [datum for cell in cells for datum in _data(cell, comparison.targets.index(cell.target))]
+    order = far.comparison.targets
+    data = [d for cell in far.cells.values() for d in _data(cell, order.index(cell.target))]
     if not data:
         return None
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(data, targets)}"
-    return Figure(
-        name=figure_name("epoch-bytes", section, facet),
+    return far.figure(
         kind="epoch_bytes",
-        title=title,
-        alt=f"Bars: bytes that the device read over bytes that were read of files, by epoch. "
-        f"{title}",
-        spec=configured(_chart(targets, data), {"epochs": data}),
+        name="epoch-bytes",
+        text=_title(data, far.targets),
+        shows="Bars: bytes that the device read over bytes that were read of files, by epoch",
+        spec=_plot(far.targets, data).spec(),
         columns=["epoch", "target", "files (MB)", "device (MB)", "device / files (%)"],
         rows=[
             [str(d["epoch"]), d["target"], d["files"], d["device"], d["text"]]
             for d in sorted(data, key=lambda d: d["epoch"])
         ],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
     )
 
 
@@ -59,52 +48,34 @@ def _data(cell: Cell, index: int) -> list[dict[str, Any]]:
             continue
         records.append(
             {
-                "target": cell.target,
-                "series": cell.target,
-                "fill": fill_of(index, cell.provenance),
+                **series_of(cell, index),
                 "epoch": number,
                 "share": float(f"{share.estimate:.4g}"),
                 "files": digits3(files.estimate),
                 "device": digits3(device.estimate),
+                "label": digits3(share.estimate),
                 "text": digits3(share.estimate),
             }
         )
     return records
 
 
-def _chart(targets: list[str], data: list[dict[str, Any]]) -> alt.TopLevelMixin:
+def _plot(targets: list[str], data: list[dict[str, Any]]) -> Plot:
     top = max(112.0, 1.12 * max(d["share"] for d in data))
-    scale = alt.Scale(domain=targets, paddingInner=0.1)
-    x = alt.X("epoch:O", title="epoch", scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14))
-    y = alt.Y(
-        "share:Q",
-        title="device / files (%)",
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format=",d", tickCount=6),
-    )
-    base = alt.Chart(alt.NamedData("epochs"))
-    bars = base.mark_bar().encode(
-        x=x,
-        xOffset=alt.XOffset("target:N", sort=targets, scale=scale),
-        y=y,
-        fill=fill(data),
-        tooltip=[
-            alt.Tooltip("target:N"),
-            alt.Tooltip("epoch:N"),
-            alt.Tooltip("files:N", title="MB of files"),
-            alt.Tooltip("device:N", title="MB of the device"),
-            alt.Tooltip("text:N", title="device / files (%)"),
-        ],
-    )
-    layers = [bars]
-    if len(data) <= 12:
-        text = base.mark_text(dy=-5, baseline="bottom", color=role("fig-ink"))
-        centred = alt.XOffset("target:N", sort=targets, bandPosition=0.5, scale=scale)
-        layers.append(text.encode(x=x, xOffset=centred, y=y, text="text:N"))
-    drawn: alt.TopLevelMixin = alt.layer(*layers, *rule_layers(Rule(100.0, ""))).properties(
-        width=WIDTH, height=HEIGHT
-    )
-    return drawn
+    y = linear("share", "device / files (%)", top, form=",d")
+    order = sorted({d["epoch"] for d in data})
+    plot = Plot(groups(order, "epoch", alt.Axis(), "epoch"), y, targets)
+    words = {
+        "target": "target",
+        "epoch": "epoch",
+        "files": "MB of files",
+        "device": "MB of the device",
+        "text": "device / files (%)",
+    }
+    plot.bars("epochs", data, words)
+    plot.labels("epochs", at="share")
+    plot.rule(Rule(100.0, ""))
+    return plot
 
 
 def _title(data: list[dict[str, Any]], targets: list[str]) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.points import Section
 from storlab.base.errors import StudyError
 from storlab.figures.common import last_point, x_text
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look
 from storlab.figures.ratio_text import MOVES, ratio_words
 from storlab.figures.theme import role
@@ -20,10 +20,9 @@ from storlab.workloads.training.rules import profile_of
 MOVED = "throughput_mb_s.all"
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
     """Draw throughput against the number of accelerators; return None without values."""
+    comparison, section, facet = far.comparison, far.section, far.facet
     column = comparison.column(MOVED)
     if column is None:
         return None
@@ -42,7 +41,7 @@ def draw(
         y_title="throughput (MB/s)",
         unit="MB/s",
         bounds=(0, top),
-        below=_demand(lines.order, inside[-1]["x"]) if inside else [],
+        below=_demand(lines.place.order, inside[-1]["x"]) if inside else [],
         data={"wanted": inside},
     )
     return lines.figure(look, _title(comparison, section, facet))

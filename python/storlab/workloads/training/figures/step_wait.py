@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from storlab._native import Histogram
-from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures.common import figure_name, latency_text, place_at, point_ids
-from storlab.figures.figure import Figure
+from storlab.figures.common import latency_text
+from storlab.figures.figure import Figure, Place
 from storlab.figures.latency_cdf import cdf_line, cdf_panels, percentile_text
 from storlab.figures.theme import configured, log_bounds
 
@@ -16,16 +12,13 @@ CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a
 LEAST_NS = 1_000  # start of the axis: smaller waits do not matter
 
 
-def draw(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw(far: Place) -> Figure | None:
     """Draw the distributions at a point; return None if no step was timed."""
-    cells = comparison.row(point).cells
     curves: list[tuple[str, str, Histogram]] = [
         (target, words, merged)
-        for target in comparison.planned([point])
+        for target, cell in far.cells.items()
         for time, operation, words in CURVES
-        if (merged := cells[target].merged(operation, time)) is not None and merged.count
+        if (merged := cell.merged(operation, time)) is not None and merged.count
     ]
     if not curves:
         return None
@@ -35,15 +28,13 @@ def draw(
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
     words = {name: "time" for _, _, name in CURVES}
-    chart = cdf_panels(data, words, comparison, section, (max(low, LEAST_NS), high), top)
-    where = place_at(section, facet, point)
-    title = f"{where}: {_title(curves)}"
-    return Figure(
-        name=figure_name("waits", section, facet),
+    chart = cdf_panels(data, words, far.comparison, far.section, (max(low, LEAST_NS), high), top)
+    return far.figure(
         kind="step_wait",
-        title=title,
-        alt=f"Distributions of the waits of steps and of the reads of files, on a logarithmic "
-        f"scale. {title}",
+        name="waits",
+        text=_title(curves),
+        shows="Distributions of the waits of steps and of the reads of files, on a logarithmic "
+        "scale",
         spec=configured(chart, {"curves": data}),
         columns=["target", "time of", "count", "p50", "p90", "p99", "p99.9"],
         rows=[
@@ -55,8 +46,7 @@ def draw(
             ]
             for target, words, histogram in curves
         ],
-        point_ids=point_ids(comparison, [point]),
-        note=where,
+        latencies=True,
     )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.points import WorkloadPoint
 from storlab.contracts.figure import Bars
 from storlab.figures.bars import Frame, bar_figure
-from storlab.figures.figure import Figure
-from storlab.figures.lines import Rule, ring_layer
+from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.plot import Rule
 from storlab.workloads.training.capacity_answer import KEY, largest, threshold_percent, title
 
 KIND = "au_vs_accelerators"
@@ -28,34 +27,30 @@ DEFINITIONS = Bars(
 )
 
 
-def draw_definitions(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
-) -> Figure | None:
+def draw_definitions(far: Place) -> Figure | None:
     """Draw the utilisation at a point by each of its definitions."""
-    if comparison.column(KEY) is None:
+    if far.comparison.column(KEY) is None:
         return None
-    rule = threshold(comparison, [point])
+    rule = threshold(far.comparison, far.points)
     frame = Frame(
         rules=[Rule(rule.value, "")] if rule else [],
         below="" if rule is None else f"dotted: {rule.text}",
         most=118.0,
     )
-    return bar_figure(KIND, DEFINITIONS, comparison, section, facet, point, frame)
+    return bar_figure(KIND, DEFINITIONS, far, frame)
 
 
-def draw_swept(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
+def draw_swept(far: Place) -> Figure | None:
     """Draw utilisation against the number of accelerators."""
+    comparison, section = far.comparison, far.section
     column = comparison.column(KEY)
     if column is None:
         return None
-    lines = Lines.of(comparison, section, facet, column)
-    rule = threshold(comparison, lines.points)
+    lines = Lines.of(comparison, section, far.facet, column)
+    points = lines.place.points
+    rule = threshold(comparison, points)
     asked = None if rule is None else rule.value
-    kept = largest(comparison, section, lines.points, asked)
-    at = {target: number.place for target, number in kept.items()}
-    rings = [m for m in lines.means if m["x"] == at.get(m["target"])]
+    kept = largest(comparison, section, points, asked)
     look = Look(
         kind=KIND,
         name="utilisation-by-accelerators",
@@ -66,8 +61,7 @@ def draw_swept(
         head="AU, %",
         bounds=(0, FULL),
         rules=[rule] if rule else [],
-        above=[ring_layer(lines.order)] if rings else [],
-        data={"rings": rings},
+        rings=lines.at({target: number.place for target, number in kept.items()}),
     )
     return lines.figure(look, title(kept))
 

@@ -1,0 +1,252 @@
+"""Builder of charts: layers of marks at shared positions, in storlab's theme."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell
+from storlab.analysis.stats import Interval
+from storlab.figures.common import digits3, interval_text, plotted
+from storlab.figures.theme import (
+    HEIGHT,
+    LATENCY_LABELS,
+    WIDTH,
+    configured,
+    fill_of,
+    label_room,
+    legend_columns,
+    log_ticks,
+    role,
+    series_label,
+)
+
+Records = Sequence[Mapping[str, Any]]
+INK = alt.ColorValue(role("fig-ink"))
+BESIDE_PX = 7  # raw dots are drawn beside the interval, not under it
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Horizontal line with a caption, such as a threshold."""
+
+    value: float
+    text: str
+
+
+def linear(
+    field: str, title: Any, top: float, *, form: str = ",~r", ticks: int = 6, to: Any = alt.Y
+) -> Any:
+    """Return a linear axis (channel ``to``) from 0 to ``top`` with its number format."""
+    return to(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format=form, tickCount=ticks),
+    )
+
+
+def logarithmic(
+    field: str,
+    title: Any,
+    bounds: tuple[float, float],
+    *,
+    expr: str = LATENCY_LABELS,
+    room: float = 2.2,
+    most: int = 9,
+    to: Any = alt.Y,
+    **axis: Any,
+) -> Any:
+    """Return a logarithmic axis (channel ``to``), by default of times in ns.
+
+    Args:
+        field: Field of the data.
+        title: Title of the axis.
+        bounds: Ends of the axis.
+        expr: Expression of a tick's label; empty if ``axis`` has a number format instead.
+        room: Number of decades up to which ticks at 2 and 5 are drawn.
+        most: Largest number of ticks.
+        to: Channel.
+        axis: Further properties of the axis.
+    """
+    low, high = bounds
+    text: dict[str, Any] = {"labelExpr": expr} if expr else {}
+    return to(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(values=log_ticks(low, high, room, most), **text, **axis),
+    )
+
+
+def groups(order: Sequence[Any], title: str | None, axis: alt.Axis, field: str = "x") -> alt.X:
+    """Return a horizontal axis of groups of bars."""
+    return alt.X(
+        f"{field}:O",
+        sort=list(order),
+        title=title or None,
+        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
+        axis=axis,
+    )
+
+
+def tooltip(words: Mapping[str, str]) -> list[alt.Tooltip]:
+    """Return a tooltip with the title of each field."""
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in words.items()]
+
+
+def fill(data: Records) -> alt.Fill:
+    """Return the fill encoding by series, with a legend; unmeasured series are hatched."""
+    fills = {d["series"]: d["fill"] for d in data}
+    return alt.Fill(
+        "series:N",
+        title=None,
+        scale=alt.Scale(domain=list(fills), range=list(fills.values())),
+        legend=alt.Legend(
+            symbolType="square",
+            symbolOpacity=1,
+            symbolStrokeWidth=0,
+            columns=legend_columns(list(fills)),
+        ),
+    )
+
+
+def series_of(cell: Cell, index: int, provenance: str = "") -> dict[str, str]:
+    """Return name, fill, provenance (default: the cell's) and run ids of a target's bars."""
+    provenance = provenance or cell.provenance
+    return {
+        "target": cell.target,
+        "series": series_label(cell.target, provenance),
+        "fill": fill_of(index, provenance),
+        "provenance": provenance,
+        "runs": ", ".join(cell.run_ids),
+    }
+
+
+def heights(interval: Interval) -> dict[str, Any]:
+    """Return ``value``, ``low``, ``high`` and texts of a bar; missing ends equal the estimate."""
+    estimate = interval.estimate
+    low = estimate if interval.low is None else interval.low
+    high = estimate if interval.high is None else interval.high
+    whisker = {"value": estimate, "low": low, "high": high}
+    return {
+        **{name: plotted(value) for name, value in whisker.items()},
+        "label": digits3(estimate),
+        "text": interval_text(interval),
+    }
+
+
+def runs_of(cell: Cell, column: Column, x: str) -> list[dict[str, Any]]:
+    """Return the dots of every run of a bar at ``x``."""
+    return [
+        {"x": x, "target": cell.target, "value": plotted(value)} for value in cell.repeats(column)
+    ]
+
+
+class Plot:
+    """Layers of one drawing area and their data; each method adds a layer on top of the others."""
+
+    def __init__(
+        self, x: Any, y: Any, beside: Sequence[str] = (), *, by: str = "target", gap: float = 0.1
+    ) -> None:
+        """Make an empty drawing area.
+
+        Args:
+            x: Horizontal axis.
+            y: Vertical axis.
+            beside: Series that stand side by side at each position, if any.
+            by: Field of the series.
+            gap: Space between bars of a group, as a share of a bar's band.
+        """
+        self.y = y
+        self.layers: list[alt.Chart] = []
+        self.data: dict[str, Records] = {}
+        self.band: dict[str, Any] = {"x": x}
+        self.middle: dict[str, Any] = {"x": x}
+        if beside:
+            of_series: dict[str, Any] = {
+                "shorthand": f"{by}:N",
+                "sort": list(beside),
+                "scale": alt.Scale(domain=list(beside), paddingInner=gap),
+            }
+            self.band["xOffset"] = alt.XOffset(**of_series)
+            self.middle["xOffset"] = alt.XOffset(**of_series, bandPosition=0.5)
+
+    def source(self, name: str, records: Records | None = None) -> alt.Chart:
+        """Return marks over a data set, which is added unless it is there already."""
+        if records is not None:
+            self.data[name] = records
+        return alt.Chart(alt.NamedData(name))
+
+    def add(self, layer: alt.Chart, **channels: Any) -> None:
+        """Add a layer at the middle of each position."""
+        self.layers.append(layer.encode(**{**self.middle, **channels}))
+
+    def bars(self, name: str, records: Records, words: Mapping[str, str], **channels: Any) -> None:
+        """Add bars with their intervals (``low``, ``high``) and tooltips."""
+        encoded = {"y": self.y, "fill": fill(records), "tooltip": tooltip(words), **channels}
+        self.add(self.source(name, records).mark_bar(), **self.band, **encoded)
+        if any("low" in record for record in records):
+            self.intervals(name)
+
+    def intervals(self, name: str, colour: Any = INK, width: float = 1.4) -> None:
+        """Add a rule from ``low`` to ``high``."""
+        rule = self.source(name).mark_rule(strokeWidth=width)
+        self.add(rule, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+
+    def runs(self, records: Records) -> None:
+        """Add every run as a small open dot beside its bar."""
+        dots = self.source("dots", records).mark_point(
+            size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
+        )
+        self.add(dots, y=alt.Y("value:Q"), color=INK)
+
+    def labels(self, name: str, width: float = WIDTH, at: str = "high") -> None:
+        """Add ``label`` above each bar, if there is room for all."""
+        if not label_room([record["label"] for record in self.data[name]], width):
+            return
+        ground: dict[str, Any] = {"stroke": role("fig-paper"), "strokeWidth": 4}
+        for look in (ground, {}):  # the ground keeps intervals and grid out of the text
+            text = self.source(name).mark_text(dy=-6, baseline="bottom", **look)
+            self.add(text, y=alt.Y(f"{at}:Q"), text="label:N")
+
+    def markers(
+        self, name: str, colours: Any, shapes: Any, tips: list[alt.Tooltip], size: int, **more: Any
+    ) -> None:
+        """Add a marker at each value."""
+        mark = self.source(name).mark_point(size=size, opacity=1, **{"filled": True, **more})
+        self.add(mark, y=self.y, color=colours, shape=shapes, tooltip=tips)
+
+    def rings(self, name: str, records: Records, field: str = "value", size: int = 190) -> None:
+        """Add a ring around the values that the title names."""
+        ring = self.source(name, records).mark_point(
+            size=size, strokeWidth=1.5, filled=False, shape="circle"
+        )
+        self.add(ring, y=alt.Y(f"{field}:Q"), color=INK)
+
+    def rule(self, rule: Rule) -> None:
+        """Add a dotted line over the full width, with its caption below the left end."""
+        data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
+        line = alt.Chart(data).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=role("fig-ink"))
+        words = alt.Chart(data).mark_text(
+            align="left", baseline="top", dx=4, dy=4, color=role("fig-ink")
+        )
+        y = alt.Y("rule:Q")
+        self.layers += [
+            line.encode(y=y),
+            words.encode(x=alt.XValue(0), y=y, text="text:N"),
+        ]
+
+    def chart(
+        self, width: float = WIDTH, height: float = HEIGHT
+    ) -> alt.LayerChart | alt.FacetChart:
+        """Return the layered chart, without data sets."""
+        return alt.layer(*self.layers).properties(width=width, height=height)
+
+    def spec(self, width: float = WIDTH, height: float = HEIGHT) -> dict[str, Any]:
+        """Return the Vega-Lite specification of this drawing area alone."""
+        return configured(self.chart(width, height), self.data)
