@@ -35,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # As containers set it: every program of storlab would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build develop wheel wheel-aarch64 packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock mutants clean
+.PHONY: help setup build develop wheel wheel-aarch64 packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-http1 bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock mutants clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -189,6 +189,9 @@ bench-merge: build  ## seconds and memory of merging 1,000 clients of a cluster 
 
 bench-object: build  ## speed beside warp and bare loops, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
+
+bench-http1:  ## CPU of the HTTP/1.1 client beside hyper (BENCH_ARGS="5" rounds)
+	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" cargo bench --locked -p storlab-object --bench http1 -- $(BENCH_ARGS)
 
 bench-scale: build  ## seconds and memory of compare, audit, report and status at 10,000 runs (BENCH_ARGS)
 	$(BIN)/python benches/scale.py $(BENCH_ARGS)

@@ -146,7 +146,7 @@ impl RequestBody {
     }
 
     /// Return whether nothing is left to send.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         match &self.0 {
             State::Over => true,
             State::Plain(_) => false,
@@ -157,7 +157,7 @@ impl RequestBody {
     }
 
     /// Return the next piece to send, or None at the end of the body.
-    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+    pub fn next_piece(&mut self) -> Option<Piece> {
         match std::mem::replace(&mut self.0, State::Over) {
             State::Over => None,
             State::Plain(bytes) => Some(Piece::Plain(bytes)),

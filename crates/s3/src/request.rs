@@ -121,6 +121,13 @@ pub struct Head {
     pub(super) bytes: Vec<u8>,
 }
 
+impl Head {
+    /// Return the bytes as they are sent. They contain the signature: never log them.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never print the bytes: they contain the signature.
