@@ -1,16 +1,13 @@
 //! Helpers for building answers, shared by several S3 operations.
 
-use std::sync::Arc;
-
 use s3s::dto::{
     CommonPrefix, CommonPrefixList, DeletedObject, DeletedObjects, EncodingType, Errors,
-    ObjectIdentifierList, ObjectList, ObjectStorageClass, Part,
+    ObjectIdentifierList, ObjectList, ObjectStorageClass,
 };
 use s3s::{S3Result, s3_error};
 
 use crate::bucket::Bucket;
-use crate::conditions::Conditions;
-use crate::listing::{From as Begin, PAGE, Page, Query};
+use crate::listing::{PAGE, Page};
 use crate::names::url_encode;
 use crate::object::Object;
 
@@ -49,30 +46,12 @@ pub fn page_size(asked: Option<i32>) -> S3Result<usize> {
     Ok(asked.min(PAGE))
 }
 
-/// Read a page of a listing on a thread that may block.
-pub async fn find(
-    bucket: Arc<Bucket>,
-    prefix: Option<&str>,
-    delimiter: Option<&str>,
-    from: Begin,
-    limit: usize,
-) -> S3Result<Page> {
-    let query = Query {
-        prefix: prefix.unwrap_or_default().to_owned(),
-        delimiter: delimiter.unwrap_or_default().to_owned(),
-        from,
-        limit,
-    };
-    let page = tokio::task::spawn_blocking(move || bucket.list(&query)).await;
-    page.map_err(s3s::S3Error::internal_error)
-}
-
 /// Delete objects one by one. Returns the deleted objects and the errors.
 pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedObjects, Errors) {
     let mut deleted = Vec::new();
     let mut errors = Vec::new();
     for object in objects {
-        match bucket.delete(&object.key, &Conditions::default()) {
+        match bucket.delete(&object.key) {
             Ok(()) => {
                 deleted.push(DeletedObject { key: Some(object.key), ..DeletedObject::default() });
             }
@@ -85,17 +64,6 @@ pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedOb
         }
     }
     (deleted, errors)
-}
-
-/// Build the entry of a part in the listing of its upload.
-pub fn part_entry(number: i32, part: &Object) -> Part {
-    Part {
-        part_number: Some(number),
-        size: Some(part.size as i64),
-        e_tag: Some(part.etag()),
-        last_modified: Some(part.modified().into()),
-        ..Part::default()
-    }
 }
 
 /// Encoding of keys in a listing: plain, or percent-encoded, because XML cannot express every key.

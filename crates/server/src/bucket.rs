@@ -277,7 +277,7 @@ impl Bucket {
             return Err(s3_error!(NoSuchBucket));
         }
         if !conditions.is_empty() {
-            conditions.check_write(self.stat(key).ok().as_ref())?;
+            conditions.check(self.stat(key).ok().as_ref())?;
         }
         let parent = path.parent().unwrap_or(&self.root);
         let known = self.keys().contains(key);
@@ -295,10 +295,10 @@ impl Bucket {
     }
 
     /// Delete an object. As in S3, it is not an error if the object does not exist.
-    pub fn delete(&self, key: &str, conditions: &Conditions) -> S3Result<()> {
+    pub fn delete(&self, key: &str) -> S3Result<()> {
         let path = self.place(key);
         let top = self.shard_path(shard(key));
-        self.remove_name(key, &path, &top, conditions)?;
+        self.remove_name(key, &path, &top)?;
         if let Some(flush) = self.flush {
             flush_names(&path, &top, flush).map_err(failed("sync of a removal"))?;
         }
@@ -306,17 +306,8 @@ impl Bucket {
     }
 
     /// Remove the file and the key of an object, under the lock of the shard.
-    fn remove_name(
-        &self,
-        key: &str,
-        path: &Path,
-        top: &Path,
-        conditions: &Conditions,
-    ) -> S3Result<()> {
+    fn remove_name(&self, key: &str, path: &Path, top: &Path) -> S3Result<()> {
         let _held = self.hold(key);
-        if !conditions.is_empty() {
-            conditions.check_write(self.stat(key).ok().as_ref())?;
-        }
         match fs::remove_file(path) {
             Err(error) if !is_missing(&error) => {
                 return Err(failed("removal of an object")(error));

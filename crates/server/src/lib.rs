@@ -10,7 +10,6 @@ mod limits;
 mod listing;
 mod names;
 mod object;
-mod range;
 mod receive;
 mod send;
 mod serve;

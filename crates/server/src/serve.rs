@@ -26,7 +26,6 @@ use tokio::sync::oneshot;
 use crate::body::{Shared, signed_in_chunks};
 use crate::bucket::Flush;
 use crate::limits::Limits;
-use crate::range::WithoutRange;
 use crate::service::Service;
 use crate::store::Store;
 
@@ -98,8 +97,7 @@ impl Server {
         let flush: Option<Flush> = config.durable.then_some(File::sync_all);
         let store = Store::open(&config.directory, &config.bucket, flush)?;
         let service = Service::new(Arc::new(store));
-        let mut builder = S3ServiceBuilder::new(service.clone());
-        builder.set_route(WithoutRange::over(service));
+        let mut builder = S3ServiceBuilder::new(service);
         builder.set_access(Limits);
         builder.set_auth(Keys {
             access_key: credentials.access_key,

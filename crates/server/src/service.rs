@@ -3,19 +3,16 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use hyper::{HeaderMap, header};
+use hyper::HeaderMap;
 #[allow(clippy::wildcard_imports)] // an input and an output type for each operation below
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
-use crate::answers::{
-    Spelling, delete_each, find, in_the_clear, page_size, part_entry, whole_object,
-};
+use crate::answers::{Spelling, delete_each, in_the_clear, page_size, whole_object};
 use crate::bucket::Bucket;
 use crate::conditions::Conditions;
 use crate::digest::Digests;
-use crate::errors::failed;
-use crate::listing::{From as Begin, PAGE};
+use crate::listing::{From as Begin, PAGE, Query};
 use crate::names::url_encode;
 use crate::object::Object;
 use crate::receive::receive;
@@ -66,7 +63,7 @@ async fn write<T: Send + 'static>(
     if bucket.waits() { apart(move || work(&bucket)).await } else { work(&bucket) }
 }
 
-/// Opened object that meets the conditions of a GET or HEAD.
+/// Object opened for a GET or HEAD.
 struct Opened {
     file: File,
     object: Object,
@@ -80,11 +77,9 @@ struct Opened {
 /// HEAD, and cost 15 % of the rate.
 ///
 /// # Errors
-/// `NoSuchKey` if the object does not exist; `PreconditionFailed` or `NotModified` if a condition
-/// is not met.
-async fn open(bucket: Arc<Bucket>, key: String, conditions: Conditions) -> S3Result<Opened> {
-    let finish = move |file: File, object: Object| {
-        conditions.check_read(&object)?;
+/// `NoSuchKey` if the object does not exist.
+async fn open(bucket: Arc<Bucket>, key: String) -> S3Result<Opened> {
+    let finish = |file: File, object: Object| {
         let headers = StoredHeaders::read(&file)?.0;
         Ok(Opened { file, object, headers })
     };
@@ -103,14 +98,8 @@ impl S3 for Service {
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
         let input = req.input;
         whole_object(input.part_number, input.version_id.as_deref())?;
-        let conditions = Conditions {
-            matches: input.if_match,
-            differs: input.if_none_match,
-            since: input.if_modified_since,
-            not_since: input.if_unmodified_since,
-        };
         let bucket = self.store.bucket(&input.bucket)?;
-        let Opened { file, object, mut headers } = open(bucket, input.key, conditions).await?;
+        let Opened { file, object, headers } = open(bucket, input.key).await?;
         let (part, content_range) = match input.range {
             None => (0..object.size, None),
             // s3s accepts a suffix range of an empty object.
@@ -121,18 +110,6 @@ impl S3 for Service {
                 (part, Some(stretch))
             }
         };
-        for (instead, name) in [
-            (input.response_content_type.is_some(), header::CONTENT_TYPE),
-            (input.response_cache_control.is_some(), header::CACHE_CONTROL),
-            (input.response_content_disposition.is_some(), header::CONTENT_DISPOSITION),
-            (input.response_content_encoding.is_some(), header::CONTENT_ENCODING),
-            (input.response_content_language.is_some(), header::CONTENT_LANGUAGE),
-            (input.response_expires.is_some(), header::EXPIRES),
-        ] {
-            if instead {
-                headers.remove(name);
-            }
-        }
         let length = part.end - part.start;
         let body = FileBody::new(file, part.start, length, self.pool.clone());
         let output = GetObjectOutput {
@@ -151,14 +128,8 @@ impl S3 for Service {
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
         let input = req.input;
         whole_object(input.part_number, input.version_id.as_deref())?;
-        let conditions = Conditions {
-            matches: input.if_match,
-            differs: input.if_none_match,
-            since: input.if_modified_since,
-            not_since: input.if_unmodified_since,
-        };
         let bucket = self.store.bucket(&input.bucket)?;
-        let Opened { object, headers, .. } = open(bucket, input.key, conditions).await?;
+        let Opened { object, headers, .. } = open(bucket, input.key).await?;
         let output = HeadObjectOutput {
             content_length: Some(object.size as i64),
             accept_ranges: Some("bytes".to_owned()),
@@ -190,11 +161,7 @@ impl S3 for Service {
         let trailing = req.trailing_headers.as_ref();
         let length = input.content_length;
         let sums = receive(&mut aside.file, input.body, length, digests, trailing).await?;
-        let conditions = Conditions {
-            matches: input.if_match,
-            differs: input.if_none_match,
-            ..Conditions::default()
-        };
+        let conditions = Conditions { matches: input.if_match, differs: input.if_none_match };
         let key = input.key;
         let put = move |bucket: &Bucket| bucket.put(&key, aside, &conditions);
         let object = write(bucket, put).await?;
@@ -209,62 +176,10 @@ impl S3 for Service {
         })
     }
 
-    async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
-        let input = req.input;
-        in_the_clear(input.sse_customer_algorithm.or(input.ssekms_key_id).is_some())?;
-        in_the_clear(input.server_side_encryption.is_some())?;
-        let CopySource::Bucket { bucket: from, key, version_id } = &input.copy_source else {
-            return Err(s3_error!(NotImplemented, "name the source as BUCKET/KEY"));
-        };
-        whole_object(None, version_id.as_deref())?;
-        let conditions = Conditions {
-            matches: input.copy_source_if_match,
-            differs: input.copy_source_if_none_match,
-            since: input.copy_source_if_modified_since,
-            not_since: input.copy_source_if_unmodified_since,
-        };
-        let directive = input.metadata_directive.as_ref().map(MetadataDirective::as_str);
-        let replaces = directive == Some(MetadataDirective::REPLACE);
-        let to_itself = !replaces && **from == *input.bucket && **key == *input.key;
-        let (source, key) = (self.store.bucket(from)?, key.to_string());
-        let bucket = self.store.bucket(&input.bucket)?;
-        let object = apart(move || {
-            let (mut file, there) = source.read(&key)?;
-            // "Not modified" applies only to reads.
-            conditions.check_read(&there).map_err(|_| s3_error!(PreconditionFailed))?;
-            if to_itself {
-                return Err(s3_error!(
-                    InvalidRequest,
-                    "an object is copied to itself only with other metadata (REPLACE)"
-                ));
-            }
-            let kept = if replaces {
-                StoredHeaders::of(&req.headers)?
-            } else {
-                StoredHeaders::read(&file)?
-            };
-            let mut aside = bucket.aside(&input.key)?;
-            kept.write(&aside.file)?;
-            // Copied inside the kernel, if the file system supports that.
-            std::io::copy(&mut file, &mut aside.file).map_err(failed("copy of an object"))?;
-            bucket.put(&input.key, aside, &Conditions::default())
-        });
-        let object = object.await?;
-        answer(CopyObjectOutput {
-            copy_object_result: Some(CopyObjectResult {
-                e_tag: Some(object.etag()),
-                last_modified: Some(object.modified().into()),
-                ..CopyObjectResult::default()
-            }),
-            ..CopyObjectOutput::default()
-        })
-    }
-
     async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
         let bucket = self.store.bucket(&req.input.bucket)?;
         let key = req.input.key;
-        let conditions = Conditions { matches: req.input.if_match, ..Conditions::default() };
-        apart(move || bucket.delete(&key, &conditions)).await?;
+        apart(move || bucket.delete(&key)).await?;
         answer(DeleteObjectOutput::default())
     }
 
@@ -298,11 +213,13 @@ impl S3 for Service {
             (None, None) => Begin::Start,
         };
         let spell = Spelling::asked(input.encoding_type.as_ref())?;
-        let page =
-            find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
+        let prefix = input.prefix.unwrap_or_default();
+        let delimiter = input.delimiter.clone().unwrap_or_default();
+        let query = Query { prefix: prefix.clone(), delimiter, from, limit };
+        let page = apart(move || Ok(bucket.list(&query))).await?;
         answer(ListObjectsV2Output {
             name: Some(input.bucket),
-            prefix: Some(spell.text(input.prefix.as_deref().unwrap_or_default())),
+            prefix: Some(spell.text(&prefix)),
             delimiter: input.delimiter.map(|text| spell.text(&text)),
             start_after: input.start_after.map(|text| spell.text(&text)),
             encoding_type: input.encoding_type,
@@ -311,41 +228,6 @@ impl S3 for Service {
             is_truncated: Some(page.next.is_some()),
             continuation_token: input.continuation_token,
             next_continuation_token: page.next.as_ref().map(Begin::token),
-            common_prefixes: spell.prefixes(&page),
-            contents: spell.objects(&page),
-            request_charged: None,
-        })
-    }
-
-    async fn list_objects(&self, req: S3Request<ListObjectsInput>) -> Answer<ListObjectsOutput> {
-        let input = req.input;
-        let bucket = self.store.bucket(&input.bucket)?;
-        let limit = page_size(input.max_keys)?;
-        let delimiter = input.delimiter.clone().unwrap_or_default();
-        let from = match input.marker.clone().filter(|marker| !marker.is_empty()) {
-            None => Begin::Start,
-            // If a page ended with a common prefix, its marker is that prefix.
-            Some(marker) if !delimiter.is_empty() && marker.ends_with(&delimiter) => {
-                Begin::Prefix(marker)
-            }
-            Some(marker) => Begin::Key(marker),
-        };
-        let spell = Spelling::asked(input.encoding_type.as_ref())?;
-        let page =
-            find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
-        let next_marker = match &page.next {
-            Some(Begin::Key(text) | Begin::Prefix(text)) => Some(spell.text(text)),
-            _ => None,
-        };
-        answer(ListObjectsOutput {
-            name: Some(input.bucket),
-            prefix: Some(spell.text(input.prefix.as_deref().unwrap_or_default())),
-            marker: Some(spell.text(input.marker.as_deref().unwrap_or_default())),
-            delimiter: input.delimiter.map(|text| spell.text(&text)),
-            encoding_type: input.encoding_type,
-            max_keys: Some(limit as i32),
-            is_truncated: Some(page.next.is_some()),
-            next_marker,
             common_prefixes: spell.prefixes(&page),
             contents: spell.objects(&page),
             request_charged: None,
@@ -402,13 +284,8 @@ impl S3 for Service {
             .into_iter()
             .map(|part| Named { number: part.part_number.unwrap_or(0), etag: part.e_tag })
             .collect();
-        let conditions = Conditions {
-            matches: input.if_match,
-            differs: input.if_none_match,
-            ..Conditions::default()
-        };
         let (key, id) = (input.key.clone(), input.upload_id);
-        let object = apart(move || bucket.complete_upload(&key, &id, &named, &conditions)).await?;
+        let object = apart(move || bucket.complete_upload(&key, &id, &named)).await?;
         answer(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, url_encode(&input.key))),
             bucket: Some(input.bucket),
@@ -425,31 +302,6 @@ impl S3 for Service {
         let bucket = self.store.bucket(&req.input.bucket)?;
         apart(move || bucket.abort_upload(&req.input.key, &req.input.upload_id)).await?;
         answer(AbortMultipartUploadOutput::default())
-    }
-
-    async fn list_parts(&self, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
-        let input = req.input;
-        let bucket = self.store.bucket(&input.bucket)?;
-        let limit = page_size(input.max_parts)?;
-        let after = input.part_number_marker.unwrap_or(0);
-        let (key, id) = (input.key.clone(), input.upload_id.clone());
-        let mut parts = apart(move || bucket.parts(&key, &id)).await?;
-        parts.retain(|(number, _)| *number > after);
-        let truncated = parts.len() > limit;
-        parts.truncate(limit);
-        answer(ListPartsOutput {
-            bucket: Some(input.bucket),
-            key: Some(input.key),
-            upload_id: Some(input.upload_id),
-            max_parts: Some(limit as i32),
-            is_truncated: Some(truncated),
-            part_number_marker: Some(after),
-            next_part_number_marker: parts.last().map(|(number, _)| *number),
-            parts: Some(
-                parts.into_iter().map(|(number, part)| part_entry(number, &part)).collect(),
-            ),
-            ..ListPartsOutput::default()
-        })
     }
 
     async fn list_multipart_uploads(

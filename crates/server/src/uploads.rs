@@ -1,7 +1,7 @@
 //! Multipart uploads: one directory per upload with one file per part, joined at completion.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use s3s::dto::ETag;
@@ -47,11 +47,17 @@ impl Bucket {
         let begin = || {
             let aside = self.uploads().join(self.aside_name());
             fs::create_dir(&aside)?;
-            fs::write(aside.join(KEY), key)?;
-            fs::write(aside.join(HEADERS), kept.text())?;
+            for (name, text) in [(KEY, key.as_bytes()), (HEADERS, kept.text().as_slice())] {
+                let mut file = File::create(aside.join(name))?;
+                file.write_all(text)?;
+                self.flush().map_or(Ok(()), |flush| flush(&file))?;
+            }
             let stamp = self.stamps().next(fs::metadata(aside.join(KEY))?.modified()?);
             let id = format!("{:016x}", nanoseconds(stamp));
             fs::rename(aside, self.uploads().join(&id))?;
+            if let Some(flush) = self.flush() {
+                flush_names(&self.uploads().join(&id).join(KEY), &self.uploads(), flush)?;
+            }
             Ok(id)
         };
         begin().map_err(failed("begin of an upload"))
@@ -86,7 +92,7 @@ impl Bucket {
     }
 
     /// Return the uploaded parts, sorted by number.
-    pub fn parts(&self, key: &str, id: &str) -> S3Result<Vec<(i32, Object)>> {
+    fn parts(&self, key: &str, id: &str) -> S3Result<Vec<(i32, Object)>> {
         let directory = self.upload(key, id)?;
         let list = || -> io::Result<Vec<(i32, Object)>> {
             let mut parts = Vec::new();
@@ -109,15 +115,9 @@ impl Bucket {
     /// inside the kernel, if the file system supports that.
     ///
     /// # Errors
-    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall` or `PreconditionFailed`.
-    /// The upload continues to exist after an error.
-    pub fn complete_upload(
-        &self,
-        key: &str,
-        id: &str,
-        named: &[Named],
-        conditions: &Conditions,
-    ) -> S3Result<Object> {
+    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder` or `EntityTooSmall`. The upload continues to
+    /// exist after an error.
+    pub fn complete_upload(&self, key: &str, id: &str, named: &[Named]) -> S3Result<Object> {
         let directory = self.upload(key, id)?;
         let paths = check_parts(&self.parts(key, id)?, named)?;
         // From here on, no other request can add parts, complete or abort.
@@ -128,7 +128,7 @@ impl Bucket {
         let put = joined.and_then(|(aside, undo)| {
             let put = kept.and_then(|text| {
                 StoredHeaders::parse(&text).write(&aside.file)?;
-                self.put(key, aside, conditions)
+                self.put(key, aside, &Conditions::default())
             });
             put.inspect_err(|_| {
                 // If the part cannot be restored, its ETag no longer matches, so it cannot be used.
@@ -261,5 +261,31 @@ fn gone(operation: &'static str) -> impl Fn(io::Error) -> s3s::S3Error {
         } else {
             failed(operation)(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    /// Flushes of files and of directories.
+    static FLUSHES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    fn count_flush(file: &File) -> io::Result<()> {
+        FLUSHES[usize::from(file.metadata()?.is_dir())].fetch_add(1, SeqCst);
+        Ok(())
+    }
+
+    #[test]
+    fn a_durable_upload_is_flushed_when_it_begins() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join("bucket");
+        let bucket = Bucket::create(&root, Some(count_flush), Arc::default()).expect("made");
+        bucket.begin_upload("k", &StoredHeaders::default()).expect("begun");
+        // Key and headers; the upload's own directory and the one of all uploads.
+        assert_eq!([0, 1].map(|kind| FLUSHES[kind].load(SeqCst)), [2, 2]);
     }
 }

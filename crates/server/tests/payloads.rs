@@ -162,26 +162,6 @@ fn an_announced_checksum_that_does_not_follow_is_missed() {
 }
 
 #[test]
-fn presigned_addresses_are_valid_for_a_week_at_most() {
-    let running = Running::new();
-    let mut client = running.client();
-    client.put("k", b"there").ok();
-    // Requests with a malformed range take a different path through the server.
-    for headers in ["", "range: bytes=x\r\n"] {
-        for valid_s in ["60", "604800"] {
-            assert_eq!(client.presigned("k", valid_s, headers).ok().text(), "there");
-        }
-        for valid_s in ["604801", "4294967295"] {
-            let code = "AuthorizationQueryParametersError";
-            client.presigned("k", valid_s, headers).refused(400, code);
-        }
-        client.skew = -120;
-        client.presigned("k", "60", headers).refused(403, "AccessDenied");
-        client.skew = 0;
-    }
-}
-
-#[test]
 fn a_body_that_breaks_the_format_of_chunks_is_an_invalid_request() {
     let running = Running::new();
     let mut client = running.client();

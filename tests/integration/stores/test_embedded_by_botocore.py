@@ -73,20 +73,14 @@ def test_names_are_listed_as_they_were_written(server: EmbeddedServer, bucket: s
     for key in KEYS:
         client.put_object(Bucket=bucket, Key=f"names/{key}", Body=key.encode())
         assert client.get_object(Bucket=bucket, Key=f"names/{key}")["Body"].read() == key.encode()
-    for operation in ("list_objects_v2", "list_objects"):
-        pages = client.get_paginator(operation).paginate(
-            Bucket=bucket, Prefix="names/", PaginationConfig={"PageSize": 2}
-        )
-        listed = [entry["Key"] for page in pages for entry in page["Contents"]]
-        assert listed == sorted((f"names/{key}" for key in KEYS), key=str.encode)
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix="names/", PaginationConfig={"PageSize": 2}
+    )
+    listed = [entry["Key"] for page in pages for entry in page["Contents"]]
+    assert listed == sorted((f"names/{key}" for key in KEYS), key=str.encode)
     page = client.list_objects_v2(Bucket=bucket, Prefix="names/", Delimiter="/")
     assert [entry["Prefix"] for entry in page["CommonPrefixes"]] == ["names/a/", "names/b/"]
     assert [entry["Key"] for entry in page["Contents"]] == ["names/c"]
-    copied = client.copy_object(
-        Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": f"names/{KEYS[1]}"}
-    )
-    assert copied["CopyObjectResult"]["ETag"]
-    assert client.get_object(Bucket=bucket, Key="copy")["Body"].read() == KEYS[1].encode()
     gone = client.delete_objects(
         Bucket=bucket, Delete={"Objects": [{"Key": f"names/{key}"} for key in KEYS]}
     )
@@ -109,8 +103,6 @@ def test_an_upload_in_parts(server: EmbeddedServer, bucket: str) -> None:
         }
         for number, piece in enumerate(pieces, start=1)
     ]
-    listed = client.list_parts(**place, UploadId=upload)["Parts"]
-    assert [(part["PartNumber"], part["Size"]) for part in listed] == [(1, PART), (2, 7)]
     client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
     assert client.get_object(**place)["Body"].read() == b"".join(pieces)
     other = client.create_multipart_upload(**place)["UploadId"]

@@ -220,32 +220,6 @@ impl Client {
         answer
     }
 
-    /// GET a presigned URL that is valid for `valid_s` seconds.
-    pub fn presigned(&self, key: &str, valid_s: &str, headers: &str) -> Answer {
-        let now = storlab_base::wall_clock_ns() / 1_000_000_000;
-        let (day, time) = stamp(now.saturating_add_signed(self.skew));
-        let scope = format!("{day}/us-east-1/s3/aws4_request");
-        let path = format!("/{BUCKET}/{}", encode(key, true));
-        let query = format!(
-            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}&X-Amz-Date={day}T{time}Z&\
-             X-Amz-Expires={valid_s}&X-Amz-SignedHeaders=host",
-            encode(&format!("{}/{scope}", self.access), false)
-        );
-        let host = format!("127.0.0.1:{}", self.port);
-        let canonical = format!("GET\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
-        let signed =
-            format!("AWS4-HMAC-SHA256\n{day}T{time}Z\n{scope}\n{}", sha256(canonical.as_bytes()));
-        let signature = hex(hmac::sign(&self.key(&day), signed.as_bytes()).as_ref());
-        let message = format!(
-            "GET {path}?{query}&X-Amz-Signature={signature} HTTP/1.1\r\n\
-             host: {host}\r\n{headers}\r\n"
-        );
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        let mut stream = BufReader::new(stream);
-        stream.get_mut().write_all(message.as_bytes()).expect("sent");
-        read_answer(&mut stream, false)
-    }
-
     /// Return the bytes of a whole signed request.
     pub fn message(
         &self,
