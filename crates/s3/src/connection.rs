@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 
 use crate::body::RequestBody;
 use crate::failure::Failure;
-use crate::request;
+use crate::request::{self, Call};
 use crate::store::{Endpoint, Store};
 use head::Head;
 use outgoing::Outgoing;
@@ -110,6 +110,35 @@ impl Connection {
             },
         };
         Ok(Response::new(self, head))
+    }
+
+    /// Send a call over `kept`, or over a new connection, and wait for the head of the answer.
+    ///
+    /// `kept` is left empty; [`Response::into_connection`] returns the connection for it. A server
+    /// closes idle connections unnoticed: if the kept connection turns out dead, the call is sent
+    /// once more over a new one. A call that is not idempotent always gets a new connection. The
+    /// body is made once for each time that the call is sent.
+    ///
+    /// # Errors
+    /// The failures of [`Connection::open`] and [`Connection::send`].
+    pub(crate) async fn exchange(
+        store: &Store,
+        endpoint: usize,
+        kept: &mut Option<Connection>,
+        call: &Call<'_>,
+        body: &dyn Fn() -> RequestBody,
+        timeout: Duration,
+    ) -> Result<Response, Failure> {
+        let head = || store.request(endpoint, call).head;
+        let reusable = kept.take().filter(|_| call.is_idempotent());
+        if let Some(connection) = reusable.and_then(Connection::if_open) {
+            match connection.send(head(), body()).await {
+                Err(Failure::Closed | Failure::Reset) => {}
+                ended => return ended,
+            }
+        }
+        let connection = Connection::open(store, endpoint, timeout).await?;
+        connection.send(head(), body()).await
     }
 
     /// Return the connection, unless its runtime has noticed that the server closed it.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http::header::{HeaderName, HeaderValue};
-use storlab_base::{Error, Result, monotonic_ns};
+use storlab_base::{Error, Result};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::body::RequestBody;
 use crate::checksum::{content_md5, sha256};
-use crate::connection::{Connection, Response};
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
@@ -123,45 +123,23 @@ impl OneShot {
             ..call
         };
         let body = Bytes::copy_from_slice(body);
+        let body = || RequestBody::plain(body.clone());
         runtime.block_on(async {
-            let exchange = exchange(store, kept, &call, body, timeout);
-            tokio::time::timeout(timeout, exchange).await.unwrap_or_else(|_| {
-                *kept = None;
-                Err(Failure::TimeOut)
-            })
+            let exchange = exchange(store, kept, &call, &body, timeout);
+            tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(Failure::TimeOut))
         })
     }
 }
 
+/// Send a call and read the whole answer, and keep the connection if that succeeds.
 async fn exchange(
     store: &Store,
     kept: &mut Option<Connection>,
     call: &Call<'_>,
-    body: Bytes,
+    body: &dyn Fn() -> RequestBody,
     timeout: Duration,
 ) -> std::result::Result<Reply, Failure> {
-    let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
-    let head = || store.request(0, call).head;
-    let body = || RequestBody::plain(body.clone());
-    let reusable = kept.take().filter(|_| call.is_idempotent());
-    if let Some(connection) = reusable.and_then(Connection::if_open) {
-        match connection.send(head(), body()).await {
-            Ok(response) => return reply(response, kept).await,
-            // The server had closed the idle connection.
-            Err(Failure::Closed | Failure::Reset) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
-    let connection = Connection::open(store, 0, left).await?;
-    reply(connection.send(head(), body()).await?, kept).await
-}
-
-/// Read the whole answer, and keep the connection if that succeeds.
-async fn reply(
-    mut response: Response,
-    kept: &mut Option<Connection>,
-) -> std::result::Result<Reply, Failure> {
+    let mut response = Connection::exchange(store, 0, kept, call, body, timeout).await?;
     let body = response.drain(REPLY_BYTES).await?;
     let status = response.status().as_u16();
     let headers = response.headers().to_pairs();

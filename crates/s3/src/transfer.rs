@@ -6,7 +6,7 @@ mod join;
 mod parts;
 mod place;
 
-pub use bucket::{Bucket, Moved, RetryPolicy};
+pub use bucket::{Bucket, Moved, RequestPolicy};
 pub use join::try_join_all;
 pub use parts::{Part, Parts, is_missing};
 pub use place::PlaceSpec;

@@ -64,7 +64,7 @@ fn bucket(
 ) -> Result<Bucket> {
     let control = control.clone();
     let cancelled = move || control.cancelled();
-    Bucket::new(store.clone(), connections, turn, &job.place.patience(), cancelled)
+    Bucket::new(store.clone(), connections, turn, &job.place.request_policy(), cancelled)
 }
 
 /// Function that moves one file of one rank.
@@ -234,9 +234,9 @@ impl Home for Objects<'_> {
     fn end(&mut self, extras: &mut Extras) {
         self.ranks.clear();
         extras.backend = Some("s3");
-        let patience = self.job.place.patience();
-        extras.notes.extend(patience.notes());
-        extras.details.insert("retries".into(), patience.retries().into());
+        let policy = self.job.place.request_policy();
+        extras.notes.extend(policy.notes());
+        extras.details.insert("retries".into(), policy.retries().into());
         extras.details.insert("device_counters".into(), false.into());
     }
 }

@@ -170,7 +170,7 @@ fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
 
 /// CreateMultipartUpload is not idempotent: each attempt that arrives begins another upload.
 #[test]
-fn an_upload_whose_id_was_lost_is_given_up_before_the_next_is_begun() {
+fn uploads_whose_ids_were_lost_are_aborted() {
     let begins = |seen: &Seen| seen.method == Method::POST && seen.query.contains_key("uploads");
     for lost_for_ever in [false, true] {
         let server = Server::start();
@@ -186,6 +186,22 @@ fn an_upload_whose_id_was_lost_is_given_up_before_the_next_is_begun() {
         assert!(held.log.iter().filter(|seen| begins(seen)).count() > 1);
         assert!(held.uploads.is_empty(), "{:?}", held.uploads.values().map(|u| &u.0).next());
     }
+}
+
+#[test]
+fn uploads_that_may_not_be_listed_are_counted_once_for_each_object() {
+    let server = Server::start();
+    server.judge(|seen| match seen.query.contains_key("uploads") {
+        true if seen.method == Method::POST => Fault::Lose,
+        true => Fault::Refuse(403, "AccessDenied"),
+        false => Fault::None,
+    });
+    let done = go(&patient(checkpoint(&server, 1, 0))).summary;
+    assert_eq!(done.status, Status::Failed);
+    let begun = server.held().log.iter().filter(|seen| seen.method == Method::POST).count();
+    assert!(begun > 1, "{begun}");
+    let notes = done.notes.join("\n");
+    assert!(notes.contains("1 multipart uploads were begun"), "{notes}");
 }
 
 #[test]

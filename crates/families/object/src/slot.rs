@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use storlab_base::{Error, Result};
 use storlab_run::recorder::Success;
-use storlab_s3::{Connection, Failure};
+use storlab_s3::{Connection, Failure, RetryPolicy};
 
 use super::kind::ObjectKind;
 use super::pool::Object;
@@ -230,10 +230,11 @@ impl Slot {
         let mut start_ns = None;
         let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         let mut timed_out = matches!(ended, Err(Failure::TimeOut));
-        for retry in 0..job.retries {
-            let again = matches!(&ended, Err(failure) if failure.retryable());
-            let pause_ns = pause_ns(job.backoff_ns, retry);
-            if !again || worker.shared.control.stopping() || !worker.has_time_after(pause_ns) {
+        let policy = RetryPolicy { retries: job.retries, backoff_ns: job.backoff_ns };
+        let mut retry = 0;
+        while let Err(failure) = &ended {
+            let Some(pause_ns) = policy.pause_ns(retry, failure) else { break };
+            if worker.shared.control.stopping() || !worker.has_time_after(pause_ns) {
                 break;
             }
             worker.count(|counts| &counts.retries, 1);
@@ -241,6 +242,7 @@ impl Slot {
             self.rest().await;
             ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
             timed_out |= matches!(ended, Err(Failure::TimeOut));
+            retry += 1;
         }
         if let Ok(moved) = &ended {
             let done = Success {
@@ -307,11 +309,6 @@ impl Slot {
             Request::Put { .. } | Request::List { .. } => {}
         }
     }
-}
-
-/// Return the pause before retry `retry` (from 0) in nanoseconds: doubled each time.
-pub fn pause_ns(first_ns: u64, retry: u32) -> u64 {
-    first_ns.saturating_mul(1 << retry.min(32))
 }
 
 /// Sleep for `pause_ns`; return at once if it is 0.

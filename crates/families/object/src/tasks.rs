@@ -11,18 +11,16 @@ use storlab_base::Error;
 use storlab_run::recorder::Success;
 use storlab_s3::body::RequestBody;
 use storlab_s3::transfer::is_missing;
-use storlab_s3::{Call, Failure, xml};
+use storlab_s3::{Call, Failure, RetryPolicy, xml};
 
 use super::kind::ObjectKind;
 use super::names::Names;
 use super::requests::partly;
-use super::slot::{Slot, pause, pause_ns};
+use super::slot::{Slot, pause};
 use super::spec::Task;
 
-/// Most retries after a transient error.
-const RETRIES: u32 = 5;
-/// Pause before the first retry, doubled each time.
-const BACK_OFF_NS: u64 = 50_000_000;
+/// Retries after a transient error.
+const RETRY_POLICY: RetryPolicy = RetryPolicy { retries: 5, backoff_ns: 50_000_000 };
 /// Most passes over a prefix while new objects keep appearing in it.
 const PASSES: usize = 10;
 
@@ -212,11 +210,11 @@ impl Slot {
             };
             worker.fail(kind, what, &failure, 0);
             self.abort_upload(&failure).await;
-            if retry == RETRIES || !failure.retryable() {
+            let Some(pause_ns) = RETRY_POLICY.pause_ns(retry, &failure) else {
                 return Err(lasting_error(worker.shared.job.task, kind, what, &failure));
-            }
+            };
             worker.count(|counts| &counts.retries, 1);
-            pause(pause_ns(BACK_OFF_NS, retry)).await;
+            pause(pause_ns).await;
             retry += 1;
         }
     }

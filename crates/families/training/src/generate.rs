@@ -184,9 +184,9 @@ fn unnamed(path: &Path) -> PathBuf {
 impl Maker {
     fn new(works: &GeneratorShared, index: usize) -> Result<Self> {
         if let Home::Store(store, _) = &works.home {
-            let (patience, control) = (works.job.place.patience(), works.control.clone());
+            let (policy, control) = (works.job.place.request_policy(), works.control.clone());
             let stopping = move || control.stopping();
-            let bucket = Bucket::new(store.clone(), 1, index, &patience, stopping)?;
+            let bucket = Bucket::new(store.clone(), 1, index, &policy, stopping)?;
             return Ok(Maker::Objects(Box::new(bucket)));
         }
         let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;

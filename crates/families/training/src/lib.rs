@@ -201,8 +201,8 @@ impl<'b> Coordinator<'b> {
         extras.backend = (!backend.0.is_empty()).then_some(backend.0);
         extras.features = backend.1;
         extras.details.insert("accelerator_precedence".into(), self.shared.precedence.into());
-        extras.notes.extend(job.place.patience().notes());
-        extras.details.insert("retries".into(), job.place.patience().retries().into());
+        extras.notes.extend(job.place.request_policy().notes());
+        extras.details.insert("retries".into(), job.place.request_policy().retries().into());
         extras.details.insert("epochs".into(), self.epochs.into());
         extras.details.insert("steps".into(), job.steps().into());
         extras.details.insert("device_counters".into(), self.device.is_some().into());

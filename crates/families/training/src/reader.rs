@@ -45,9 +45,9 @@ impl Reader {
         let source = match &shared.home {
             Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
             Home::Store(store, _) => {
-                let (patience, control) = (shared.job.place.patience(), shared.control.clone());
+                let (policy, control) = (shared.job.place.request_policy(), shared.control.clone());
                 let stopping = move || control.stopping();
-                let bucket = Bucket::new(store.clone(), 1, turn, &patience, stopping)?;
+                let bucket = Bucket::new(store.clone(), 1, turn, &policy, stopping)?;
                 Source::Objects(Box::new(bucket))
             }
         };

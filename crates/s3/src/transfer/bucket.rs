@@ -1,8 +1,8 @@
 //! Blocking bucket client that moves whole objects, from one thread over a few connections of its
 //! own.
 
+mod request_policy;
 mod requests;
-mod retry_policy;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use crate::body::{Framing, RequestBody};
 use crate::content::Content;
 use crate::{Call, Failure, Headers, PayloadHash, Store, sha256, xml};
 
-pub use retry_policy::{RetryLog, RetryPolicy};
+pub use request_policy::{RequestPolicy, RetryLog};
 
 use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
@@ -38,9 +38,9 @@ pub struct Moved {
 /// Blocking bucket client with its own connections. It belongs to the thread that created it.
 pub struct Bucket {
     runtime: Runtime,
-    desk: RequestSender,
+    sender: RequestSender,
     links: Vec<Link>,
-    hurried: Box<dyn Fn() -> bool + Send>,
+    ending: Box<dyn Fn() -> bool + Send>,
 }
 
 /// Callback for every part that has been moved.
@@ -49,9 +49,9 @@ type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 impl Bucket {
     /// Create a client with up to `connections` connections, opened on demand.
     ///
-    /// `turn` is the index of the thread and selects its endpoint. Requests follow the retry policy
-    /// `patience`. Once `hurried` returns true, requests without a `stopping` callback of their own
-    /// are not retried, so that clean-up does not wait for a store that is gone.
+    /// `turn` is the index of the thread and selects its endpoint. Once `ending` returns true,
+    /// requests without a `stopping` callback of their own are not retried, so that clean-up does
+    /// not wait for a store that is gone.
     ///
     /// # Errors
     /// [`Error::Io`] if the system cannot create the event loop.
@@ -59,16 +59,16 @@ impl Bucket {
         store: Store,
         connections: usize,
         turn: usize,
-        patience: &RetryPolicy,
-        hurried: impl Fn() -> bool + Send + 'static,
+        policy: &RequestPolicy,
+        ending: impl Fn() -> bool + Send + 'static,
     ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| Error::io("start", "a runtime for a bucket", 0, e))?;
         let links = (0..connections.max(1)).map(|_| None).collect();
-        let desk = RequestSender::new(store, turn, patience.clone());
-        Ok(Bucket { runtime, desk, links, hurried: Box::new(hurried) })
+        let sender = RequestSender::new(store, turn, policy.clone());
+        Ok(Bucket { runtime, sender, links, ending: Box::new(ending) })
     }
 
     /// Read an object, or `range` of it (offset, length).
@@ -85,7 +85,7 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let Bucket { runtime, desk, links, .. } = self;
+        let Bucket { runtime, sender, links, .. } = self;
         let from = range.map_or(0, |(at, _)| at);
         let (mut at, mut wrong) = (from, None);
         let attempt = async || {
@@ -104,9 +104,9 @@ impl Bucket {
                 at = place + data.len() as u64;
                 wrong.is_none()
             };
-            desk.fetch(&mut links[0], key, rest, &mut take).await
+            sender.fetch(&mut links[0], key, rest, &mut take).await
         };
-        let ended = runtime.block_on(desk.patience.lasting(stopping, attempt));
+        let ended = runtime.block_on(sender.policy.retry(stopping, attempt));
         match (wrong, ended) {
             (Some(error), _) => Err(error),
             (None, Ok(None)) => Ok(None),
@@ -196,34 +196,20 @@ impl Bucket {
     /// # Errors
     /// [`Error::Dependency`] with the prefix if a request fails or the listing does not advance.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
-        let uploads = match self.uploads_listed(prefix, prefix) {
-            Ok(uploads) if uploads.is_empty() => match self.uploads_listed("", prefix) {
+        let Bucket { runtime, sender, links, ending } = self;
+        let mut list =
+            |asked| runtime.block_on(sender.uploads(&mut links[0], asked, prefix, &**ending));
+        let uploads = match list(prefix) {
+            Ok(uploads) if uploads.is_empty() => match list("") {
                 // The credentials may be limited to the prefix, which has already been listed.
                 Err(Failure::Http { status: 403, .. }) => Ok(uploads),
                 whole_bucket => whole_bucket,
             },
             uploads => uploads,
         };
-        uploads.map_err(|failure| store_error("LIST uploads", prefix, &failure))
-    }
-
-    /// List the uploads below `asked`, and keep those below `prefix`.
-    fn uploads_listed(&mut self, asked: &str, prefix: &str) -> Answered<Vec<xml::Upload>> {
-        let (mut uploads, mut after) = (Vec::new(), None);
-        loop {
-            let query = xml::uploads_query(asked, after.as_ref());
-            let call = Call { query: &query, ..Call::new(Method::GET, None) };
-            let page = match self.request(&call, &RequestBody::none) {
-                Ok((_, body)) => xml::uploads(&body)?.below(prefix),
-                Err(Failure::Http { status: 501, .. }) => return Ok(uploads),
-                Err(failure) => return Err(failure),
-            };
-            uploads.extend(page.uploads);
-            xml::goes_on(after.as_ref(), page.next.as_ref())?;
-            match page.next {
-                None => return Ok(uploads),
-                next => after = next,
-            }
+        match uploads {
+            Err(Failure::Http { status: 501, .. }) => Ok(Vec::new()),
+            uploads => uploads.map_err(|failure| store_error("LIST uploads", prefix, &failure)),
         }
     }
 
@@ -232,15 +218,14 @@ impl Bucket {
     /// # Errors
     /// [`Error::Dependency`] with the key if the request fails.
     pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
-        let Bucket { runtime, desk, links, hurried } = self;
-        let xml::Upload { key, upload_id } = upload;
-        let ended = runtime.block_on(abort(desk, &mut links[0], key, upload_id, &**hurried));
+        let Bucket { runtime, sender, links, ending } = self;
+        let ended = runtime.block_on(sender.abort(&mut links[0], upload, &**ending));
         ended.map_err(|failure| store_error("DELETE of an upload", &upload.key, &failure))
     }
 
     fn request(&mut self, call: &Call<'_>, body: Body<'_>) -> Answered<(Headers, Bytes)> {
-        let Bucket { runtime, desk, links, hurried } = self;
-        runtime.block_on(desk.exchange(&mut links[0], call, body, &**hurried))
+        let Bucket { runtime, sender, links, ending } = self;
+        runtime.block_on(sender.exchange(&mut links[0], call, body, &**ending))
     }
 
     /// Write an object with the content derived from its key, in parts of `part_bytes` over all
@@ -258,14 +243,14 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         on_moved: OnMoved<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, desk, links, hurried } = self;
+        let Bucket { runtime, sender, links, ending } = self;
         let upload = Upload {
-            desk,
+            sender,
             key,
             bytes,
             parts: Parts::of(bytes, part_bytes),
             stopping,
-            hurried: &**hurried,
+            ending: &**ending,
             on_moved: RefCell::new(on_moved),
         };
         runtime.block_on(upload.put(links)).map_err(|failure| store_error("PUT", key, &failure))
@@ -287,9 +272,9 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         on_moved: OnMoved<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, desk, links, .. } = self;
+        let Bucket { runtime, sender, links, .. } = self;
         let download = Download {
-            desk,
+            sender,
             key,
             parts: Parts::of(bytes, part_bytes),
             content: verify.then(|| Content::of(key)),
@@ -312,7 +297,7 @@ impl Bucket {
 
 /// Download of an object in parts.
 struct Download<'d> {
-    desk: &'d RequestSender,
+    sender: &'d RequestSender,
     key: &'d str,
     parts: Parts,
     /// Expected content; None if the object is not verified.
@@ -330,7 +315,7 @@ impl Download<'_> {
             let Some(Part { at, len, .. }) = self.parts.next() else { break };
             let start_ns = monotonic_ns();
             let attempt = async || self.receive_part(link, at, len).await;
-            self.desk.patience.lasting(self.stopping, attempt).await?;
+            self.sender.policy.retry(self.stopping, attempt).await?;
             let latency_ns = monotonic_ns() - start_ns;
             (self.on_moved.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         }
@@ -344,7 +329,7 @@ impl Download<'_> {
             bad = self.content.and_then(|content| content.compare(place, data));
             bad.is_none()
         };
-        let moved = self.desk.fetch(link, self.key, Some((at, Some(len))), &mut take).await?;
+        let moved = self.sender.fetch(link, self.key, Some((at, Some(len))), &mut take).await?;
         let (place, what) = match (bad, moved) {
             (Some(byte), _) => (byte, format!("first at byte {byte} of the object")),
             (None, Some(bytes)) if bytes != len => {
@@ -359,12 +344,12 @@ impl Download<'_> {
 
 /// Upload of an object in parts.
 struct Upload<'u> {
-    desk: &'u RequestSender,
+    sender: &'u RequestSender,
     key: &'u str,
     bytes: u64,
     parts: Parts,
     stopping: Stopping<'u>,
-    hurried: Stopping<'u>,
+    ending: Stopping<'u>,
     on_moved: RefCell<OnMoved<'u>>,
 }
 
@@ -383,9 +368,10 @@ impl Upload<'_> {
         };
         // The result is the reason why the upload ended, not the outcome of the abort.
         if !matches!(ended, Ok(true)) {
-            let link = &mut links[0];
-            if abort(self.desk, link, self.key, &id, self.hurried).await.is_err() {
-                self.desk.patience.orphan();
+            let upload = xml::Upload { key: self.key.to_owned(), upload_id: id };
+            let aborted = self.sender.abort(&mut links[0], &upload, self.ending).await;
+            if aborted.is_err() {
+                self.sender.policy.count_orphan();
             }
         }
         ended
@@ -394,39 +380,32 @@ impl Upload<'_> {
     /// Begin a multipart upload and return its ID.
     ///
     /// A failed attempt may have begun an upload on the store all the same. Such uploads are
-    /// searched for and aborted before the next attempt and after the last one.
+    /// aborted after the last attempt; if that fails, they are counted as one.
     async fn begin(&self, link: &mut Link) -> Answered<String> {
-        let desk = self.desk;
+        let sender = self.sender;
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
-        let once = async |link: &mut Link| {
-            let (_, body) = desk.try_once(link, &call, &RequestBody::none).await?;
-            xml::upload_id(&body)
-        };
         let mut may_be_begun = false;
         let attempt = async || {
-            if may_be_begun {
-                desk.give_up_uploads(link, self.key).await?;
-            }
-            let is_kept = link.is_some();
-            let mut ended = once(link).await;
-            if is_kept && matches!(ended, Err(Failure::Closed | Failure::Reset)) {
-                // The kept connection was most likely closed while idle, which is not a failure of
-                // the store.
-                may_be_begun = true;
-                desk.give_up_uploads(link, self.key).await?;
-                ended = once(link).await;
-            }
-            may_be_begun = matches!(&ended, Err(failure) if failure.may_be_done());
-            ended
+            let answer = sender.try_once(link, &call, &RequestBody::none).await;
+            let begun = answer.and_then(|(_, body)| xml::upload_id(&body));
+            may_be_begun |= matches!(&begun, Err(failure) if failure.may_be_done());
+            begun
         };
-        let ended = desk.patience.lasting(self.stopping, attempt).await;
-        if may_be_begun {
-            let give_up = async || desk.give_up_uploads(link, self.key).await;
-            if desk.patience.lasting(self.hurried, give_up).await.is_err() {
-                desk.patience.orphan();
+        let begun = sender.policy.retry(self.stopping, attempt).await;
+        if may_be_begun && self.abort_all_except(begun.as_deref().ok(), link).await.is_err() {
+            sender.policy.count_orphan();
+        }
+        begun
+    }
+
+    /// Abort all uploads of the key except the one with this ID.
+    async fn abort_all_except(&self, id: Option<&str>, link: &mut Link) -> Answered<()> {
+        for upload in self.sender.uploads(link, self.key, self.key, self.ending).await? {
+            if upload.key == self.key && Some(upload.upload_id.as_str()) != id {
+                self.sender.abort(link, &upload, self.ending).await?;
             }
         }
-        ended
+        Ok(())
     }
 
     async fn complete(&self, link: &mut Link, id: &str) -> Answered<()> {
@@ -439,7 +418,7 @@ impl Upload<'_> {
         };
         let body = || RequestBody::plain(body.clone());
         let attempt = async || {
-            let ended = self.desk.try_once(link, &call, &body).await;
+            let ended = self.sender.try_once(link, &call, &body).await;
             match ended.and_then(|(_, body)| xml::completed(&body)) {
                 // The answer to an earlier attempt may have been lost: the upload no longer exists
                 // if it is complete.
@@ -447,13 +426,13 @@ impl Upload<'_> {
                 ended => ended,
             }
         };
-        self.desk.patience.lasting(self.stopping, attempt).await
+        self.sender.policy.retry(self.stopping, attempt).await
     }
 
     /// Check that the object exists with its full size.
     async fn see_whole(&self, link: &mut Link) -> Answered<()> {
         let call = Call::new(Method::HEAD, Some(self.key));
-        let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
+        let (headers, _) = self.sender.try_once(link, &call, &RequestBody::none).await?;
         if number_in(&headers, &header::CONTENT_LENGTH) == Some(self.bytes) {
             return Ok(());
         }
@@ -473,27 +452,10 @@ impl Upload<'_> {
         let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
         let body = || RequestBody::object(content, at, len, Framing::None);
-        let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
+        let (headers, _) = self.sender.exchange(link, &call, &body, self.stopping).await?;
         let latency_ns = monotonic_ns() - start_ns;
         (self.on_moved.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         Ok(headers)
-    }
-}
-
-/// Abort an upload, with retries, because an unfinished upload takes space until it is aborted. One
-/// that no longer exists is not an error.
-async fn abort(
-    desk: &RequestSender,
-    link: &mut Link,
-    key: &str,
-    id: &str,
-    hurried: Stopping<'_>,
-) -> Answered<()> {
-    let query = [("uploadId", id)];
-    let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
-    match desk.exchange(link, &call, &RequestBody::none, hurried).await {
-        Err(failure) if !is_missing(&failure) => Err(failure),
-        _ => Ok(()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
-use super::bucket::{RetryLog, RetryPolicy};
-use crate::StoreSpec;
+use super::bucket::{RequestPolicy, RetryLog};
+use crate::{RetryPolicy, StoreSpec};
 
 /// Directory, or prefix in a bucket, in which a workload keeps its own files or objects.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,9 +46,10 @@ fn minute() -> u64 {
 }
 
 impl PlaceSpec {
-    /// Return the retry policy for requests to the bucket.
-    pub fn patience(&self) -> RetryPolicy {
-        RetryPolicy::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.log)
+    /// Return the policy for requests to the bucket.
+    pub fn request_policy(&self) -> RequestPolicy {
+        let retry = RetryPolicy { retries: self.retries, backoff_ns: self.backoff_ns };
+        RequestPolicy::new(self.request_timeout_ns, retry, &self.log)
     }
 
     /// Check that exactly one of directory and store is set, and that the other fields are valid.

@@ -6,7 +6,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::super::parts::is_missing;
-use super::RetryPolicy;
+use super::RequestPolicy;
 use crate::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
@@ -16,13 +16,12 @@ pub type Link = Option<Connection>;
 /// Result of a request.
 pub type Answered<T> = std::result::Result<T, Failure>;
 
-/// Sender of requests to one endpoint, with a retry policy. It belongs to the thread that created
-/// it.
+/// Sender of requests to one endpoint. It belongs to the thread that created it.
 pub struct RequestSender {
     store: Store,
     endpoint: usize,
-    /// Retry policy of every request.
-    pub patience: RetryPolicy,
+    /// Time-out and retries of every request.
+    pub policy: RequestPolicy,
 }
 
 /// Factory of a request's body, called for each attempt.
@@ -32,9 +31,9 @@ pub type Stopping<'s> = &'s dyn Fn() -> bool;
 
 impl RequestSender {
     /// Create a sender; `turn` is the index of the thread and selects the endpoint.
-    pub fn new(store: Store, turn: usize, patience: RetryPolicy) -> Self {
+    pub fn new(store: Store, turn: usize, policy: RequestPolicy) -> Self {
         let endpoint = turn % store.endpoints();
-        RequestSender { store, endpoint, patience }
+        RequestSender { store, endpoint, policy }
     }
 
     /// Send a request and read the whole answer, with the retries of the policy.
@@ -45,7 +44,7 @@ impl RequestSender {
         body: Body<'_>,
         stopping: Stopping<'_>,
     ) -> Answered<(Headers, Bytes)> {
-        self.patience.lasting(stopping, async || self.try_once(link, call, body).await).await
+        self.policy.retry(stopping, async || self.try_once(link, call, body).await).await
     }
 
     /// Send a request and read the whole answer, without retries.
@@ -63,39 +62,45 @@ impl RequestSender {
             xml::refused(&body)?;
             Ok((headers, body))
         };
-        self.patience.in_time(work).await
+        self.policy.in_time(work).await
     }
 
-    /// Abort every upload of `key`, without retries.
-    ///
-    /// If the store does not support or allow the listing of uploads, an abandoned upload is
-    /// counted instead.
-    pub async fn give_up_uploads(&self, link: &mut Link, key: &str) -> Answered<()> {
-        let mut after = None;
+    /// List the multipart uploads below `asked`, and keep those below `prefix`.
+    pub async fn uploads(
+        &self,
+        link: &mut Link,
+        asked: &str,
+        prefix: &str,
+        stopping: Stopping<'_>,
+    ) -> Answered<Vec<xml::Upload>> {
+        let (mut uploads, mut after) = (Vec::new(), None);
         loop {
-            let query = xml::uploads_query(key, after.as_ref());
+            let query = xml::uploads_query(asked, after.as_ref());
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
-            let page = match self.try_once(link, &call, &RequestBody::none).await {
-                Ok((_, body)) => xml::uploads(&body)?,
-                Err(Failure::Http { status: 403 | 501, .. }) => {
-                    self.patience.orphan();
-                    return Ok(());
-                }
-                Err(failure) => return Err(failure),
-            };
-            for upload in page.uploads.iter().filter(|upload| upload.key == key) {
-                let query = [("uploadId", upload.upload_id.as_str())];
-                let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
-                match self.try_once(link, &call, &RequestBody::none).await {
-                    Err(failure) if !is_missing(&failure) => return Err(failure),
-                    _ => {}
-                }
-            }
+            let (_, body) = self.exchange(link, &call, &RequestBody::none, stopping).await?;
+            let page = xml::uploads(&body)?.below(prefix);
+            uploads.extend(page.uploads);
             xml::goes_on(after.as_ref(), page.next.as_ref())?;
             match page.next {
-                None => return Ok(()),
+                None => return Ok(uploads),
                 next => after = next,
             }
+        }
+    }
+
+    /// Abort an upload, because an unfinished one takes space. One that no longer exists is not an
+    /// error.
+    pub async fn abort(
+        &self,
+        link: &mut Link,
+        upload: &xml::Upload,
+        stopping: Stopping<'_>,
+    ) -> Answered<()> {
+        let query = [("uploadId", upload.upload_id.as_str())];
+        let call = Call { query: &query, ..Call::new(Method::DELETE, Some(&upload.key)) };
+        match self.exchange(link, &call, &RequestBody::none, stopping).await {
+            Err(failure) if !is_missing(&failure) => Err(failure),
+            _ => Ok(()),
         }
     }
 
@@ -115,7 +120,7 @@ impl RequestSender {
         let headers: Vec<_> = headers.map(|value| (header::RANGE, value)).into_iter().collect();
         let call = Call { headers: &headers, ..Call::get(key) };
         let sent = self.send(link, &call, &RequestBody::none);
-        let mut response = self.patience.in_time(sent).await?;
+        let mut response = self.policy.in_time(sent).await?;
         let first = range.map_or(0, |(at, _)| at);
         if range.is_some() && response.status() != StatusCode::PARTIAL_CONTENT {
             return Err(Failure::Protocol("a range was asked for, and did not come".to_owned()));
@@ -126,7 +131,7 @@ impl RequestSender {
                 wanted = wanted && take(first + bytes, data);
                 bytes += data.len() as u64;
             };
-            let read = self.patience.in_time(response.read(hand_over)).await;
+            let read = self.policy.in_time(response.read(hand_over)).await;
             if !wanted {
                 return Ok(None);
             }
@@ -138,19 +143,13 @@ impl RequestSender {
 
     /// Send a request, and wait for the head of a successful answer.
     async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
-        let head = || self.store.request(self.endpoint, call).head;
-        // A server closes idle connections unnoticed: if the kept connection turns out dead, an
-        // idempotent request is sent over a new one.
-        if let Some(kept) = link.take().and_then(Connection::if_open) {
-            match kept.send(head(), body()).await {
-                Ok(response) => return succeeded(response).await,
-                Err(Failure::Closed | Failure::Reset) if call.is_idempotent() => {}
-                Err(failure) => return Err(failure),
-            }
+        let (store, timeout) = (&self.store, self.policy.timeout());
+        let sent = Connection::exchange(store, self.endpoint, link, call, body, timeout);
+        let mut response = sent.await?;
+        if response.status().is_success() {
+            return Ok(response);
         }
-        let timeout = self.patience.timeout();
-        let connection = Connection::open(&self.store, self.endpoint, timeout).await?;
-        succeeded(connection.send(head(), body()).await?).await
+        Err(response.refusal().await)
     }
 }
 
@@ -162,11 +161,4 @@ fn range_header((at, len): (u64, Option<u64>)) -> Option<HeaderValue> {
 /// Parse a header field as a number.
 pub fn number_in(headers: &Headers, name: &HeaderName) -> Option<u64> {
     headers.get(name)?.parse().ok()
-}
-
-async fn succeeded(mut response: Response) -> Answered<Response> {
-    if response.status().is_success() {
-        return Ok(response);
-    }
-    Err(response.refusal().await)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::*;
-use crate::{Addressing, StoreSpec};
+use crate::{Addressing, RetryPolicy, StoreSpec};
 
 /// Start a store that gives one of `answers` to each connection and then closes it. Returns the
 /// store and the number of connections accepted.
@@ -40,8 +40,9 @@ fn store(answers: &'static [&'static str]) -> (Store, Arc<AtomicUsize>) {
 }
 
 fn get(store: Store, range: (u64, u64)) -> Result<(Option<u64>, Vec<u8>)> {
-    let patience = RetryPolicy::new(60_000_000_000, 1, 0, &RetryLog::default());
-    let mut bucket = Bucket::new(store, 1, 0, &patience, || false)?;
+    let retry = RetryPolicy { retries: 1, backoff_ns: 0 };
+    let policy = RequestPolicy::new(60_000_000_000, retry, &RetryLog::default());
+    let mut bucket = Bucket::new(store, 1, 0, &policy, || false)?;
     let mut whole = Vec::new();
     let take = |_, data: &[u8]| {
         whole.extend_from_slice(data);

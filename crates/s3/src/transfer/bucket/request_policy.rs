@@ -1,4 +1,4 @@
-//! Retry policy of a bucket's requests: time-out, number of retries, and back-off.
+//! Request policy of a bucket: time-out, retries, and the counts that a run reports of them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use storlab_base::{lock, monotonic_ns};
 
-use crate::Failure;
+use crate::{Failure, RetryPolicy};
 
 /// Interval at which a pause checks whether the run ends.
 const LOOK: Duration = Duration::from_millis(50);
@@ -23,24 +23,22 @@ struct RetryCounts {
     orphans: u64,
 }
 
-/// Retry policy of a bucket's requests.
+/// Time-out and retry policy of a bucket's requests, with the log of retries.
 #[derive(Clone, Debug)]
-pub struct RetryPolicy {
+pub struct RequestPolicy {
     timeout: Duration,
-    retries: u32,
-    backoff_ns: u64,
+    retry: RetryPolicy,
     log: RetryLog,
 }
 
-impl RetryPolicy {
-    /// Create a policy; the pause before the first retry is `backoff_ns` and doubles with each
-    /// retry.
-    pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, log: &RetryLog) -> Self {
+impl RequestPolicy {
+    /// Create a policy whose counts are added to `log`.
+    pub fn new(timeout_ns: u64, retry: RetryPolicy, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
-        RetryPolicy { timeout, retries, backoff_ns, log: log.clone() }
+        RequestPolicy { timeout, retry, log: log.clone() }
     }
 
-    /// Return the time-out for connecting and for work under [`RetryPolicy::in_time`].
+    /// Return the time-out for connecting and for work under [`RequestPolicy::in_time`].
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -62,39 +60,27 @@ impl RetryPolicy {
     ///
     /// # Errors
     /// The failure of the last attempt.
-    pub async fn lasting<T>(
+    pub async fn retry<T>(
         &self,
         stopping: &dyn Fn() -> bool,
         mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let mut retry = 0;
         loop {
-            match attempt().await {
-                Err(failure) if failure.retryable() && retry < self.retries && !stopping() => {
-                    *lock(&self.log.0).again.entry(failure.kind()).or_default() += 1;
-                    self.pause(retry, stopping).await;
-                    retry += 1;
-                }
+            let failure = match attempt().await {
+                Err(failure) if !stopping() => failure,
                 ended => return ended,
-            }
-        }
-    }
-
-    async fn pause(&self, retry: u32, stopping: &dyn Fn() -> bool) {
-        let until_ns =
-            monotonic_ns().saturating_add(self.backoff_ns.saturating_mul(1 << retry.min(32)));
-        while !stopping() {
-            let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left.min(LOOK)).await;
+            };
+            let Some(pause_ns) = self.retry.pause_ns(retry, &failure) else { return Err(failure) };
+            *lock(&self.log.0).again.entry(failure.kind()).or_default() += 1;
+            pause(pause_ns, stopping).await;
+            retry += 1;
         }
     }
 
     /// Count a multipart upload that was begun, or may have been, and could not be completed or
     /// aborted.
-    pub fn orphan(&self) {
+    pub fn count_orphan(&self) {
         lock(&self.log.0).orphans += 1;
     }
 
@@ -127,6 +113,18 @@ impl RetryPolicy {
     }
 }
 
+/// Pause, but not longer than until `stopping` returns true.
+async fn pause(pause_ns: u64, stopping: &dyn Fn() -> bool) {
+    let until_ns = monotonic_ns().saturating_add(pause_ns);
+    while !stopping() {
+        let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(LOOK)).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -134,6 +132,11 @@ mod tests {
 
     use super::*;
     use crate::TlsFault;
+
+    fn policy_of(timeout_ns: u64, retries: u32, backoff_ns: u64) -> RequestPolicy {
+        let retry = RetryPolicy { retries, backoff_ns };
+        RequestPolicy::new(timeout_ns, retry, &RetryLog::default())
+    }
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -143,15 +146,15 @@ mod tests {
 
     #[test]
     fn what_passes_is_tried_again_and_told() {
-        let patience = RetryPolicy::new(60_000_000_000, 2, 1000, &RetryLog::default());
+        let policy = policy_of(60_000_000_000, 2, 1000);
         let tries = Cell::new(0);
         let flaky = async || {
             tries.set(tries.get() + 1);
             if tries.get() < 3 { Err(Failure::Reset) } else { Ok(tries.get()) }
         };
-        assert_eq!(run(patience.lasting(&|| false, flaky)), Ok(3));
-        assert_eq!(patience.clone().retries(), 2);
-        assert!(patience.notes()[0].contains("2 after connection reset"));
+        assert_eq!(run(policy.retry(&|| false, flaky)), Ok(3));
+        assert_eq!(policy.clone().retries(), 2);
+        assert!(policy.notes()[0].contains("2 after connection reset"));
     }
 
     #[test]
@@ -165,18 +168,18 @@ mod tests {
                 Err::<(), _>(failure.clone())
             }
         };
-        let patience = RetryPolicy::new(60_000_000_000, 2, 0, &RetryLog::default());
-        assert_eq!(run(patience.lasting(&|| false, never(Failure::Closed))), Err(Failure::Closed));
+        let policy = policy_of(60_000_000_000, 2, 0);
+        assert_eq!(run(policy.retry(&|| false, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 3);
         let tls = Failure::Tls { fault: TlsFault::Untrusted, what: "no".to_owned() };
-        assert_eq!(run(patience.lasting(&|| false, never(tls.clone()))), Err(tls));
+        assert_eq!(run(policy.retry(&|| false, never(tls.clone()))), Err(tls));
         assert_eq!(tries.get(), 1);
         // There are no retries after the run has ended.
-        assert_eq!(run(patience.lasting(&|| true, never(Failure::Closed))), Err(Failure::Closed));
+        assert_eq!(run(policy.retry(&|| true, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 1);
-        let hurried = RetryPolicy::new(1_000_000, 1, 0, &RetryLog::default());
+        let hurried = policy_of(1_000_000, 1, 0);
         let silent = async || hurried.in_time(std::future::pending::<Result<(), _>>()).await;
-        assert_eq!(run(hurried.lasting(&|| false, silent)), Err(Failure::TimeOut));
+        assert_eq!(run(hurried.retry(&|| false, silent)), Err(Failure::TimeOut));
         assert_eq!(hurried.retries(), 1);
     }
 }
