@@ -1,6 +1,6 @@
 //! Retry policy: which failed requests are sent again, how often, and after which pause.
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// Number of retries of a failed request, and the pauses before them.
 ///
