@@ -26,8 +26,8 @@ from storlab import _native
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
-from storlab.lab.site.clients_run import ClientsRun
-from storlab.lab.site.report import ClientReport
+from storlab.lab.site.client_report import ClientReport
+from storlab.lab.site.clients_site import ClientsRun
 from storlab.model.latencies import latencies_of
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, Sample
 from storlab.model.samples import summarise_latency

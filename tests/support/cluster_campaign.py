@@ -18,8 +18,8 @@ from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import study_class
 from storlab.lab.run.records import completed_record
+from storlab.lab.site.client_report import ClientReport, NicBytes
 from storlab.lab.site.merge import Client, merge
-from storlab.lab.site.report import ClientReport, NicBytes
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, Sample
 from storlab.model.samples import summarise_latency

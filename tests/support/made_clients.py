@@ -10,8 +10,8 @@ from typing import Any, cast
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
 from storlab.cluster.task import ClientPlace
+from storlab.lab.site.client_report import ClientReport
 from storlab.lab.site.clients import Clients
-from storlab.lab.site.report import ClientReport
 from storlab.model.cluster import Cluster
 from storlab.model.result import Failure
 

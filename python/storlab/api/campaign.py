@@ -11,10 +11,10 @@ from storlab.api.notebook import NotebookReporter
 from storlab.api.results import Results
 from storlab.base.clock import utc_stamp
 from storlab.contracts.reporter import Reporter
+from storlab.lab.plan.client_devices import plan_with_devices
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.run.progress import make_reporter
 from storlab.lab.run.session import run_study
-from storlab.lab.site.devices import plan_with_devices
 from storlab.lab.study.file import load_study
 from storlab.process.execution import StopRequest
 

@@ -11,7 +11,7 @@ from storlab.cli import terminal
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json, report_error
 
 if TYPE_CHECKING:
-    from storlab.lab.run.clean_summary import Cleaned
+    from storlab.lab.run.clean import Cleaned
     from storlab.results.store import ResultStore
 
 

@@ -65,10 +65,10 @@ def crosscheck(
     """
     from storlab.analysis.agreement import agreement
     from storlab.cli.campaign import reporter_of
+    from storlab.lab.plan.client_devices import plan_with_devices
     from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
-    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
     from storlab.process.execution import StopRequest
 

@@ -47,8 +47,8 @@ def plan(
 
     Example: storlab plan studies/demo.toml
     """
+    from storlab.lab.plan.client_devices import plan_with_devices
     from storlab.lab.plan.plan import absent_devices, make_plan
-    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
 
     loaded = load_study(study)

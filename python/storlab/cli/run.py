@@ -46,9 +46,9 @@ def run(
     Example: storlab run studies/demo.toml --out results/demo
     """
     from storlab.cli.campaign import conclude, live_page, reporter_of
+    from storlab.lab.plan.client_devices import plan_with_devices
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
-    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
     from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 

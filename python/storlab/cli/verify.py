@@ -15,8 +15,7 @@ from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 
 if TYPE_CHECKING:
     from storlab.lab.site.clients import Clients
-    from storlab.lab.site.cross_client_verify import Written
-    from storlab.lab.site.verification import Verifiable
+    from storlab.lab.site.verification import Verifiable, Written
     from storlab.model.cluster import Cluster
     from storlab.model.result import VerifyReport
     from storlab.results.store import ResultStore
@@ -102,9 +101,9 @@ def _verified_by_clients(
         ResultError: The campaign is still running, a writer is no longer a client of the cluster,
             or no data can be verified.
     """
-    from storlab.lab.site.claim_arguments import claim_once
     from storlab.lab.site.clients import Clients
-    from storlab.lab.site.cross_client_verify import States
+    from storlab.lab.site.clients_site import claim_once
+    from storlab.lab.site.verification import States
 
     if store.is_running():
         raise ResultError(

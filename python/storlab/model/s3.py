@@ -134,3 +134,18 @@ class S3Access(Table):
 
     store: S3Store
     prefix: str  # ends with a slash
+
+
+def grant(access: S3Access) -> dict[str, Any]:
+    """Return the access for an order; it holds secrets and must never be written to a file."""
+    keys = access.store.credentials
+    return {"access": access.dump(), "credentials": None if keys is None else keys.as_dict()}
+
+
+def access_of(granted: dict[str, Any]) -> S3Access:
+    """Return the access from an order, with its keys."""
+    access = S3Access.model_validate(granted["access"])
+    keys = granted["credentials"]
+    credentials = None if keys is None else Credentials(**keys)
+    store = access.store.model_copy(update={"credentials": credentials})
+    return access.model_copy(update={"store": store})

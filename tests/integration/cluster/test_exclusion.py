@@ -11,8 +11,8 @@ from conftest import need_mpi
 from storlab.base.errors import ExitCode
 from storlab.base.locks import is_locked
 from storlab.base.units import NS_PER_S
-from storlab.lab.site.claim import WAITS
 from storlab.results.store import ResultStore
+from storlab.stores.directory_lease import WAITS
 from support.cluster_lab import Lab, kill, stop, wait_for
 
 STUDY = """

@@ -10,8 +10,8 @@ import pytest
 
 from conftest import need_mpi
 from storlab.base.errors import ExitCode
-from storlab.lab.site.claim import LOCK, Claim, Holder
 from storlab.results.store import ResultStore
+from storlab.stores.directory_lease import LOCK, DirectoryLease, Holder
 from support.local_clients import run_study, run_verb
 
 VERIFY = "read_percent = 30\nverify = true"
@@ -62,7 +62,7 @@ def test_nothing_is_read_where_another_campaign_measures(
 ) -> None:
     store = run_verified(tmp_path, clients=2)
     other = Holder("other", "study of another", "lab2:/results", 0)
-    with Claim(tmp_path / "shared", other, lambda *_: None):
+    with DirectoryLease(tmp_path / "shared", other, lambda *_: None):
         assert run_verb("verify", store.directory) == ExitCode.RESULT
     words = " ".join(capsys.readouterr().err.split())
     assert "is in use by campaign other (study of another, results in lab2:/results)" in words
@@ -84,7 +84,7 @@ def test_the_reader_is_another_client(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "shared" / "client-1")
     from storlab.lab.prepare.dataset import PrepareError
     from storlab.lab.site.clients import Clients, read_again
-    from storlab.lab.site.cross_client_verify import States
+    from storlab.lab.site.verification import States
     from storlab.process.execution import StopRequest
 
     cluster, target = store.study.cluster, store.study.target[0]

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.run.progress import PlainReporter
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean import clean_store
 from storlab.model.target import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.s3 import embedded as embedded_server

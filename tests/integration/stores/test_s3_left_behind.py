@@ -19,7 +19,7 @@ from storlab.cli.main import main
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.s3 import _held_checks
 from storlab.lab.run.progress import PlainReporter
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean import clean_store
 from storlab.lab.study.file import load_study
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target

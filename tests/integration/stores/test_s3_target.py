@@ -14,7 +14,7 @@ from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError, StorlabError
 from storlab.lab.run.progress import PlainReporter
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean import clean_store
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
 from storlab.process.execution import Interrupted, StopRequest

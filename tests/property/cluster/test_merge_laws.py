@@ -13,10 +13,9 @@ from storlab import _native
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
-from storlab.lab.site import clients_file
 from storlab.lab.site import merge as module
+from storlab.lab.site.client_report import ClientReport
 from storlab.lab.site.merge import Client, merge
-from storlab.lab.site.report import ClientReport
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, Sample
 from storlab.model.samples import samples_to_table, summarise_latency
 
@@ -105,7 +104,7 @@ def test_how_many_are_taken_at_a_time_does_not_matter(
     with patch.object(module, "_CLIENTS_AT_ONCE", at_once):
         apart = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
     assert (apart.samples, apart.totals) == (together.samples, together.totals)
-    tables = [pq.read_table(io.BytesIO(o.raw[clients_file.NAME])) for o in (apart, together)]
+    tables = [pq.read_table(io.BytesIO(o.raw[module.CLIENTS_FILE])) for o in (apart, together)]
     assert tables[0].equals(tables[1])
 
 
@@ -124,4 +123,4 @@ def test_samples_of_each_client_are_those_of_a_campaign_of_its_own(
         for row in rows
     ]
     whole = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
-    assert pq.read_table(io.BytesIO(whole.raw[clients_file.NAME])).to_pylist() == wanted
+    assert pq.read_table(io.BytesIO(whole.raw[module.CLIENTS_FILE])).to_pylist() == wanted

@@ -10,11 +10,9 @@ import pytest
 
 from storlab.base.errors import PreflightError
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.run import clean_clients as module
-from storlab.lab.run import clean_stores
-from storlab.lab.run.clean_clients import clean_clients
-from storlab.lab.run.clean_summary import Cleaned
-from storlab.lab.site import client_probe
+from storlab.lab.run import clean as module
+from storlab.lab.run.clean import Cleaned, clean_clients
+from storlab.lab.site import clients as clients_module
 from storlab.lab.study.file import load_study
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.s3.target import S3Hold
@@ -79,7 +77,7 @@ def clean(
     recorded = {"plan_hash_given": None, "campaign": "0123456789ab", "s3": stores}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.Clients, "of", lambda *_: clients)
-        patch.setattr(client_probe, "ANSWER_NS", 0)
+        patch.setattr(clients_module, "ANSWER_NS", 0)
         cleaned = clean_clients(store, loaded.study.cluster, place, recorded, stop, reporter)
     return cleaned, clients, notes
 
@@ -147,7 +145,7 @@ def test_a_store_that_fails_keeps_nothing_else_from_being_cleaned(
         return [hold.target.name]
 
     monkeypatch.setattr(S3Hold, "__enter__", enter)
-    monkeypatch.setattr(clean_stores, "clean_store", clean_objects)
+    monkeypatch.setattr(module, "clean_store", clean_objects)
     cleaned, _, _ = clean(tmp_path, set(), more=STORES, work=OBJECTS)
     assert cleaned.removed == ["c1.dat", "c2.dat", "c3.dat", "first"]
     (problem,) = cleaned.problems

@@ -16,14 +16,13 @@ from storlab.cluster.client import ClientEnd
 from storlab.cluster.link import CONTROLLER, ClientsSilent
 from storlab.cluster.task import ClientPlace
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.site import claim as module
-from storlab.lab.site.claim import LOCK, Claim, Holder, holder_now
-from storlab.lab.site.client_task import _claim, do_task
-from storlab.lab.site.cross_client_verify import Written
-from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
-from storlab.lab.site.report import ClientReport
+from storlab.lab.site.client_report import ClientReport
+from storlab.lab.site.client_task import ClientReporter, ProgressSender, _claim, do_task
+from storlab.lab.site.verification import Written
 from storlab.lab.study.file import load_study
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores import directory_lease as module
+from storlab.stores.directory_lease import LOCK, DirectoryLease, Holder, holder_now
 
 STUDY = """
 [study]
@@ -156,7 +155,7 @@ def test_the_others_begin_when_the_first_client_has_the_directory(
     with ExitStack() as stack:
         with pytest.raises(Interrupted):
             _claim(client, ClientReporter(ProgressSender(client)), stack)
-        stack.enter_context(Claim(tmp_path, OWN, lambda *_: None))
+        stack.enter_context(DirectoryLease(tmp_path, OWN, lambda *_: None))
         assert _claim(client, ClientReporter(ProgressSender(client)), stack) == []
 
 
@@ -167,7 +166,7 @@ def test_directories_of_a_dead_campaign_are_waited_for_at_once(
     directories = [tmp_path / name for name in "abc"]
     for directory in directories:
         directory.mkdir()
-        with Claim(directory, DEAD, lambda *_: None):
+        with DirectoryLease(directory, DEAD, lambda *_: None):
             pass
     now_ns = [0]
 
@@ -188,11 +187,11 @@ def test_one_that_is_in_use_is_refused_before_any_other_is_waited_for(tmp_path: 
     directories = [tmp_path / name for name in "ab"]
     for directory in directories:
         directory.mkdir()
-    with Claim(directories[0], DEAD, lambda *_: None):
+    with DirectoryLease(directories[0], DEAD, lambda *_: None):
         pass
     working = replace(DEAD, campaign="at work")
     end = FakeEnd("verify", {"claim": claim_of(*directories)})
-    with Claim(directories[1], working, lambda *_: None):
+    with DirectoryLease(directories[1], working, lambda *_: None):
         do_task(cast(ClientEnd, end))
     assert end.report.failure is not None
     assert "is in use by campaign at work" in end.report.failure.message

@@ -14,8 +14,8 @@ from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
 from storlab.cluster.validity import cluster_flags
+from storlab.lab.site.client_report import ClientReport, NicBytes
 from storlab.lab.site.merge import Client, merge
-from storlab.lab.site.report import ClientReport, NicBytes
 from storlab.model.latencies import latencies_of
 from storlab.model.result import (
     CpuUse,

@@ -12,10 +12,14 @@ import pytest
 from storlab.base.units import NS_PER_S
 from storlab.cluster.client import ClientEnd
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.site import client_task, progress_messages
-from storlab.lab.site.client_task import ClientTask, nic_bytes_around
-from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
-from storlab.lab.site.report import NicBytes
+from storlab.lab.site import client_task
+from storlab.lab.site.client_report import NicBytes
+from storlab.lab.site.client_task import (
+    ClientReporter,
+    ClientTask,
+    ProgressSender,
+    nic_bytes_around,
+)
 from storlab.process.counters import CounterReading
 from storlab.process.execution import Interrupted, StopRequest
 
@@ -69,7 +73,7 @@ def test_what_is_made_durable_is_told_of_meanwhile() -> None:
 @pytest.mark.parametrize("endless", [False, True])
 def test_who_hangs_falls_silent(monkeypatch: pytest.MonkeyPatch, endless: bool) -> None:
     """Check that a client hanging on a dead mount sends no heartbeat."""
-    monkeypatch.setattr(progress_messages, "POLL_S", 0.001)
+    monkeypatch.setattr(client_task, "POLL_S", 0.001)
     end = FakeEnd()
     end.order.lost_after_ns = 0
     teller = ProgressSender(cast(ClientEnd, end))

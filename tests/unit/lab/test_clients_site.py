@@ -14,10 +14,9 @@ from storlab.contracts.family import Access
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import target_slug
-from storlab.lab.site import clients as module
-from storlab.lab.site.claim_arguments import claim_of, claim_once
-from storlab.lab.site.clients import ClientsSite
-from storlab.lab.site.report import ClientReport
+from storlab.lab.site import clients_site as module
+from storlab.lab.site.client_report import ClientReport
+from storlab.lab.site.clients_site import ClientsSite, claim_of, claim_once
 from storlab.lab.study.file import load_study
 from storlab.model.result import Failure
 from storlab.process.execution import Interrupted, StopRequest

@@ -12,7 +12,7 @@ from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.contracts.reporter import Gauge
 from storlab.lab.run import gauges as gauges_module
 from storlab.lab.run.gauges import Gauges
-from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes
+from storlab.lab.watch.device_bytes import MOST_OF_COURSE, DeviceBytes
 from storlab.meters import rapl
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.study import MeterSpec, Target

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storlab.contracts.family import Estimate
-from storlab.lab.site.member_watch import MemberWatch
+from storlab.lab.watch.member_watch import MemberWatch
 from storlab.model.job import Member
 from storlab.model.result import EngineInfo, Failure, RunOutcome
 from storlab.process.execution import StopRequest

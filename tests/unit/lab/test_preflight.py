@@ -19,8 +19,8 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.limits import limit_checks
 from storlab.lab.preflight.machine import core_checks, load_check, spin_check, spin_ns
 from storlab.lab.preflight.preflight import check_machine, check_study, refuse_errors
-from storlab.lab.site.limits import limit_facts
 from storlab.lab.study.file import LoadedStudy, load_study
+from storlab.lab.watch.limits import limit_facts
 from storlab.process.host_memory import host_memory_bytes
 from storlab.results.environment import describe_environment
 from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct

@@ -17,7 +17,7 @@ from storlab.contracts.check import Check
 from storlab.lab.plan.clients import cluster_problems, counts_of
 from storlab.lab.plan.plan import make_plan, prepare_ns_by_target
 from storlab.lab.preflight.clients import _checks, check_clients
-from storlab.lab.site import client_probe
+from storlab.lab.site import clients as clients_module
 from storlab.lab.study.file import LoadedStudy, load_study
 from support.made_clients import FakeClients, made_clients
 
@@ -384,7 +384,7 @@ def test_power_meters_are_tried_here_too(tmp_path: Path) -> None:
 def asked(
     tmp_path: Path, gone: set[str], monkeypatch: pytest.MonkeyPatch, **more: Any
 ) -> tuple[dict[str, Check], dict[str, Any], FakeClients]:
-    monkeypatch.setattr(client_probe, "ANSWER_NS", 0)
+    monkeypatch.setattr(clients_module, "ANSWER_NS", 0)
     made = loaded(tmp_path)
     assert made.study.cluster is not None
     clients = made_clients(made.study.cluster, NAMES, gone, fact=FACT, **more)
@@ -417,7 +417,7 @@ def test_one_that_does_not_answer_hides_no_other(
 
 def test_of_many_that_do_not_answer_all_are_named() -> None:
     silent = {f"c{number}": "no route" for number in range(1, 8)}
-    told = client_probe.Answers(silent=silent).told
+    told = clients_module.Answers(silent=silent).told
     assert told.startswith("c1 does not answer: no route; c2 does not answer: no route; ")
     assert told.endswith("c5 does not answer: no route; c6, c7 do not answer")
 

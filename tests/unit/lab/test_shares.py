@@ -20,9 +20,8 @@ from storlab.contracts.family import WHOLE, Access, ClientDetails, JobContext, S
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.site.divided_runs import meeting_times
-from storlab.lab.site.merge import Client, merge
-from storlab.lab.site.report import ClientReport
+from storlab.lab.site.client_report import ClientReport
+from storlab.lab.site.merge import Client, meeting_times, merge
 from storlab.lab.study.file import LoadedStudy, load_study, parse_study
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, RunOutcome, Sample, Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from storlab.lab.site.divided_runs import whole_snapshot
+from storlab.lab.site.merge import whole_snapshot
 from support.run_records import SNAPSHOT
 
 

@@ -13,8 +13,8 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.units import MB
 from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES, study_class
-from storlab.lab.site import device_bytes
-from storlab.lab.site.device_bytes import DeviceBytes, devices_behind
+from storlab.lab.watch import device_bytes
+from storlab.lab.watch.device_bytes import DeviceBytes, devices_behind
 from storlab.model.job import Member
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
 from storlab.model.study import Target

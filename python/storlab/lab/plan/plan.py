@@ -116,7 +116,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
     if problems := written_problems(study, written):
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
-    # Devices of clients are identified by the clients: storlab.lab.site.devices.
+    # Devices of clients are identified by the clients: storlab.lab.plan.client_devices.
     clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}
         for place in (client_places(study) if written else [])

@@ -9,8 +9,8 @@ from typing import Any
 from storlab.base.errors import StorlabError
 from storlab.contracts.check import Check
 from storlab.lab.preflight.s3 import LOOKING, SKEW_ERROR_S, SKEW_WARNING_S, store_checks
-from storlab.lab.site.grants import grant
 from storlab.model.point import Plan
+from storlab.model.s3 import grant
 from storlab.model.study import StudyBase
 from storlab.stores.s3.target import S3Hold
 

@@ -19,18 +19,16 @@ from storlab.cluster.task import ClientPlace
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
+from storlab.lab.plan.client_devices import SHARED, SHARED_FIX, device_paths, shared_devices
 from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
 from storlab.lab.preflight.client_stores import client_store_checks, granted_stores
 from storlab.lab.preflight.power import power_checks
-from storlab.lab.site.claim import FIX
-from storlab.lab.site.client_probe import FIX as FIX_SILENT
-from storlab.lab.site.client_probe import Answers, ask_each, renumbered
-from storlab.lab.site.clients import Clients
-from storlab.lab.site.devices import SHARED, SHARED_FIX, device_paths, shared_devices
+from storlab.lab.site.clients import SILENT_FIX, Answers, Clients, ask_each, renumbered
 from storlab.model.point import Plan
 from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import is_kernel_place
+from storlab.stores.directory_lease import FIX as LEASE_FIX
 from storlab.stores.s3.target import S3Hold
 
 DRIFT_NS = 1_000_000
@@ -173,7 +171,7 @@ def _answering(answers: Answers, gathered: Gathered, first: Failure | None, aske
     what = f"{len(answers.facts)} of {asked} clients answer; {answers.told}"
     if answers.facts and gathered.failure is not None:
         what += f"; those that answer do so alone, and not together: {gathered.failure.message}"
-    return Check(name="cluster", status="error", what=what, fix=FIX_SILENT)
+    return Check(name="cluster", status="error", what=what, fix=SILENT_FIX)
 
 
 def _checks(
@@ -308,7 +306,7 @@ def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
     claimed = {d: who for fact in facts.values() for d, who in fact.get("claimed", {}).items()}
     if claimed:
         what = "; ".join(f"{directory} is in use by {who}" for directory, who in claimed.items())
-        yield Check(name="campaigns", status="error", what=what, fix=FIX)
+        yield Check(name="campaigns", status="error", what=what, fix=LEASE_FIX)
 
 
 def _shared(facts: Mapping[str, dict[str, Any]], *, together: bool) -> Iterator[Check]:

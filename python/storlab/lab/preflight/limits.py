@@ -10,7 +10,7 @@ from typing import Any
 
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
-from storlab.lab.site.limits import limit_facts, limits_of
+from storlab.lab.watch.limits import limit_facts, limits_of
 from storlab.model.s3 import EMBEDDED
 from storlab.model.study import StudyBase, Target
 from storlab.process.cgroups import io_limits
@@ -26,7 +26,7 @@ def limit_checks(
     """Check the limits of one client.
 
     Args:
-        facts: Limits as :func:`storlab.lab.site.limits.limit_facts` returns them.
+        facts: Limits as :func:`storlab.lab.watch.limits.limit_facts` returns them.
         cores: Cores that the client may run on.
         workers: Largest number of worker threads of a run.
         memory_bytes: Largest memory of a run.

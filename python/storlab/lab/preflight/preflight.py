@@ -25,7 +25,7 @@ from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.preflight.s3 import store_checks
-from storlab.lab.site.limits import limit_facts
+from storlab.lab.watch.limits import limit_facts
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.host_memory import host_memory_bytes, host_memory_text

@@ -21,9 +21,8 @@ from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.run.gauges import Gauges
 from storlab.lab.run.reach import LocalReach, Reach
 from storlab.lab.run.records import completed_record, failed_record
-from storlab.lab.site.device_bytes import devices_behind
-from storlab.lab.site.local import LocalSite
-from storlab.lab.site.site import Site
+from storlab.lab.site.local import LocalSite, Site
+from storlab.lab.watch.device_bytes import devices_behind
 from storlab.meters.nvme_admin import NvmeAdmin
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading

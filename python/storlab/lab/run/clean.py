@@ -1,21 +1,33 @@
-"""``storlab clean``: removes what a campaign left on its targets after it has ended."""
+"""``storlab clean``: removes what a campaign left on its targets after it has ended.
+
+On a cluster each client cleans up; another one stands in for clients that no longer answer.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from storlab.base.errors import GuardError, ResultError
+from storlab.base.errors import GuardError, PreflightError, ResultError, StorlabError
+from storlab.cluster.task import ClientPlace
+from storlab.contracts.family import Access
 from storlab.contracts.reporter import Reporter
-from storlab.lab.run.clean_clients import clean_clients
-from storlab.lab.run.clean_stores import clean_stores
-from storlab.lab.run.clean_summary import Cleaned
-from storlab.model.study import Target
-from storlab.process.execution import StopRequest
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.run.session import guard_again
+from storlab.lab.site.clean import clean_store
+from storlab.lab.site.clients import Answers, Clients, ask_each, renumbered
+from storlab.lab.site.clients_site import ClientsSite
+from storlab.model.cluster import Cluster
+from storlab.model.study import StudyBase, Target
+from storlab.process.execution import Interrupted, StopRequest
 from storlab.results.store import ResultStore
 from storlab.stores.home import DataDirectoryLock
+from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import SUFFIX, DataFileHold
 
 
@@ -89,3 +101,176 @@ def _data_files(target: Target, base: Path) -> list[Path]:
     directory = base / target.directory
     sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """Names of what was removed, and errors of what could not be removed."""
+
+    removed: list[str] = field(default_factory=list)
+    problems: list[StorlabError] = field(default_factory=list)
+
+    def attempt(self, clean: Callable[[], list[str]]) -> None:
+        """Run a clean-up function and add its result; a StorlabError is kept as a problem.
+
+        Other errors, such as Interrupted on a stop request, are raised.
+        """
+        try:
+            self.removed += clean()
+        except StorlabError as error:
+            self.problems.append(error)
+
+
+def clean_clients(
+    store: ResultStore,
+    cluster: Cluster,
+    base: Path,
+    recorded: dict[str, Any],
+    stop: StopRequest,
+    reporter: Reporter,
+) -> Cleaned:
+    """Let each client remove its own data.
+
+    For a client that does not answer, another client removes data in shared directories. Data that
+    only the missing client can reach, and stores that fail, are reported as problems.
+
+    Args:
+        store: Results of the campaign.
+        cluster: Cluster of the study.
+        base: Directory that relative paths start from.
+        recorded: Record of the campaign's guard.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+
+    Raises:
+        Interrupted: A stop was requested.
+    """
+    # Not entered, because nothing is measured: clients hold files, stores are held one by one.
+    guard = guard_again(store, base, recorded)
+    guard.access = {target.name: Access() for target in store.study.target}
+    clients = Clients.of(cluster, base)
+    site = ClientsSite(clients, store, guard, stop, reporter)
+    cleaned = Cleaned()
+    _Cleaning(store, clients, site, stop, reporter, cleaned).clean_places()
+    clean_stores(store.study, recorded, base, stop, reporter, cleaned)
+    return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaning:
+    store: ResultStore
+    clients: Clients
+    site: ClientsSite
+    stop: StopRequest
+    reporter: Reporter
+    cleaned: Cleaned
+
+    def clean_places(self) -> None:
+        """Remove the files and folders that clients created."""
+        targets = self.site.targets_on_clients()
+        everybody = self.clients.places(self.clients.most)
+        if not targets:
+            return
+        try:
+            self.cleaned.removed += self.site.clean_on(everybody, targets, self.stop)
+        except PrepareError as error:
+            self._clean_without(everybody, targets, error)
+
+    def _clean_without(
+        self, everybody: list[ClientPlace], targets: set[str], first: PrepareError
+    ) -> None:
+        """Clean up with the clients that answer, also for the others in shared directories."""
+        answers = None
+        if len(everybody) > 1 and not self.clients.cluster.is_local:
+            self.reporter.note(f"{first.what}: each client is asked by itself")
+            answers = self._ask(everybody)
+        if answers is None or not answers.silent or not answers.facts:
+            self.cleaned.problems.append(self._problem(first.what, first.fix))
+            return
+        there = renumbered([place for place in everybody if place.name in answers.facts])
+        gone = [place for place in everybody if place.name in answers.silent]
+        shared = {name for name in targets if self._is_shared(name)}
+        batches = list(_standing_in(gone, there)) if shared else []
+        removed = self.cleaned.removed
+        if batches:
+            self.reporter.note(f"{answers.told}; others clean up in the directories that all share")
+        try:
+            removed += self.site.clean_on(there, targets, self.stop, ends=not batches)
+            for number, batch in enumerate(batches, 1):
+                ends = number == len(batches)
+                removed += self.site.clean_on(batch, shared, self.stop, ends=ends)
+        except PrepareError as error:
+            self.cleaned.problems.append(self._problem(error.what, error.fix))
+        named = ", ".join(place.name for place in gone)
+        own = sorted(targets - shared)
+        if own:
+            what = f"not cleaned up on {named}, which no other host can reach ({answers.told})"
+            self.cleaned.problems.append(PreflightError(", ".join(own), what, self._again()))
+
+    def _ask(self, everybody: list[ClientPlace]) -> Answers:
+        work = self.store.directory / "work"
+        try:
+            return ask_each(self.clients, everybody, work / "ask", {"shared": []}, self._go_on)
+        finally:
+            with suppress(OSError):  # other processes may still use it
+                work.rmdir()
+
+    def _is_shared(self, name: str) -> bool:
+        return self.store.study.target_named(name).directory is not None
+
+    def _go_on(self) -> None:
+        if self.stop.requested:
+            raise Interrupted
+
+    def _problem(self, what: str, fix: str) -> PreflightError:
+        fixes = "; ".join(filter(None, (fix, self._again())))
+        return PreflightError("clients", f"not cleaned up: {what}", fixes)
+
+    def _again(self) -> str:
+        return f"`storlab clean {self.store.directory}` goes on with it"
+
+
+def _standing_in(
+    gone: Sequence[ClientPlace], there: Sequence[ClientPlace]
+) -> Iterator[list[ClientPlace]]:
+    """Yield lists of answering hosts under the names of missing ones, each host once per list."""
+    for begin in range(0, len(gone), len(there)):
+        yield [
+            host.model_copy(update={"name": absent.name})
+            for absent, host in zip(gone[begin : begin + len(there)], there, strict=False)
+        ]
+
+
+def clean_stores(
+    study: StudyBase,
+    recorded: Mapping[str, Any],
+    base: Path,
+    stop: StopRequest,
+    reporter: Reporter,
+    cleaned: Cleaned,
+) -> None:
+    """Remove the campaign's objects from buckets; failures become problems of ``cleaned``.
+
+    Args:
+        study: Study of the campaign.
+        recorded: Record of the campaign's guard.
+        base: Directory that relative paths start from.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+        cleaned: Summary to add to.
+
+    Raises:
+        Interrupted: A stop was requested.
+    """
+    # In reverse: a bucket that targets share was created for the first of them.
+    for target in reversed(study.target):
+        before = recorded.get("s3", {}).get(target.name)
+        if before is not None:
+            cleaned.attempt(partial(_clean_objects, target, before, base, stop, reporter))
+
+
+def _clean_objects(
+    target: Target, before: Mapping[str, Any], base: Path, stop: StopRequest, reporter: Reporter
+) -> list[str]:
+    with S3Hold(target, before["campaign"], base, before, cleaning=True) as hold:
+        return clean_store(hold, stop, reporter)

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from storlab.base.errors import PreflightError
 from storlab.lab.guard.guard import Guard
-from storlab.lab.site.client_probe import ask_each
-from storlab.lab.site.clients import Clients
+from storlab.lab.site.clients import Clients, ask_each
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.filesystems import file_system_of

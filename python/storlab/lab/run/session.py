@@ -24,11 +24,12 @@ from storlab.lab.prepare import dataset
 from storlab.lab.run.campaign import Campaign, Summary, left_behind
 from storlab.lab.run.reach import ClientsReach
 from storlab.lab.site.client_view import plan_of_targets
-from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
-from storlab.lab.site.grants import grant
+from storlab.lab.site.clients import Clients
+from storlab.lab.site.clients_site import ClientsSite, ClusterGuard
 from storlab.lab.study.file import LoadedStudy
 from storlab.lab.study.logo import logo_checks
 from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.s3 import grant
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import StopRequest
 from storlab.results.environment import describe_environment

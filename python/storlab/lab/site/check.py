@@ -13,10 +13,9 @@ from storlab.cluster.client_facts import client_facts, mount_facts
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import get_engine
 from storlab.lab.plan.targets import device_facts
-from storlab.lab.site.claim import holder_now
-from storlab.lab.site.grants import access_of
-from storlab.lab.site.limits import limit_facts
-from storlab.model.s3 import S3Store
+from storlab.lab.watch.limits import limit_facts
+from storlab.model.s3 import S3Store, access_of
+from storlab.stores.directory_lease import holder_now
 from storlab.stores.filesystems import free_bytes, supports_direct
 from storlab.stores.reachability import UNREACHABLE
 from storlab.stores.s3.control import S3Control

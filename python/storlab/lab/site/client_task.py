@@ -1,11 +1,14 @@
-"""Client's part of a campaign's tasks: holds targets, and prepares, runs and cleans there."""
+"""Client's part of a campaign's tasks: holds targets, prepares, runs, cleans, reports progress."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import StorlabError
@@ -16,12 +19,14 @@ from storlab.cluster.client_facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
 from storlab.cluster.share import MeetingRun
 from storlab.contracts.engine import Engine, HeldRun, HoldsRuns, RunHandle, SharedRun, SharesRuns
-from storlab.contracts.family import Share
+from storlab.contracts.family import JobContext, Share
 from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.contracts.reporter import Reporter
 from storlab.contracts.services import dividing_family
+from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError, to_lay_out
-from storlab.lab.site.claim import Claim, Holder, await_claim
-from storlab.lab.site.client_site import ClientSite
+from storlab.lab.prepare.precondition import Start
+from storlab.lab.site.client_report import ClientReport, Filled, NicBytes
 from storlab.lab.site.client_view import (
     ClientGuard,
     CommonPlaces,
@@ -31,22 +36,22 @@ from storlab.lab.site.client_view import (
     plan_of_targets,
     shared_study,
 )
-from storlab.lab.site.cross_client_verify import Reread, collect, read_by_others, reread
-from storlab.lab.site.grants import access_of
-from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
-from storlab.lab.site.report import ClientReport, Filled, NicBytes
+from storlab.lab.site.local import LocalSite
+from storlab.lab.site.verification import Reread, collect, read_by_others, reread
 from storlab.lab.study.file import parse_study
 from storlab.model.job import Job
 from storlab.model.latencies import latencies_of
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import Failure
-from storlab.model.s3 import S3Access
+from storlab.model.result import Failure, Snapshot
+from storlab.model.s3 import S3Access, access_of
 from storlab.model.study import StudyBase, Target
 from storlab.process.counters import CounterReading, CounterWatch
-from storlab.process.execution import Interrupted
+from storlab.process.execution import POLL_S, Interrupted, StopRequest
 from storlab.process.host_memory import host_memory_bytes
+from storlab.stores.directory_lease import DirectoryLease, Holder, await_lease
 from storlab.stores.s3.keys import CLIENT
 
+STUCK = 20  # longest time without progress, in multiples of ``lost_after``
 _GIVE_UP_NS = 10 * NS_PER_S
 WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write data to be measured
 
@@ -88,7 +93,7 @@ def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
     return report
 
 
-def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[Claim]:
+def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[DirectoryLease]:
     """Lock the shared directories on the first client; on others wait for it before writing."""
     claimed = end.order.arguments.get("claim")
     if claimed is None:
@@ -111,12 +116,12 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[C
     check_mounted(place.mount, directories)
     paths = sorted({directory.resolve() for directory in directories})
     if place.rank == 1:
-        claims = [Claim(path, own, meanwhile) for path in paths]
+        claims = [DirectoryLease(path, own, meanwhile) for path in paths]
         for claim in claims:
             claim.look()
         return [stack.enter_context(claim) for claim in claims]
     for path in paths:
-        await_claim(path, own, meanwhile)
+        await_lease(path, own, meanwhile)
     return []
 
 
@@ -384,3 +389,129 @@ def _time(reading: CounterReading) -> int:
 def _sleep_until(start_ns: int) -> None:
     while (left_ns := start_ns - monotonic_ns()) > 0:
         sleep_s(left_ns / NS_PER_S)
+
+
+class ClientSite(LocalSite):
+    """Site of one client, which gets its ``share`` of work that the family divides.
+
+    ``whole`` is the study with the seed and directories that all clients have in common.
+    """
+
+    def __init__(
+        self,
+        study: StudyBase,
+        whole: StudyBase,
+        share: Share,
+        guard: ClientGuard,
+        directory: Path,
+        stop: StopRequest,
+        reporter: Reporter,
+        start: Start,
+        rereads: Callable[[Target], bool],
+        alive: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            study, guard, directory, stop, reporter, start=start, rereads=rereads, alive=alive
+        )
+        self._whole = whole
+        self._share = share
+        self._places = guard
+
+    def data_context(self, target: Target, kind: str) -> JobContext:
+        """Return the context for data; that of all clients if the family's clients share data."""
+        context = super().data_context(target, kind)
+        offer = dividing_family(kind)
+        if offer is None or not offer.shares_data:
+            return context
+        header = self._whole.study
+        return replace(
+            context,
+            header=header,
+            target=self._whole.target_named(target.name),
+            access=self._places.shared[target.name],
+            seed=header.seed,
+            share=self._share,
+        )
+
+    def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
+        """Return the context of a run, with this client's share if the work is divided."""
+        offer = dividing_family(point.kind)
+        if offer is None:
+            return super().context(run, point, work_dir)
+        if not offer.shares_data:
+            return replace(super().context(run, point, work_dir), share=self._share)
+        access = self._places.shared[point.target]
+        return run_context(self._whole, point, run, access, work_dir, self._share)
+
+    def clean_up(self) -> list[str]:
+        """Remove this client's data and, on the first client, the shared data."""
+        removed = super().clean_up()
+        for name, hold in self._places.shared_homes.items():
+            if not self.study.target_named(name).keep_data:
+                removed += self._clean(name, hold.clean)
+        return removed
+
+
+ResultT = TypeVar("ResultT")
+
+
+class ProgressSender:
+    """Sender of one client; only its own thread uses the link, other threads leave messages."""
+
+    def __init__(self, end: ClientEnd) -> None:
+        self._end = end
+        self._thread = threading.get_ident()
+        self._last: dict[str, Any] = {}
+
+    def tell(self, snapshot: dict[str, Any]) -> None:
+        """Send a snapshot of progress; safe to call from any thread."""
+        if threading.get_ident() == self._thread:
+            self._end.tell(snapshot)
+        else:
+            self._last = snapshot
+
+    def during(self, phase: str, work: Callable[[], ResultT], *, endless: bool = False) -> ResultT:
+        """Run blocking work in a thread of its own, and keep sending messages to rank 0.
+
+        Flushing a data set or removing a large file may take longer than a client may be silent.
+        Work without progress for too long is considered hung, as on a mount whose server is gone:
+        messages then stop, unless ``endless``. The work must not use the link.
+        """
+        told = self._last = {"phase": phase}
+        news_ns, stuck_ns = monotonic_ns(), STUCK * self._end.order.lost_after_ns
+        with ThreadPoolExecutor(1, "storlab-work") as thread:
+            done = thread.submit(work)
+            while not wait([done], POLL_S).done:
+                if told != self._last:
+                    told, news_ns = self._last, monotonic_ns()
+                if endless or monotonic_ns() - news_ns < stuck_ns:
+                    self._end.tell(told)
+            return done.result()
+
+
+class ClientReporter(Reporter):
+    """Reporter that sends preparation and load progress to rank 0."""
+
+    def __init__(self, teller: ProgressSender) -> None:
+        self._teller = teller
+        self._text, self._total = "", 0.0
+        self.notes: list[str] = []
+
+    def step(self, text: str, total: float | None = None) -> None:
+        """Send the start of a preparation step."""
+        self._text, self._total = text, total or 0.0
+        self._teller.tell({"phase": "prepare", "text": text, "total": self._total, "done": 0.0})
+
+    def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
+        """Send the progress of the step."""
+        del snapshot
+        told = {"phase": "prepare", "text": self._text, "total": self._total, "done": done}
+        self._teller.tell(told)
+
+    def run_progress(self, snapshot: Snapshot) -> None:
+        """Send the progress of the load."""
+        self._teller.tell(asdict(snapshot))
+
+    def note(self, text: str) -> None:
+        """Keep a note for the report."""
+        self.notes.append(text)

@@ -1,48 +1,41 @@
-"""Site for the clients of a cluster: each task is one mpiexec, apart from this process."""
+"""Tasks on the clients of a cluster: each is one mpiexec, apart from this process."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from storlab.base.clock import monotonic_ns
 from storlab.base.errors import ResultError
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_duration
 from storlab.cluster.mpiexec import Launcher, Ranks, find_launcher
 from storlab.cluster.places import client_counts, client_hosts, places
 from storlab.cluster.session import Gathered, Session, program
 from storlab.cluster.task import ClientPlace, Order, Task, input_file
-from storlab.contracts.engine import Engine
-from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
-from storlab.lab.guard.guard import Guard
-from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import precondition, target_slug
-from storlab.lab.site.claim import WAITS
-from storlab.lab.site.claim_arguments import away_ns, claim_of, claimed_directories
-from storlab.lab.site.clean_store import clean_or_tell, clean_store
-from storlab.lab.site.clients_run import ClientsRun
-from storlab.lab.site.cross_client_verify import States, Written, handed_on, told
-from storlab.lab.site.grants import grant
-from storlab.lab.site.report import ClientReport
-from storlab.lab.site.verification import merged
+from storlab.lab.site.client_report import ClientReport
+from storlab.lab.site.verification import Written, handed_on, merged
 from storlab.model.cluster import Cluster
-from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import RunOutcome, VerifyReport
-from storlab.model.study import StudyBase, Target
-from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
-from storlab.results.store import ResultStore
-from storlab.stores.data_file import is_kernel_place
-from storlab.stores.home import home_of
+from storlab.model.result import VerifyReport
+from storlab.process.execution import POLL_S, Interrupted, StopRequest
+from storlab.stores.directory_lease import WAITS
 
 RANK = "storlab.lab.site.rank"
 ASK_STORES_NS = 6 * NS_PER_S
+ANSWER_NS = 60 * NS_PER_S  # from mpiexec until a client has sent all its facts
+_AT_ONCE = 8
+_NAMED = 5  # clients that are named with a reason
+_LOOK_S = 0.02
+SILENT_FIX = (
+    "see whether it is up, reached without a password, and has the same storlab (`ssh HOST true`), "
+    "or leave it out of [cluster]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,301 +218,74 @@ def read_again(
     return whole or VerifyReport(checked_blocks=0)
 
 
-class ClusterGuard(Guard):
-    """Guard of the main process: holds stores; each client holds its own files and devices."""
+@dataclass(slots=True)
+class Answers:
+    """Answers of clients: facts by name, or the reason why there is no answer."""
 
-    def _members(self, target: Target, stack: Any) -> list[Any]:
-        del target, stack
-        return []
-
-    def _needs_home(self, target: Target) -> bool:
-        del target
-        return False
-
-
-class ClientsSite:
-    """Clients of a cluster as a site; implements :class:`storlab.lab.site.site.Site`."""
-
-    def __init__(
-        self,
-        clients: Clients,
-        store: ResultStore,
-        guard: Guard,
-        stop: StopRequest,
-        reporter: Reporter,
-    ) -> None:
-        self._clients = clients
-        self._store = store
-        self._guard = guard
-        self._stop = stop
-        self.reporter = reporter
-        self._states = States(store.directory)
-        self._left: set[str] = set()  # targets whose last run needs a clean-up
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
 
     @property
-    def study(self) -> StudyBase:
-        """Return the study of the campaign."""
-        return self._store.study
+    def told(self) -> str:
+        """Describe the clients that do not answer, with the reasons of the first five."""
+        known = list(self.silent.items())
+        parts = [f"{name} does not answer: {why}" for name, why in known[:_NAMED]]
+        if others := [name for name, _ in known[_NAMED:]]:
+            parts.append(f"{', '.join(others)} {'do' if others[1:] else 'does'} not answer")
+        return "; ".join(parts)
 
-    @property
-    def _plan(self) -> Plan:
-        return self._store.plan
 
-    def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Let all clients create their data in parallel; return whether the target is steady."""
-        count = max((point.clients or 1 for point in points), default=0)
-        if not count:
-            return True
-        self.reporter.step(f"{target.name}: {count} clients make their data")
-        arguments = self._arguments({target.name}) | {"points": [p.point_id for p in points]}
-        known = self._set_aside(target)
-        reports = self._do("prepare", target.name, count, arguments)
-        for name, record in known.items():
-            if not any(report.laid_out for report in reports):
-                self._store.write_prepare(name, record)
-        if target.precondition is None:
-            return True
-        record = precondition(
-            target, _PreconditionData(self, target, count), self._store, self.reporter
-        )
-        return bool(record["verdict"]["verdict"] == "steady")
+def ask_each(
+    clients: Clients,
+    chosen: Sequence[ClientPlace],
+    directory: Path,
+    arguments: dict[str, Any],
+    go_on: Callable[[], None] = lambda: None,
+) -> Answers:
+    """Run a ``check`` task on each client separately, with a time limit of ``ANSWER_NS``.
 
-    def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
-        """Remove and return the preconditioning records of targets in the same place.
-
-        The caller restores them after all clients report that they wrote no data again. Devices are
-        never written by preparation, so their records stay.
-        """
-        known: dict[str, dict[str, Any]] = {}
-        if all(is_kernel_place(Path(location)) for location in target.locations):
-            return known
-        for other in self.study.target:
-            name = target_slug(other.name)
-            shared = other.precondition is not None and set(other.locations) & set(target.locations)
-            if shared and (record := self._store.prepare(name)) is not None:
-                known[name] = record
-                self._store.forget_prepare(name)
-        return known
-
-    def precondition_step(
-        self, task: Task, target: Target, count: int, **more: Any
-    ) -> list[tuple[str, ClientReport]]:
-        """Run a preconditioning step on clients; return each client's name and report."""
-        reports = self._do(task, target.name, count, self._arguments({target.name}) | more)
-        places = self._clients.places(count)
-        return [(place.name, report) for place, report in zip(places, reports, strict=True)]
-
-    def run(
-        self,
-        run: PlannedRun,
-        point: Point,
-        engine: Engine,
-        work_dir: Path,
-        raw: dict[str, bytes],
-    ) -> RunOutcome:
-        """Execute one run on all clients of its point."""
-        del engine  # clients choose their engine
-        count = point.clients or 1
-        target = self.study.target_named(point.target)
-        family = FAMILIES[point.kind]
-        if family.estimate(point, self.study.study, target).writes:
-            self._states.forget(self.study, target)
-        arguments = self._arguments({point.target}) | {"run": run.dump()}
-        session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
-        by_work = family.fixed_work or point.params.get(family.page.load.byte_limit) is not None
-        header = self.study.study
-        planned_ns = None if by_work else header.runtime
-        handle = ClientsRun(session, chosen, header.interval, planned_ns, point.kind)
-        try:
-            outcome = finish(handle, self._stop, self.reporter.run_progress)
-        finally:
+    Args:
+        clients: Clients of the cluster.
+        chosen: Clients to ask.
+        directory: Working directory, which is removed at the end.
+        arguments: Arguments of the task.
+        go_on: Function that is called regularly; an exception from it ends all tasks.
+    """
+    answers = Answers()
+    waiting = list(chosen)
+    asked: dict[str, tuple[Session, int]] = {}
+    try:
+        while waiting or asked:
+            while waiting and len(asked) < _AT_ONCE:
+                place = waiting.pop(0)
+                alone = renumbered([place])
+                session = clients.begin_on("check", alone, directory / place.name, arguments)
+                asked[place.name] = session, monotonic_ns() + ANSWER_NS
+            for name, (session, deadline_ns) in list(asked.items()):
+                go_on()
+                gathered = session.wait(_LOOK_S)
+                if gathered is not None:
+                    _take(answers, name, gathered)
+                elif monotonic_ns() > deadline_ns:
+                    answers.silent[name] = f"it did not respond for {format_duration(ANSWER_NS)}"
+                    session.end()
+                else:
+                    continue
+                del asked[name]
+    finally:
+        for session, _ in asked.values():
             session.end()
-        if handle.job:
-            raw["job.json"] = handle.job
-        # A lost client does not report what it left behind.
-        self._left.discard(target.name)
-        if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
-            self._left.add(target.name)
-        for name, files in handle.written.items():
-            self._states.store(target, name, files)
-        if handle.written and outcome.status == "finished":
-            self._verify(run, target, chosen, outcome)
-        return outcome
-
-    def _verify(
-        self, run: PlannedRun, target: Target, chosen: list[ClientPlace], outcome: RunOutcome
-    ) -> None:
-        self.reporter.note(f"verifying {run.run_id}")
-        written = self._states.written(target, chosen)
-        directory = self._store.directory / "work" / "verify"
-        arguments = {"campaign": self._guard.campaign, "claim": self._claim()}
-        stop = self._stop
-        report = read_again(
-            self._clients, written, target.name, arguments, directory, stop, self.reporter
-        )
-        outcome.verify = merged(outcome.verify, report)
-        outcome.notes.append(told(written))
-
-    def _may_leave(self, run: PlannedRun, point: Point, work_dir: Path) -> bool:
-        """Return whether such a run may need a clean-up."""
-        target = self.study.target_named(point.target)
-        home = home_of(self._guard.base / (target.directory or ""))
-        granted = replace(self._guard.access[target.name], home=home)
-        context = run_context(self.study, point, run, granted, work_dir)
-        return bool(FAMILIES[point.kind].after(point, context))
-
-    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Let each client clean up after a run, if any of them needs it; return whether one did."""
-        if interrupted and self._may_leave(run, point, self._store.directory / "work"):
-            self._left.add(point.target)
-        if point.target not in self._left:
-            return False
-        arguments = self._arguments({point.target}) | {"run": run.dump()}
-        self._do("after", point.target, point.clients or 1, arguments)
-        self._left.discard(point.target)
-        return True
-
-    def clean_up(self) -> list[str]:
-        """Remove the data of all clients and then the stores, except for what the study keeps.
-
-        Errors are reported as notes, because the results are more important.
-        """
-        kept = self._kept()
-        removed: list[str] = []
-        stop = StopRequest() if self._stop.requested else self._stop
-        on_clients = self.targets_on_clients() - kept
-        claimed = claimed_directories(self._store)
-        if on_clients or claimed:
-            try:
-                # one client is enough to give up the lock on a directory
-                count = self._clients.most if on_clients else 1
-                arguments = self._cleaning(on_clients)
-                removed += _names(self._do("clean", "cleaning up", count, arguments, stop))
-            except (PrepareError, Interrupted) as error:
-                self.reporter.note(self._left_over(error, on_clients, claimed, kept))
-        # In reverse: a bucket that targets share was created for the first of them.
-        for name, hold in reversed(self._guard.stores.items()):
-            if name not in kept:
-                clean = partial(clean_store, hold, reporter=self.reporter)
-                directory = self._store.directory
-                removed += clean_or_tell(name, clean, directory, self._stop, self.reporter)
-        return removed
-
-    def _kept(self) -> set[str]:
-        return {target.name for target in self.study.target if target.keep_data}
-
-    def targets_on_clients(self) -> set[str]:
-        """Return the targets whose data clients create, without stores and null targets."""
-        used = {point.target for point in self._plan.points.values()}
-        return {
-            t.name for t in self.study.target if t.name in used and t.s3 is None and not t.is_null
-        }
-
-    def clean_on(
-        self, chosen: list[ClientPlace], targets: set[str], stop: StopRequest, *, ends: bool = True
-    ) -> list[str]:
-        """Let clients remove what they created, even if the study keeps it.
-
-        Args:
-            chosen: Clients.
-            targets: Names of targets.
-            stop: Stop request to watch.
-            ends: Whether the campaign gives up its directories afterwards.
-
-        Raises:
-            PrepareError: A client failed; names it.
-            Interrupted: A stop was requested.
-        """
-        arguments = self._cleaning(targets, ends=ends) | {"keeps": False}
-        return _names(self._send(ClientTaskCall("clean", "cleaning up", chosen, arguments), stop))
-
-    def _cleaning(self, targets: set[str], *, ends: bool = True) -> dict[str, Any]:
-        arguments = self._arguments(targets)
-        arguments["claim"]["ends"] = ends
-        return arguments
-
-    def _left_over(
-        self, error: Exception, on_clients: set[str], claimed: set[str], kept: set[str]
-    ) -> str:
-        """Describe what remains after a failed clean-up.
-
-        ``storlab clean`` would also remove kept data, so it is not suggested for a mere lock file.
-        """
-        if not on_clients:
-            places = ", ".join(sorted(str(self._guard.base / name) for name in claimed))
-            looks_s = away_ns(self._store) / NS_PER_S
-            return (
-                f"{places}: not given up: {error}; the next campaign there looks for "
-                f"{looks_s:g} s whether this one goes on"
-            )
-        goes_on = f"`storlab clean {self._store.directory}` goes on with it"
-        also = ", and removes what the study keeps, too" if kept else ""
-        return f"not cleaned up: {error}; {goes_on}{also}"
-
-    def _arguments(self, targets: set[str]) -> dict[str, Any]:
-        granted = {
-            name: grant(access)
-            for name in targets
-            if (access := self._guard.access[name].s3) is not None
-        }
-        return {
-            "study": self._store.study_text,
-            "base": str(self._guard.base),
-            "plan": self._plan.dump(),
-            "targets": sorted(targets),
-            "campaign": self._guard.campaign,
-            "claim": self._claim(),
-            "consented": self._guard.consent is not None,
-            "resumed": self._guard.recorded is not None,
-            "granted": granted,
-        }
-
-    def _claim(self) -> dict[str, Any]:
-        """Return the directories to lock against other campaigns, the same for all tasks."""
-        return claim_of(self._store, self._guard.base, self._guard.campaign)
-
-    def _do(
-        self,
-        task: Task,
-        where: str,
-        count: int,
-        arguments: dict[str, Any],
-        stop: StopRequest | None = None,
-    ) -> list[ClientReport]:
-        errand = ClientTaskCall(task, where, self._clients.places(count), arguments)
-        return self._send(errand, stop or self._stop)
-
-    def _send(self, errand: ClientTaskCall, stop: StopRequest) -> list[ClientReport]:
-        directory = self._store.directory / "work" / errand.task
-        try:
-            return errand.carry_out(self._clients, directory, stop, self.reporter)
-        finally:
-            with suppress(OSError):  # a campaign removes it when all else in it is gone
-                directory.parent.rmdir()
+        shutil.rmtree(directory, ignore_errors=True)
+    return answers
 
 
-@dataclass(frozen=True, slots=True)
-class _PreconditionData:
-    """Data of all clients on a target, preconditioned together: only the total must be steady."""
-
-    site: ClientsSite
-    target: Target
-    count: int
-
-    def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Fill on all clients in parallel; the duration is that of the slowest."""
-        self.site.reporter.step(f"preconditioning {self.target.name}: fill")
-        reports = self.site.precondition_step("fill", self.target, self.count)
-        filled = [(name, report.filled) for name, report in reports if report.filled is not None]
-        members = [{**m, "client": name} for name, access in filled for m in access.members]
-        longest = max(access.duration_ns for _, access in filled)
-        return members, {"bytes": sum(e.bytes for _, e in filled), "duration_ns": longest}
-
-    def overwrite(self, number: int) -> float:
-        """Overwrite on all clients together; return the sum of their MB/s."""
-        reports = self.site.precondition_step("overwrite", self.target, self.count, round=number)
-        return sum(report.written_mb_s for _, report in reports)
+def _take(answers: Answers, name: str, gathered: Gathered) -> None:
+    if gathered.failure is not None:
+        answers.silent[name] = gathered.failure.message.removeprefix(f"{name}: ")
+    else:
+        answers.facts[name] = json.loads(gathered.outcomes[1])
 
 
-def _names(reports: Sequence[ClientReport]) -> list[str]:
-    return sorted({name for report in reports for name in report.removed})
+def renumbered(chosen: Sequence[ClientPlace]) -> list[ClientPlace]:
+    """Return the clients with ranks from 1 on, for a task of their own."""
+    return [place.model_copy(update={"rank": rank}) for rank, place in enumerate(chosen, 1)]

@@ -1,4 +1,4 @@
-"""Site for a load on this machine: data sets, runs, and the clean-up after runs."""
+"""Place where a campaign generates its load, and this machine as such a place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
@@ -20,16 +20,16 @@ from storlab.lab.prepare import dataset
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
-from storlab.lab.site.clean_store import clean_or_tell, clean_store
-from storlab.lab.site.device_bytes import (
+from storlab.lab.site.clean import clean_or_tell, clean_store
+from storlab.lab.site.verification import Verification, asks_for_check
+from storlab.lab.watch.device_bytes import (
     MOST_OF_COURSE,
     DeviceBytes,
     bytes_around,
     medium_behind,
 )
-from storlab.lab.site.limits import LimitWatch
-from storlab.lab.site.member_watch import MemberWatch
-from storlab.lab.site.verification import Verification, asks_for_check
+from storlab.lab.watch.limits import LimitWatch
+from storlab.lab.watch.member_watch import MemberWatch
 from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import Failure, RunOutcome
@@ -49,6 +49,67 @@ if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep 
     from storlab.results.store import ResultStore
 
 
+class Site(Protocol):
+    """This machine or the clients of a cluster, with the targets that the guard granted there."""
+
+    def prepare(self, target: Target, points: Sequence[Point]) -> bool:
+        """Prepare what the points of one target need.
+
+        Returns:
+            False if preconditioning found no steady state.
+
+        Raises:
+            PrepareError: A step failed.
+            Interrupted: A stop was requested.
+        """
+        ...
+
+    def run(
+        self,
+        run: PlannedRun,
+        point: Point,
+        engine: Engine,
+        work_dir: Path,
+        raw: dict[str, bytes],
+    ) -> RunOutcome:
+        """Execute one run.
+
+        Args:
+            run: Planned run.
+            point: Point of the run.
+            engine: Engine that executes it.
+            work_dir: Empty directory for this run only.
+            raw: Receives the files to store, by name.
+
+        Raises:
+            StorlabError: The run could not start; also OSError and ValueError.
+            Interrupted: A stop was requested.
+        """
+        ...
+
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
+        """Restore the target after a run.
+
+        Args:
+            run: Planned run.
+            point: Point of the run.
+            interrupted: Whether it was a run of an earlier session, so that its leftovers are
+                unknown.
+
+        Returns:
+            Whether there was anything to do.
+
+        Raises:
+            PrepareError: A step failed.
+            Interrupted: A stop was requested.
+        """
+        ...
+
+    def clean_up(self) -> list[str]:
+        """Remove the data that the study does not keep, and return their names."""
+        ...
+
+
 def _kind(point: Point) -> str:
     return point.kind
 
@@ -59,7 +120,7 @@ def start_at_once(engine: Engine, job: Job, work_dir: Path) -> RunHandle:
 
 
 class LocalSite:
-    """This machine as a :class:`storlab.lab.site.site.Site`; needs an entered guard.
+    """This machine as a :class:`storlab.lab.site.local.Site`; needs an entered guard.
 
     Args:
         study: Study of the campaign.

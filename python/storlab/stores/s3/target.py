@@ -12,7 +12,6 @@ from storlab.base.errors import GuardError, PreflightError, StorlabError
 from storlab.base.files import read_input
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
-from storlab.stores.s3.claim import BucketClaim
 from storlab.stores.s3.control import S3Control, top_of
 from storlab.stores.s3.credentials import resolve
 from storlab.stores.s3.embedded import BUCKET, EmbeddedServer, check_directory
@@ -26,6 +25,7 @@ from storlab.stores.s3.keys import (
     prefix_problem,
     read_marker,
 )
+from storlab.stores.s3.lease import BucketLease
 from storlab.stores.s3.proof import Proof, prove
 
 # Placeholder for the address of a server that is not started; no request is sent to it.
@@ -74,7 +74,7 @@ class S3Hold:
         self._wrote = False  # whether the marker was written in this session
         self._cleaned = False
         self.proof = _recorded_proof(recorded)
-        self._claim: BucketClaim | None = None  # only for stores that other campaigns may use too
+        self._claim: BucketLease | None = None  # only for stores that other campaigns may use too
         self._stack = ExitStack()
 
     def __enter__(self) -> S3Hold:
@@ -117,7 +117,7 @@ class S3Hold:
         return self._claim is not None and self._claim.is_weak
 
     def check_claim(self) -> str:
-        """Check the claim like ``BucketClaim.check``; return "" without a claim."""
+        """Check the claim like ``BucketLease.check``; return "" without a claim."""
         return "" if self._claim is None else self._claim.check()
 
     @property
@@ -268,7 +268,7 @@ class S3Hold:
         if self.target.is_embedded:
             return
         prefix = self._options.prefix
-        self._claim = BucketClaim(self.access.store, prefix, self.campaign, str(self.base))
+        self._claim = BucketLease(self.access.store, prefix, self.campaign, str(self.base))
         if not self.cleaning:
             self._claim.look()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from storlab import _native
-from storlab.lab.site.cross_client_verify import Reread
+from storlab.lab.site.verification import Reread
 from storlab.model.latencies import LatencyColumns
 from storlab.model.result import Failure, RunOutcome, sample_row
 

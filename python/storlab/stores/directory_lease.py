@@ -52,7 +52,7 @@ class Holder:
         return f"campaign {self.campaign} ({self.study}, results in {self.results})"
 
 
-class Claim:
+class DirectoryLease:
     """Lock on a directory by the first client, as a context manager.
 
     Entering waits while another campaign may be between two of its tasks, and calls ``meanwhile``
@@ -80,7 +80,7 @@ class Claim:
         except OSError as error:
             raise _cannot(self.path, error) from error
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> DirectoryLease:
         try:
             while not (self._watch.is_free() and self._take()):
                 self._watch.nap()
@@ -113,7 +113,7 @@ class Claim:
         return False
 
 
-def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
+def await_lease(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
     """Wait until the first client has locked the directory for this task.
 
     The first client locks the file before it writes it. While it takes over the file of a dead

@@ -44,8 +44,8 @@ class BucketHolder:
         return f"campaign {self.campaign}, started in {self.lab}"
 
 
-class BucketClaim:
-    """Claim of a campaign, from ``take`` to ``release``."""
+class BucketLease:
+    """Lease of a campaign, from ``take`` to ``release``."""
 
     def __init__(self, store: S3Store, prefix: str, campaign: str, directory: str) -> None:
         self.key = prefix + CLAIM

@@ -16,10 +16,10 @@ from storlab.lab.preflight.s3 import store_checks
 from storlab.model.point import Plan
 from storlab.model.s3 import S3Options, S3Store
 from storlab.model.target import Target
-from storlab.stores.s3 import claim
-from storlab.stores.s3.claim import LEASE_S, BucketClaim, read_holder
+from storlab.stores.s3 import lease
 from storlab.stores.s3.control import S3Control
 from storlab.stores.s3.embedded import EmbeddedServer
+from storlab.stores.s3.lease import LEASE_S, BucketLease, read_holder
 from storlab.stores.s3.target import S3Hold
 from support.s3_servers import S3Server, gofakes3, versitygw
 
@@ -44,13 +44,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Store]:
         yield server.store()
 
 
-def claim_of(store: S3Store, campaign: str, prefix: str = "bench/") -> BucketClaim:
-    return BucketClaim(store, prefix, campaign, "/somewhere")
+def claim_of(store: S3Store, campaign: str, prefix: str = "bench/") -> BucketLease:
+    return BucketLease(store, prefix, campaign, "/somewhere")
 
 
-def another_session(monkeypatch: pytest.MonkeyPatch, claimed: BucketClaim) -> BucketClaim:
+def another_session(monkeypatch: pytest.MonkeyPatch, claimed: BucketLease) -> BucketLease:
     """Claim as a lab on another machine would."""
-    monkeypatch.setattr(claimed, "_own", claim.replace(claimed._own, session="another"))
+    monkeypatch.setattr(claimed, "_own", lease.replace(claimed._own, session="another"))
     return claimed
 
 
@@ -108,7 +108,7 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = S3Control(store)
-    monkeypatch.setattr(claim, "RENEW_S", 0.05)
+    monkeypatch.setattr(lease, "RENEW_S", 0.05)
     held = claim_of(store, FIRST)
     held.take()
     content = json.loads(control.get(KEY) or b"")
@@ -127,11 +127,11 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Shift the clock of claims, as after a suspend."""
-    true = claim.wall_at_ns
+    true = lease.wall_at_ns
 
     def set_ahead(seconds: float) -> None:
         ahead_ns = round(seconds * NS_PER_S)
-        monkeypatch.setattr(claim, "wall_at_ns", lambda time_ns: true(time_ns) + ahead_ns)
+        monkeypatch.setattr(lease, "wall_at_ns", lambda time_ns: true(time_ns) + ahead_ns)
 
     return set_ahead
 
@@ -194,7 +194,7 @@ def test_of_two_that_a_store_lets_in_at_once_the_first_goes(
     monkeypatch.setattr(
         S3Control, "put_if", lambda self, key, data, condition: self.put(key, data) is None
     )
-    monkeypatch.setattr(claim, "SETTLE_S", 0.0)
+    monkeypatch.setattr(lease, "SETTLE_S", 0.0)
     with versitygw(tmp_path / "s3") as server:
         server.make_bucket()
         held = claim_of(server.store(), FIRST)
@@ -202,7 +202,7 @@ def test_of_two_that_a_store_lets_in_at_once_the_first_goes(
         assert held.is_weak
         held.release()
         rival = another_session(monkeypatch, claim_of(server.store(), OTHER))
-        monkeypatch.setattr(claim, "sleep_s", lambda _: rival._write(None))
+        monkeypatch.setattr(lease, "sleep_s", lambda _: rival._write(None))
         with pytest.raises(GuardError, match=f"is in use by campaign {OTHER}"):
             held.take()
 
