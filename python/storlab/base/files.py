@@ -7,6 +7,8 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,6 @@ _WRITE_FIXES = {
     errno.ENAMETOOLONG: "use a path whose names have at most 255 bytes each",
     errno.ELOOP: "symbolic links lead in a circle here: correct them, or name another path",
 }
-_TEMPORARY = ".tmp"  # suffix of temporary files
 _READ_FIXES = {
     errno.EINVAL: "give the path of a regular file",
     errno.EISDIR: "name a file in it",
@@ -126,7 +127,7 @@ def output_error(path: Path, error: OSError) -> UsageError:
 
     It names the actual file if the output consists of several files.
     """
-    if isinstance(error.filename, str) and not error.filename.endswith(_TEMPORARY):
+    if isinstance(error.filename, str):
         named = Path(error.filename)
         inside = named.absolute().parent.is_relative_to(path.absolute().parent)
         path = named if inside else path
@@ -178,7 +179,7 @@ def temporary_beside(path: Path) -> Path:
     """
     host = re.sub(r"[^A-Za-z0-9-]", "-", os.uname().nodename)[:32]
     unique = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
-    return path.with_name(f".{path.name[:160]}.{unique}{_TEMPORARY}")
+    return path.with_name(f".{path.name[:160]}.{unique}.tmp")
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
@@ -213,16 +214,42 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically and durably: readers see the old content or the new one."""
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace a file atomically: readers see the old content or the new one.
+
+    Args:
+        path: File to replace or create.
+        content: New content.
+        durable: Whether the file must survive a power loss; False if it can be made again.
+
+    Raises:
+        OSError: The file cannot be written; names ``path``, whose old content remains.
+    """
+    with replacing(path) as temporary:
+        if durable:
+            write_durably(temporary, content)
+        else:
+            temporary.write_bytes(content)
+    if durable:
+        fsync_directory(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path for a temporary file that replaces ``path`` atomically at the end of the block.
+
+    After an error it is removed, and an OSError names ``path`` instead of it.
+    """
     temporary = temporary_beside(path)
     try:
-        write_durably(temporary, content)
+        yield temporary
         temporary.rename(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
-    fsync_directory(path.parent)
 
 
 def write_output(path: Path, content: bytes) -> None:
@@ -244,4 +271,4 @@ def write_output(path: Path, content: bytes) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             replace_file(target, content)
     except OSError as error:
-        raise output_error(path, error) from None
+        raise output_error(path, OSError(error.errno, error.strerror)) from None

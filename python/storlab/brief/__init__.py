@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storlab.base.files import make_folder, parse_json, read_input, temporary_beside
+from storlab.base.files import make_folder, parse_json, read_input, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,11 +74,11 @@ def write_brief(
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
     _write_figures(brief, figures)
     for name, content in brief.beside.items():
-        _replace(path.parent / name, content)
-    _replace(path, render_html(brief, f"{figures.name}/").encode())
+        replace_file(path.parent / name, content, durable=False)
+    replace_file(path, render_html(brief, f"{figures.name}/").encode(), durable=False)
     if pdf:
         try:
-            _replace(path.with_suffix(".pdf"), render_pdf(brief))
+            replace_file(path.with_suffix(".pdf"), render_pdf(brief), durable=False)
         except PdfError as error:
             _LOG.warning("no PDF was made: %s", error)
             path.with_suffix(".pdf").unlink(missing_ok=True)
@@ -95,11 +94,13 @@ def _write_figures(brief: Brief, directory: Path) -> None:
     for drawing in brief.drawings:
         for name, palette in (("light", LIGHT), ("dark", DARK)):
             path = directory / f"{drawing.figure.name}.{name}.svg"
-            _replace(path, standalone(drawing.svg, drawing.figure, palette).encode())
+            svg = standalone(drawing.svg, drawing.figure, palette).encode()
+            replace_file(path, svg, durable=False)
             written.append(path.name)
     for stale in sorted(_listed(directory) - set(written)):
         (directory / stale).unlink(missing_ok=True)
-    _replace(directory / _MANIFEST, (json.dumps({"figures": written}, indent=2) + "\n").encode())
+    manifest = (json.dumps({"figures": written}, indent=2) + "\n").encode()
+    replace_file(directory / _MANIFEST, manifest, durable=False)
 
 
 def _listed(directory: Path) -> set[str]:
@@ -109,16 +110,3 @@ def _listed(directory: Path) -> set[str]:
         return {name for name in names if Path(name).name == name and name.endswith(".svg")}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file atomically, without syncing it: a brief can be made again."""
-    temporary = temporary_beside(path)
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from None

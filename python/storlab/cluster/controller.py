@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.files import replace_file
 from storlab.base.units import NS_PER_S
 from storlab.cluster import messages
 from storlab.cluster.link import ClientsSilent, Link
@@ -22,7 +23,6 @@ from storlab.cluster.task import (
     Order,
     input_file,
     outcome_file,
-    write_whole,
 )
 
 BEAT_NS = NS_PER_S // 2
@@ -216,7 +216,7 @@ class Controller:
 
     def _save_outcomes(self, outcomes: dict[int, bytes]) -> None:
         for rank, content in outcomes.items():
-            write_whole(outcome_file(self._directory, rank), content)
+            replace_file(outcome_file(self._directory, rank), content, durable=False)
 
     def _save_clocks(self) -> None:
         measured = [
@@ -229,7 +229,7 @@ class Controller:
         self._write(CLOCKS, measured)
 
     def _write(self, name: str, content: object) -> None:
-        write_whole(self._directory / name, json.dumps(content).encode())
+        replace_file(self._directory / name, json.dumps(content).encode(), durable=False)
 
 
 def start_of(message: bytes) -> int:

@@ -87,10 +87,3 @@ def input_file(directory: Path, rank: int) -> Path:
 def outcome_file(directory: Path, rank: int) -> Path:
     """Return the path to which rank 0 writes one client's outcome."""
     return directory / f"client-{rank}.outcome"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically for concurrent readers; it need not survive a power loss."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(content)
-    temporary.rename(path)

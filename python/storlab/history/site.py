@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
-from storlab.base.files import make_folder, read_input, temporary_beside
+from storlab.base.files import make_folder, read_input, replace_file, replacing
 from storlab.history import html, index
 from storlab.history.page import BRIEFS, POINTS, Briefs, PointView, directory_rows, point_view
 from storlab.history.read import Problem, Reading, read_all
@@ -116,7 +116,7 @@ def _copy(brief: Path, path: Path) -> None:
         if (there.st_mtime_ns, there.st_size) == (now.st_mtime_ns, now.st_size):
             return
     try:
-        with _in_place(path) as temporary:
+        with replacing(path) as temporary:
             shutil.copyfile(brief, temporary)
             os.utime(temporary, ns=(now.st_atime_ns, now.st_mtime_ns))
     except OSError as error:
@@ -129,17 +129,4 @@ def _replace(path: Path, content: bytes) -> None:
     with suppress(FileNotFoundError):
         if read_input(path) == content:
             return
-    with _in_place(path) as temporary:
-        temporary.write_bytes(content)
-
-
-@contextmanager
-def _in_place(path: Path) -> Iterator[Path]:
-    """Replace a file atomically; it is not synced because it can be generated again."""
-    temporary = temporary_beside(path)
-    try:
-        yield temporary
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(path, content, durable=False)

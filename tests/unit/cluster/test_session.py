@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.files import replace_file
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.cluster import session as module
 from storlab.cluster.mpiexec import Launcher, Ranks
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered, Session
-from storlab.cluster.task import ClientPlace, Order, Task, outcome_file, write_whole
+from storlab.cluster.task import ClientPlace, Order, Task, outcome_file
 
 HELP = """
 import json, os, pathlib, signal, sys, time
@@ -306,7 +307,7 @@ def test_what_it_does_now_is_told(begin: Begin) -> None:
     session = begin("time.sleep(600)")
     assert session.live() == {"phase": "start", "armed": 0, "clients": {}}
     text = json.dumps({"phase": "load", "armed": 2, "clients": {"a": {}}})
-    write_whole(session._directory / "live.json", text.encode())
+    replace_file(session._directory / "live.json", text.encode(), durable=False)
     assert session.live()["phase"] == "load"
     (session._directory / "live.json").write_text("{")
     assert session.live()["phase"] == "start"
@@ -321,7 +322,7 @@ def test_nothing_said_by_mpiexec_is_told_too(begin: Begin) -> None:
 
 
 def test_files_appear_whole(tmp_path: Path) -> None:
-    write_whole(outcome_file(tmp_path, 3), b"x" * 1_000_000)
+    replace_file(outcome_file(tmp_path, 3), b"x" * 1_000_000, durable=False)
     assert [path.name for path in tmp_path.iterdir()] == ["client-3.outcome"]
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from storlab import _native
+from storlab.base.files import replace_file
 
 
 def main(job: str, answer: Path) -> None:
@@ -19,9 +20,8 @@ def main(job: str, answer: Path) -> None:
     run.wait(None)
     text, _ = run.outcome()
     document = json.loads(text)
-    aside = answer.with_suffix(".part")
-    aside.write_text(json.dumps({key: document.get(key) for key in ("details", "failure")}))
-    aside.replace(answer)
+    kept = {key: document.get(key) for key in ("details", "failure")}
+    replace_file(answer, json.dumps(kept).encode(), durable=False)
 
 
 if __name__ == "__main__":
