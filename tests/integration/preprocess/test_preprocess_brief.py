@@ -114,7 +114,7 @@ def test_rings_stand_where_devices_saturate(preprocess_comparison: Comparison) -
     assert [(d["target"], d["x"]) for d in time.spec["datasets"]["rings"]] == [(OLD, "16")]
     assert f"{OLD}: the device saturates at 16 workers" in plain(time.title)
     raw, device = drawn(preprocess_comparison, "preprocess_throughput")
-    assert raw.spec["datasets"]["rings"] == []  # the place named in the title is another one's
+    assert "rings" not in raw.spec["datasets"]  # the place named in the title is another one's
     assert {d["target"] for d in device.spec["datasets"]["means"]} == {NEW, OLD}
 
 
