@@ -35,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # As containers set it: every program of storlab would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build develop wheel wheel-aarch64 packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-http1 bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock mutants clean
+.PHONY: help setup build develop wheel wheel-aarch64 packed family demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-http1 bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock mutants clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -143,6 +143,9 @@ test-rust: $(VENV)/.deps  ## cargo test, then once more what has branches for a 
 test-python: develop $(PACKED)  ## pytest (PYTEST_ARGS="-k name" narrows it)
 	@rm -f .pytest_cache/v/cache/lastfailed; \
 	$(PYTEST) $(PYTEST_SPREAD) $(PYTEST_ARGS) || { [ $$? -eq 1 ] && $(BIN)/python tests/second_try.py; }
+
+family:  ## create a workload family from templates/family (make family NAME=kvcache)
+	@python3 templates/new_family.py "$(NAME)"
 
 mutants: develop  ## plant faults and check that tests fail, 20 minutes (MUTANTS_ARGS="--only NAME")
 	$(BIN)/python tests/mutants/run.py $(MUTANTS_ARGS)

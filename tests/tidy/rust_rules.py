@@ -10,7 +10,7 @@ from tidy.rust_text import blank
 
 FAMILIES = frozenset(each.name for each in (tree.ROOT / "crates/families").iterdir())
 CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "py": 4}
-CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
+CRATE_FLOORS |= dict.fromkeys([*sorted(FAMILIES), "example"], 3)  # example: the template
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _PROCESSOR = re.compile(r"\btarget_arch\b|\b(?:core|std)::arch\b|\b(?:global_)?asm!")
@@ -20,6 +20,8 @@ _TESTS = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub\S*\s+)?mod \w+ \{", re.MULTILIN
 
 def place(crate: str) -> str:
     """Return the directory of a crate."""
+    if crate == "example":
+        return "templates/family/crate"
     return f"crates/families/{crate}" if crate in FAMILIES else f"crates/{crate}"
 
 

@@ -69,7 +69,7 @@ def test_crates_depend_downwards() -> None:
             own += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
         complaints += [f"{place}: {s}" for s in own]
     assert RUST
-    manifests = [n for n in tree.source(".toml", "crates") if n.name == "Cargo.toml"]
+    manifests = [n for n in tree.source(".toml", "crates", "templates") if n.name == "Cargo.toml"]
     assert {str(n.parent) for n in manifests} == set(map(rust_rules.place, rust_rules.CRATE_FLOORS))
     assert not complaints, "\n".join(complaints)
 

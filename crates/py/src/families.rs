@@ -8,6 +8,8 @@ type Start = fn(&str, &Secrets, bool) -> Result<Run>;
 const FAMILIES: &[(&str, Start)] = &[
     ("block", storlab_block::start),
     ("checkpoint", storlab_checkpoint::start),
+    #[cfg(debug_assertions)] // the template of new families, which tests run
+    ("example", storlab_example::start),
     ("gpudirect", storlab_gpudirect::start),
     ("object", storlab_object::start),
     ("preprocess", storlab_preprocess::start),

@@ -387,8 +387,10 @@ def rule(comparison: Comparison) -> str:
     sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page
-        facet = [] if page.parameters.facet is None else [title_of(page, page.parameters.facet)]
-        what = " and ".join(facet if page.metrics.quantities else ["mix", *facet])
+        own = page.parameters
+        words = ["mix"] if own.mix and not page.metrics.quantities else []
+        words += [] if own.facet is None else [title_of(page, own.facet)]
+        what = " and ".join(words) or "workload"
         sentences.append(f"every {what} at {page.text.last_point} {reach(comparison, sections)}")
     return "; ".join(sentences)
 

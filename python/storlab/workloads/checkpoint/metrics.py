@@ -50,7 +50,7 @@ def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> li
         return []
     told = CheckpointDetails.of(outcome)
     return [
-        *_rates(outcome),
+        *common.busy_rate_metrics(outcome, _busy_ns(outcome), "iops"),
         *_write_metrics(params, told.writes),
         *_restore_metrics(told.restores),
         *_lost_metrics(params, told),
@@ -68,22 +68,6 @@ def _busy_ns(outcome: RunOutcome) -> dict[Operation, int]:
         "write": sum(write.durable_ns - write.start_ns for write in told.writes),
         "read": sum(restore.end_ns - restore.start_ns for restore in told.restores),
     }
-
-
-def _rates(outcome: RunOutcome) -> Iterable[Metric]:
-    busy = _busy_ns(outcome)
-    scopes: list[tuple[Operation, Sequence[Operation]]] = [
-        ("write", ("write",)),
-        ("read", ("read",)),
-    ]
-    for scope, operations in [*scopes, ("all", WORK)]:
-        seconds = sum(busy[operation] for operation in operations) / NS_PER_S
-        count = common.operations_done(outcome, operations)
-        if seconds <= 0 or not count:
-            continue
-        throughput = common.bytes_moved(outcome, operations) / seconds / MB
-        yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
-        yield Metric(name="iops", value=count / seconds, unit="1/s", operation=scope)
 
 
 def _seconds(pieces: Sequence[Moved]) -> list[float]:

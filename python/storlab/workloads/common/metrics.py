@@ -7,7 +7,7 @@ percentiles are never averaged. Failed operations appear in no metric except err
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from storlab._native import Histogram
@@ -97,6 +97,35 @@ def rate_metrics(
     every = operations_done(outcome, operations), bytes_moved(outcome, moved)
     for scope, count, size in [*scopes, ("all", *every)]:
         throughput = size / seconds / MB
+        yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
+        yield Metric(name=rate, value=count / seconds, unit="1/s", operation=scope)
+
+
+def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
+    """Return the time in ns of the spans of each kind, for families whose spans are operations."""
+    spent: dict[Operation, int] = {}
+    for span in outcome.spans:
+        spent[span.kind] = spent.get(span.kind, 0) + span.end_ns - span.start_ns
+    return spent
+
+
+def busy_rate_metrics(
+    outcome: RunOutcome, busy_ns: Mapping[Operation, int], rate: str
+) -> Iterable[Metric]:
+    """Yield ``throughput_mb_s`` and the metric ``rate`` (1/s) over the time at work.
+
+    Args:
+        outcome: Outcome of the run.
+        busy_ns: Time of each operation, without pauses; "all" is over the sum of all times.
+        rate: Name of the metric of operations per second.
+    """
+    scopes: list[tuple[Operation, Sequence[Operation]]] = [(name, (name,)) for name in busy_ns]
+    for scope, operations in [*scopes, ("all", tuple(busy_ns))]:
+        seconds = sum(busy_ns[operation] for operation in operations) / NS_PER_S
+        count = operations_done(outcome, operations)
+        if seconds <= 0 or not count:
+            continue
+        throughput = bytes_moved(outcome, operations) / seconds / MB
         yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
         yield Metric(name=rate, value=count / seconds, unit="1/s", operation=scope)
 
