@@ -15,9 +15,11 @@ from storlab.analysis.dataset import Dataset, RunData, TargetColumn
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import verdicts
 from storlab.contracts.registry import study_class
+from storlab.model.decision import Better, Decision, Interval, outcome_of
 from storlab.model.point import PlannedRun, Point
 from storlab.model.study import StudyBase
 from storlab.results.store import ResultStore
+from storlab.words.answers import sentences
 
 STUDY = """
 [study]
@@ -118,6 +120,24 @@ def noisy(draw: random.Random, means: Mapping[str, float], noise: float) -> Draw
 def told(comparison: Comparison) -> dict[str, list[str]]:
     """Return the sentences of the verdicts by question."""
     return {
-        verdict.question: [text.replace("\u00a0", " ") for text in verdict.sentences()]
+        verdict.question: [text.replace("\u00a0", " ") for text in sentences(verdict)]
         for verdict in verdicts(comparison)
     }
+
+
+def decided(
+    interval: Interval,
+    sides: tuple[str, str] = ("A", "B"),
+    quantity: str = "throughput_mb_s.all",
+    better: Better = "more",
+    **fields: Any,
+) -> Decision:
+    """Return the decision that an interval of a ratio gives."""
+    return Decision(
+        quantity=quantity,
+        better=better,
+        sides=sides,
+        interval=interval,
+        outcome=outcome_of(interval, 1.0, better),
+        **fields,
+    )

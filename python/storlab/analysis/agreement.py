@@ -28,12 +28,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from pydantic import computed_field
+
 from storlab.analysis.points import CLIENTS, WorkloadPoint, describe, page_of
 from storlab.analysis.repeats import repeats_to_decide
-from storlab.analysis.stats import CONFIDENCE, Interval, ratio_interval
+from storlab.analysis.stats import CONFIDENCE, ratio_interval
 from storlab.base.errors import ResultError
 from storlab.base.units import significant
 from storlab.contracts.page import Page
+from storlab.model.decision import Decision, Outcome, equivalence, outcome_of
+from storlab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
@@ -41,53 +45,60 @@ from storlab.results.store import ResultStore
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricAgreement:
-    """Agreement of two engines on one metric of one point; both values are means."""
+class MetricAgreement(Decision):
+    """Agreement of two engines on one metric of one point: native over reference.
 
-    name: str
-    operation: str
+    Outcomes "better" and "worse" stand for larger and smaller.
+    """
+
     unit: str
     native: float
+    """Mean of the native engine."""
     reference: float
-    ratio: float  # native over reference, of the geometric means
-    interval: Interval
+    """Mean of the reference engine."""
     margin: float | None
-    verdict: Verdict
-    # repeats that would decide it; None if decided, or if no number would
+    """Allowed relative difference; None if the metric is not judged."""
     needed: int | None = None
+    """Repeats that would decide it; None if decided, or if no number would."""
+
+    @property
+    def name(self) -> str:
+        """Name of the metric, without the operation."""
+        return self.quantity.partition(".")[0]
+
+    @property
+    def operation(self) -> str:
+        """Operation that the metric is of, or "all"."""
+        return self.quantity.partition(".")[2]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def verdict(self) -> Verdict:
+        """The outcome in terms of the margin."""
+        if self.margin is None:
+            return "reported"
+        verdicts: dict[Outcome, Verdict] = {
+            "better": "differ", "worse": "differ", "equivalent": "agree",
+        }  # fmt: skip
+        return verdicts.get(self.outcome, "inconclusive")
 
     @property
     def outside(self) -> bool:
         """Whether the ratio lies beyond the margin."""
-        return self.margin is not None and abs(math.log(self.ratio)) > math.log1p(self.margin)
+        ratio = self.ratio.estimate
+        return self.margin is not None and abs(math.log(ratio)) > math.log1p(self.margin)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def equivalent(self) -> bool | None:
         """Whether the whole interval lies in the zone of equivalence (two one-sided tests).
 
         None if the metric is not judged or has no interval.
         """
-        if self.margin is None or self.interval.low is None or self.interval.high is None:
+        low, high = self.ratio.low, self.ratio.high
+        if self.margin is None or low is None or high is None:
             return None
-        return self.interval.low >= 1 / (1 + self.margin) and self.interval.high <= 1 + self.margin
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON."""
-        return {
-            "name": self.name,
-            "operation": self.operation,
-            "unit": self.unit,
-            "native": self.native,
-            "reference": self.reference,
-            "ratio": self.ratio,
-            "interval": [self.interval.low, self.interval.high],
-            "repeats": self.interval.n,
-            "margin": self.margin,
-            "verdict": self.verdict,
-            "equivalent": self.equivalent,
-            "repeats_to_decide": self.needed,
-        }
+        return low >= 1 / (1 + self.margin) and high <= 1 + self.margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,7 @@ class PointAgreement:
             "reference_point": self.reference_point,
             "verdict": self.verdict,
             "repeats_to_decide": self.needed,
-            "metrics": [metric.as_dict() for metric in self.metrics],
+            "metrics": [metric.model_dump() for metric in self.metrics],
             "failed_runs": self.failed,
             "notes": self.notes,
         }
@@ -174,13 +185,13 @@ class Agreement:
     @property
     def repeats(self) -> int:
         """Largest number of repeats behind any metric."""
-        return max((m.interval.n for point in self.points for m in point.metrics), default=0)
+        return max((m.ratio.n for point in self.points for m in point.metrics), default=0)
 
     @property
     def too_few(self) -> bool:
         """Whether some point lacks two finished runs per engine, so that its spread is unknown."""
         return any(
-            all(m.interval.n < 2 for m in point.metrics if m.margin is not None)
+            all(m.ratio.n < 2 for m in point.metrics if m.margin is not None)
             for point in self.points
         )
 
@@ -216,26 +227,6 @@ class Agreement:
             "family_confidence": self.family_confidence,
             "points": [point.as_dict() for point in self.points],
         }
-
-
-def judge(ratio: float, interval: Interval, family: Interval, margin: float) -> Verdict:
-    """Return the verdict on one ratio.
-
-    Args:
-        ratio: Native over reference.
-        interval: The ratio's 95 % interval.
-        family: The ratio's interval at the Bonferroni-corrected confidence.
-        margin: Allowed relative difference, such as 0.05.
-    """
-    if interval.low is None or interval.high is None:
-        return "inconclusive"
-    low, high = 1 / (1 + margin), 1 + margin
-    inside = low <= ratio <= high
-    if not inside and family.excludes(1):
-        return "differ"
-    if interval.low < low and interval.high > high:
-        return "inconclusive"
-    return "agree" if inside else "inconclusive"
 
 
 def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
@@ -362,9 +353,11 @@ def _point(
 ) -> PointAgreement:
     point = store.plan.points[pair[0]]
     runs = [record for point_id in pair for record in records.get(point_id, [])]
-    margins = page_of(point.kind).metrics.margins
+    margins = page_of(point.kind).margins
+    engines = point.engine, store.plan.points[pair[1]].engine
     metrics = [
-        _metric(key, *values, margins[key[0]], family_confidence) for key, values in sides.items()
+        _metric(engines, key, *values, margins[key[0]], family_confidence)
+        for key, values in sides.items()
     ]
     return PointAgreement(
         target=point.target,
@@ -380,6 +373,7 @@ def _point(
 
 
 def _metric(
+    engines: tuple[str, str],
     key: _Key,
     native: list[float],
     reference: list[float],
@@ -389,29 +383,29 @@ def _metric(
     name, operation, unit = key
     interval = ratio_interval(native, reference, CONFIDENCE)
     family = ratio_interval(native, reference, family_confidence)
-    verdict: Verdict = "reported"
     needed = None
-    if margin is not None:
-        verdict = judge(interval.estimate, interval, family, margin)
-        if verdict == "inconclusive":
+    if margin is None:
+        outcome = outcome_of(interval, 1.0, "")
+    else:
+        outcome = equivalence(interval, family, margin)
+        if outcome == "within noise":
             needed = repeats_to_decide(native, reference, margin, CONFIDENCE, family_confidence)
     return MetricAgreement(
-        name=name,
-        operation=operation,
+        quantity=f"{name}.{operation}",
+        sides=engines,
+        outcome=outcome,
+        interval=interval,
         unit=unit,
         native=fmean(native),
         reference=fmean(reference),
-        ratio=interval.estimate,
-        interval=interval,
         margin=margin,
-        verdict=verdict,
         needed=needed,
     )
 
 
 def _concurrency_note(metrics: Sequence[MetricAgreement]) -> list[str]:
     for metric in metrics:
-        if metric.name == "concurrency_effective" and abs(metric.ratio - 1) > 0.10:
+        if metric.name == "concurrency_effective" and abs(metric.ratio.estimate - 1) > 0.10:
             return [
                 f"effective concurrency differs: {significant(metric.native, 3)} native, "
                 f"{significant(metric.reference, 3)} reference; latencies are not taken under "

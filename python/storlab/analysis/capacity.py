@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from storlab.analysis.stats import CONFIDENCE, Interval, mean_interval
+from storlab.analysis.stats import CONFIDENCE, mean_interval
 from storlab.contracts.page import Search
 from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Interval, outcome_of
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -305,8 +306,7 @@ def judge(number: int, records: Sequence[RunRecord], rule: Rule, metric: str) ->
 def _verdict(interval: Interval | None, rule: Rule) -> Verdict | None:
     if interval is None or interval.n < rule.repeats:
         return None
-    if interval.low is not None and interval.low >= rule.threshold_percent:
-        return "kept"
-    if interval.high is not None and interval.high < rule.threshold_percent:
-        return "not-kept"
+    outcome = outcome_of(interval, rule.threshold_percent, "more", reached=True)
+    if outcome != "within noise":
+        return "kept" if outcome == "better" else "not-kept"
     return None if interval.n < MOST_BATCHES * rule.repeats else "undecided"

@@ -8,10 +8,10 @@ from typing import Any
 from storlab.analysis.capacity import Outcome
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS
-from storlab.analysis.stats import Interval
 from storlab.base.errors import ResultError
 from storlab.base.files import parse_json, read_input
 from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Interval
 from storlab.results.store import ResultStore
 
 FILE = "capacity.json"

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from storlab.contracts.page import RUNS, Page, Quantity
 from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Better
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
@@ -42,7 +43,7 @@ class Column:
     operation: str
     label: str
     unit: str
-    better: str  # "more", "less", or "" if neither is better
+    better: Better
     percent: float | None = None  # percentile, taken from merged histograms
     is_power: bool = False  # derived from metered joules within one power boundary
     short: str = ""  # column heading
@@ -140,7 +141,7 @@ def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]
             )
 
 
-def _power(name: str, label: str, unit: str, better: str, short: str) -> Column:
+def _power(name: str, label: str, unit: str, better: Better, short: str) -> Column:
     return Column(name, "all", label, unit, better, is_power=True, short=short)
 
 

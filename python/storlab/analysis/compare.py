@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from storlab._native import Histogram
-from storlab.analysis.answer import Verdict
 from storlab.analysis.columns import (
     COLUMNS,
     FAMILY_DISTRIBUTIONS,
@@ -36,9 +36,13 @@ from storlab.analysis.efficiency import (
 )
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
-from storlab.analysis.stats import CONFIDENCE, Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import CONFIDENCE, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
+from storlab.model.decision import Decision, Interval, outcome_of
+
+if TYPE_CHECKING:
+    from storlab.analysis.verdict import Verdict
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -186,29 +190,33 @@ class Cell:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Ratio of a target to the baseline for one column."""
-
-    interval: Interval
-    concurrency: tuple[float, float] | None = None  # both values, if they differ too much
-    boundaries: str = ""  # of power, if the study accepts unequal ones: "device against wall"
-
-    @property
-    def decided(self) -> bool:
-        """Whether the ratio is decided: its interval excludes 1."""
-        return self.interval.excludes(1.0)
-
-
-@dataclass(slots=True)
+@dataclass
 class Row:
-    """One workload point with the cells and ratios of all targets."""
+    """One workload point with the results of all targets and their comparisons to the baseline."""
 
     point: WorkloadPoint
     use_cases: list[str]
     cells: dict[str, Cell]  # cells by target label
-    ratios: dict[str, dict[str, Ratio]]  # by target label (without the baseline), then column key
-    refused: dict[str, str] = field(default_factory=dict)  # by target: why it has no ratio of power
+    # by target label (without the baseline), then column key
+    decisions: dict[str, dict[str, Decision]]
+
+    @cached_property
+    def ratios(self) -> dict[str, dict[str, Decision]]:
+        """Decisions that have a ratio to the baseline."""
+        return {
+            target: {key: d for key, d in decisions.items() if d.interval is not None}
+            for target, decisions in self.decisions.items()
+        }
+
+    @cached_property
+    def refused(self) -> dict[str, str]:
+        """Reason by target why its power is not compared with the baseline's."""
+        return {
+            target: decision.reason
+            for target, decisions in self.decisions.items()
+            for decision in decisions.values()
+            if decision.outcome == "refused"
+        }
 
 
 @dataclass(slots=True)
@@ -224,8 +232,8 @@ class Comparison:
     published: list[PublishedCell] = field(default_factory=list)
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
-    # Cache of analysis.verdict, as page, audit and terminal all ask for the answers.
-    answered: list[Verdict] | None = field(default=None, repr=False)
+    # Cache of analysis.verdict: page, audit and terminal all need the answers.
+    verdicts: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
         """Return, by target, the points at which runs have a flag of this kind.
@@ -240,6 +248,11 @@ class Comparison:
                         by_target = self._flagged.setdefault(raised, {})
                         by_target.setdefault(target, []).append(row)
         return self._flagged.get(kind, {})
+
+    @property
+    def accepts_unequal_boundaries(self) -> bool:
+        """Whether all studies accept ratios of power across boundaries of what a meter includes."""
+        return all(s.study.study.accept_unequal_boundaries for s in self.dataset.stores)
 
     @property
     def targets(self) -> list[str]:
@@ -335,15 +348,12 @@ def _compared(dataset: Dataset, *, alone: bool) -> Comparison:
         for label, cell in cells.items():
             _meter(cell, account_of(cell.runs, boundaries[label]))
         base = cells[dataset.baseline]
-        ratios = {
-            label: ratios_of(cell, base, keys[point.kind])
+        decisions = {
+            label: decisions_of(cell, base, keys[point.kind], accepted=accepted)
             for label, cell in cells.items()
             if label != dataset.baseline
         }
-        row = Row(point, dataset.use_cases.get(point.key, []), cells, ratios)
-        for label in ratios:
-            _power_ratios(row, cells[label], base, accepted=accepted)
-        rows[point.key] = row
+        rows[point.key] = Row(point, dataset.use_cases.get(point.key, []), cells, decisions)
     present = {key for row in rows.values() for cell in row.cells.values() for key in cell.values}
     columns = [column for column in COLUMNS if column.key in present]
     return Comparison(dataset, dataset.baseline, rows, sections_of(dataset.points), columns)
@@ -386,44 +396,6 @@ def _meter(cell: Cell, account: Account | None) -> None:
             value = account.value(column.account_name, CONFIDENCE)
             if value is not None:
                 cell.values[column.key] = value
-
-
-def _power_ratios(row: Row, cell: Cell, base: Cell, *, accepted: bool) -> None:
-    """Add ratios of power and efficiency, if the meters of both sides have the same boundary."""
-    if cell.power is None or base.power is None:
-        return
-    differs = unequal(cell.power, base.power)
-    if differs and not accepted:
-        row.refused[cell.target] = differs
-        return
-    keys = ratio_keys(row.point.page)
-    for column in POWER:
-        ratio = _power_ratio(cell, base, column, CONFIDENCE) if column.key in keys else None
-        if ratio is not None:
-            row.ratios[cell.target][column.key] = ratio
-
-
-def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio | None:
-    """Return the ratio of one metered quantity; None if a side was not metered."""
-    if cell.power is None or base.power is None:
-        return None
-    name = column.account_name
-    first, other = cell.power.spread(name), base.power.spread(name)
-    if first is None or other is None or min(first.estimate, other.estimate) <= 0:
-        return None
-    return Ratio(spread_ratio(first, other, confidence), boundaries=unequal(cell.power, base.power))
-
-
-def ratio_between(
-    comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = CONFIDENCE
-) -> Ratio | None:
-    """Return the ratio of two targets at one point for one column; None if it is undefined."""
-    column = COLUMNS[PLACES[key]]
-    if not column.is_power:
-        return _ratio(cell, base, column, confidence)
-    ratio = _power_ratio(cell, base, column, confidence)
-    accepted = all(s.study.study.accept_unequal_boundaries for s in comparison.dataset.stores)
-    return ratio if ratio is None or accepted or not ratio.boundaries else None
 
 
 def _value(cell: Cell, column: Column) -> Interval | None:
@@ -487,19 +459,72 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
     return [CellFlag("few-operations", message, len(cell.runs))]
 
 
-def ratios_of(
-    cell: Cell, base: Cell, keys: Sequence[str], confidence: float = CONFIDENCE
-) -> dict[str, Ratio]:
-    """Return the ratios of one target's values over another's by column key, if positive.
+def decisions_of(
+    cell: Cell, base: Cell, keys: Sequence[str], *, accepted: bool = False
+) -> dict[str, Decision]:
+    """Return the comparisons of one target with another by column key.
 
-    Power is left out: its ratios are calculated from energy accounts.
+    Args:
+        cell: Results of the target.
+        base: Results of the target that it is compared with, at the same point.
+        keys: Columns to compare; those without positive values on both sides are left out.
+        accepted: Whether power at unequal boundaries may be compared.
     """
     columns = (COLUMNS[place] for place in sorted(PLACES[key] for key in keys if key in PLACES))
-    ratios = ((c.key, _ratio(cell, base, c, confidence)) for c in columns if not c.is_power)
-    return {key: ratio for key, ratio in ratios if ratio is not None}
+    decided = ((c.key, decide(cell, base, c, CONFIDENCE, accepted=accepted)) for c in columns)
+    return {key: decision for key, decision in decided if decision is not None}
 
 
-def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio | None:
+def decide(
+    cell: Cell, base: Cell, column: Column, confidence: float, *, accepted: bool, share: float = 1.0
+) -> Decision | None:
+    """Compare two targets in one quantity at one point; None unless both have positive values.
+
+    Args:
+        cell: Results of the first target.
+        base: Results of the second.
+        column: Quantity to compare.
+        confidence: Confidence of the interval.
+        accepted: Whether power at unequal boundaries may be compared; otherwise it is refused.
+        share: Factor for the ratio, for values per declared fact.
+    """
+    boundaries, concurrency = "", None
+    if column.is_power:
+        if cell.power is None or base.power is None:
+            return None
+        boundaries = unequal(cell.power, base.power)
+        first, other = (power.spread(column.account_name) for power in (cell.power, base.power))
+        if boundaries and not accepted:
+            interval = None
+        elif first is None or other is None or min(first.estimate, other.estimate) <= 0:
+            return None
+        else:
+            interval = spread_ratio(first, other, confidence)
+    else:
+        interval = _ratio(cell, base, column, confidence)
+        if interval is None:
+            return None
+        concurrency = _concurrency_difference(cell, base) if column.is_latency else None
+    refused = interval is None
+    if interval is not None and share != 1.0:
+        interval = interval.scaled(share)
+    return Decision(
+        quantity=column.key,
+        better=column.better,
+        sides=(cell.target, base.target),
+        outcome="refused" if refused else outcome_of(interval, 1.0, column.better),
+        reason=boundaries if refused else "",
+        interval=interval,
+        confidence=confidence,
+        points=tuple(side.point_id for side in (cell, base) if side.point_id),
+        runs=(tuple(cell.runs_with(column)), tuple(base.runs_with(column))),
+        concurrency=concurrency,
+        boundaries="" if refused else boundaries,
+        share=share,
+    )
+
+
+def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Interval | None:
     above, below = cell.values.get(column.key), base.values.get(column.key)
     if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
         return None
@@ -509,8 +534,7 @@ def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio |
     interval = ratio_interval(values, base_values, confidence)
     if column.percent is not None:
         interval = interval.around(above.estimate / below.estimate)
-    differs = _concurrency_difference(cell, base) if column.is_latency else None
-    return Ratio(interval, differs)
+    return interval
 
 
 def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:

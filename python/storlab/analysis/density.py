@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
-from storlab.analysis.stats import Interval
 from storlab.base.units import TB
+from storlab.model.decision import Interval
 from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
 

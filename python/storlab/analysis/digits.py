@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from storlab.analysis.stats import Interval
+from storlab.model.decision import Interval
 
 NOT_DECIDED = "not decided"
 WIDE = 10.0  # high over low; beyond this the size is unknown

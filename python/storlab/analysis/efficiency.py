@@ -16,8 +16,9 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.quantiles import normal, student_t
-from storlab.analysis.stats import CONFIDENCE, RESOLUTION, Interval, around, mean_interval
+from storlab.analysis.stats import CONFIDENCE, RESOLUTION, around, mean_interval
 from storlab.base.units import NS_PER_S, TB_KWH_PER_MB_J
+from storlab.model.decision import Interval
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
 from storlab.power.metrics import idles, net_uncertainty_j

@@ -24,16 +24,18 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 from typing import Any, Literal
 
+from pydantic import Field, computed_field
+
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import CONCURRENCY, CONCURRENCY_TOLERANCE, Cell, Comparison, Row
 from storlab.analysis.gate_interval import Measured, is_due, measured, partly_missing, ratio
 from storlab.analysis.gate_power import repeats_to_decide
 from storlab.analysis.points import as_read, as_written, matches
-from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
 from storlab.base.units import J_PER_WH, NS_PER_S, show, significant
-from storlab.model.gate import GateRule, Limit
+from storlab.model.decision import Better, Decision, Outcome, outcome_of
+from storlab.model.gate import Bound, GateRule, Limit
 
 Verdict = Literal["held", "broken", "undecided"]
 VERDICTS: tuple[Verdict, ...] = ("held", "broken", "undecided")
@@ -53,50 +55,48 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 """Units that a bound may be written in, as multiples of the metric's unit, by that unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Check of one rule for one metric at one target and point."""
+class Check(Decision):
+    """Decision of one rule for one metric at one target and point.
 
-    number: int  # number of its rule, from 1
-    target: str
-    where: str  # the workload point in words
-    column: Column
-    side: str  # at_most or at_least
-    limit: Limit
-    bound: float  # in the unit of the metric; 1 for a ratio
-    interval: Interval | None  # None if nothing was measured
-    verdict: Verdict
-    reason: str  # why it is undecided although more repeats would not help; else empty
-    needed: int | None  # total repeats that would decide it, existing ones included
-    repeats: int  # number of repeats behind the interval
-    remarks: tuple[str, ...]  # circumstances that distort the numbers
-    runs: tuple[str, ...]  # runs that have a value; if none has, all finished runs
-    boundary: str = ""  # what the power meter includes; empty if not measured
+    Its sides are the target and the rule's bound; ``better`` is the allowed side of the bound.
+    """
 
+    number: int
+    """Number of its rule, from 1."""
+    column: Column = Field(exclude=True)
+    limit: Limit = Field(exclude=True)
+    needed: int | None
+    """Total repeats that would decide it, existing ones included."""
+    repeats: int
+    """Number of repeats behind the interval."""
+    remarks: tuple[str, ...]
+    """Circumstances that distort the numbers."""
+    boundary: str = ""
+    """What the power meter includes; empty if not measured."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def target(self) -> str:
+        """Target that is checked."""
+        return self.sides[0]
+
+    @property
+    def side(self) -> Bound:
+        """Name of the bound in the rule: at_most or at_least."""
+        return "at_most" if self.better == "less" else "at_least"
+
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def unit(self) -> str:
         """Unit of bound and interval; empty for a ratio."""
         return "" if self.limit.of_baseline else self.column.unit
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON."""
-        return {
-            "rule_number": self.number,
-            "target": self.target,
-            "where": self.where,
-            "metric": self.column.key,
-            "boundary": self.boundary or None,
-            "rule": f"{self.side} {self.limit.text}",
-            "bound": self.bound,
-            "unit": self.unit,
-            "interval": None if self.interval is None else self.interval.as_dict(),
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "repeats": self.repeats,
-            "repeats_to_decide": self.needed,
-            "remarks": list(self.remarks),
-            "runs": list(self.runs),
-        }
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def verdict(self) -> Verdict:
+        """The outcome in terms of the rule."""
+        held: dict[Outcome, Verdict] = {"better": "held", "worse": "broken"}
+        return held.get(self.outcome, "undecided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class _Task:
     """Inputs of one check: bound, column, and the results with their baseline."""
 
     rule: int  # index of the rule, from 0
-    side: str
+    side: Bound
     limit: Limit
     cell: Cell
     other: Cell | None  # the same target and point in the baseline
@@ -322,31 +322,37 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     cell, other, column = task.cell, task.other, task.column
     bound = _bound(task)
     if task.limit.of_baseline:
-        ratio_or_none = ratio(cell, other, column, confidence, accepted=accepted)
+        value = ratio(cell, other, column, confidence, accepted=accepted)
     else:
-        ratio_or_none = measured(cell, column, confidence)
-    verdict = verdict_of(ratio_or_none.interval, bound, task.side)
+        value = measured(cell, column, confidence)
+    better: Better = "less" if task.side == "at_most" else "more"
+    outcome = outcome_of(value.interval, bound, better, reached=True)
+    if value.interval is None and value.boundaries:
+        outcome = "refused"
     if cell.failed:  # the remaining runs say nothing about the failed ones
-        verdict = "broken"
-    needed, reason = None, ratio_or_none.reason
-    if verdict == "undecided" and not reason:
-        needed = _needed(ratio_or_none, bound, confidence)
-        reason = "" if needed else _never(ratio_or_none, bound, confidence)
+        outcome = "worse"
+    needed, reason = None, value.reason
+    if outcome == "within noise" and not reason:
+        needed = _needed(value, bound, confidence)
+        reason = "" if needed else _never(value, bound, confidence)
     return Check(
-        number=task.rule + 1,
-        target=cell.target,
-        where=task.where,
-        column=column,
-        side=task.side,
-        limit=task.limit,
-        bound=bound,
-        interval=ratio_or_none.interval,
-        verdict=verdict,
+        quantity=column.key,
+        better=better,
+        sides=(cell.target, f"{task.side} {task.limit.text}"),
+        outcome=outcome,
         reason=reason,
+        interval=value.interval,
+        bound=bound,
+        confidence=confidence,
+        where=task.where,
+        points=(cell.point_id,) if cell.point_id else (),
+        runs=(tuple(cell.runs_with(column) or cell.run_ids),),
+        number=task.rule + 1,
+        column=column,
+        limit=task.limit,
         needed=needed,
-        repeats=len(ratio_or_none.values),
-        remarks=tuple(_remarks(task, ratio_or_none)),
-        runs=tuple(cell.runs_with(column) or cell.run_ids),
+        repeats=len(value.values),
+        remarks=tuple(_remarks(task, value)),
         boundary=cell.power.label if column.is_power and cell.power is not None else "",
     )
 
@@ -373,16 +379,6 @@ def _never(measurement: Measured, bound: float, confidence: float) -> str:
             repeats = f"{given} repeats" if given > 1 else "one repeat"
             return f"the baseline's {repeats} are too few to decide it: give it more"
     return "no number of repeats would decide it: they lie on the bound"
-
-
-def verdict_of(interval: Interval | None, bound: float, side: str) -> Verdict:
-    """Return the verdict on an interval and a bound in its unit; ``side``: at_most or at_least."""
-    if interval is None or interval.low is None or interval.high is None:
-        return "undecided"
-    low, high = interval.low, interval.high
-    if side == "at_most":
-        return "held" if high <= bound else "broken" if low > bound else "undecided"
-    return "held" if low >= bound else "broken" if high < bound else "undecided"
 
 
 def _bound(task: _Task) -> float:

@@ -19,7 +19,8 @@ from storlab.analysis.efficiency import (
     spread_ratio,
     unequal,
 )
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import mean_interval, ratio_interval
+from storlab.model.decision import Interval
 
 _ONE_REPEAT = "one repeat has no interval"
 _OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | RATES_PER_WATT
@@ -76,7 +77,7 @@ def ratio(
     differs = unequal(cell.power, account) if cell.power and account else ""
     if differs and not accepted:
         why = "such a ratio compares different things (accept_unequal_boundaries of both studies)"
-        return Measured(None, f"{differs}: {why}")
+        return Measured(None, f"{differs}: {why}", boundaries=differs)
     spreads = _spread(cell.power, column), _spread(account, column)
     why = "one repeat on a side has no interval"
     if spreads[0] is not None and spreads[1] is not None:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from storlab.analysis.compare import Cell, Comparison, Ratio, ratios_of
+from storlab.analysis.compare import Cell, Comparison, decisions_of
 from storlab.analysis.points import WorkloadPoint, choose_axes, describe
 from storlab.contracts.page import Implementations
+from storlab.model.decision import Decision
 
 NATIVE = "native"
 
@@ -25,7 +26,7 @@ class Entry:
     implementation: str
     cell: Cell
     # to the reference on the same target; empty for the reference itself
-    ratios: Mapping[str, Ratio]
+    ratios: Mapping[str, Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class SharedWork:
         for name, point in self.points.items():
             cells = comparison.row(point).cells
             for target in comparison.planned([point]):
-                ratios = ratios_of(cells[target], base[target], keys)
-                own = [key for key in keys if key in ratios and name != self.reference]
-                yield Entry(name, cells[target], {key: ratios[key] for key in own})
+                ratios = decisions_of(cells[target], base[target], keys)
+                own = {k: d for k, d in ratios.items() if d.interval and name != self.reference}
+                yield Entry(name, cells[target], own)
 
 
 def shared_works(comparison: Comparison) -> list[SharedWork]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from storlab.analysis.quantiles import student_t
+from storlab.model.decision import Interval
 
 CONFIDENCE = 0.95
 """Confidence of every interval unless several hold together."""
@@ -24,61 +24,6 @@ RESOLUTION = 1e-3 / math.sqrt(3)
 A value is off by 0.1 % at most (a rectangular distribution). The error belongs to the scale, so
 more repeats do not reduce it.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Estimate with its confidence interval and the number of repeats behind it.
-
-    ``low`` and ``high`` are None if the repeats cannot give an interval (fewer than two on a side).
-    The unit is that of the values; a ratio has none.
-    """
-
-    estimate: float
-    low: float | None
-    high: float | None
-    n: int
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the interval has bounds."""
-        return self.low is not None and self.high is not None
-
-    def excludes(self, value: float) -> bool:
-        """Return whether ``value`` lies outside the bounds; False without bounds."""
-        if self.low is None or self.high is None:
-            return False
-        return value < self.low or value > self.high
-
-    @property
-    def half_width_percent(self) -> float | None:
-        """Half the interval in percent of the estimate; None without bounds or for estimate 0."""
-        if self.low is None or self.high is None or self.estimate == 0:
-            return None
-        return 100 * (self.high - self.low) / (2 * abs(self.estimate))
-
-    def within(self, least: float, most: float | None) -> Interval:
-        """Clip the bounds to the physical range of the quantity, which a t-interval ignores.
-
-        Args:
-            least: Smallest possible value.
-            most: Largest possible value; None if there is no limit.
-        """
-        if self.low is None or self.high is None:
-            return self
-        low = max(self.low, min(least, self.estimate))
-        high = self.high if most is None else min(self.high, max(most, self.estimate))
-        return Interval(self.estimate, low, high, self.n)
-
-    def around(self, estimate: float) -> Interval:
-        """Return this interval for another estimate, widened if the estimate lies outside it."""
-        if self.low is None or self.high is None:
-            return Interval(estimate, self.low, self.high, self.n)
-        return Interval(estimate, min(self.low, estimate), max(self.high, estimate), self.n)
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Return the fields as plain values for JSON."""
-        return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from storlab.analysis.compare import Cell, Comparison, Ratio, Row
+from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.stats import CONFIDENCE
+from storlab.model.decision import Decision
 
 TABLE_VERSION = 1
 
@@ -59,10 +60,9 @@ def _row(row: Row, keys: set[str]) -> dict[str, Any]:
         "use_cases": row.use_cases,
         "targets": {label: _cell(cell, keys) for label, cell in row.cells.items()},
         "ratios": {
-            label: {key: _ratio(ratio) for key, ratio in ratios.items() if key in keys}
-            for label, ratios in row.ratios.items()
+            label: {key: _ratio(d) for key, d in decisions.items() if key in keys}
+            for label, decisions in row.decisions.items()
         },
-        "power_ratios_refused": dict(row.refused),
     }
 
 
@@ -99,13 +99,9 @@ def _power(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _ratio(ratio: Ratio) -> dict[str, Any]:
-    return {
-        **ratio.interval.as_dict(),
-        "decided": ratio.decided,
-        "effective_concurrency": list(ratio.concurrency) if ratio.concurrency else None,
-        "unequal_boundaries": ratio.boundaries or None,
-    }
+def _ratio(decision: Decision) -> dict[str, Any]:
+    fields = {"outcome", "reason", "interval", "concurrency", "boundaries"}
+    return decision.model_dump(include=fields)
 
 
 def _failed(run: RunData) -> dict[str, Any]:

@@ -12,49 +12,113 @@ interval: reporting one too many is better than missing one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from typing import Literal, NamedTuple
 
-from storlab.analysis.answer import Advantage, Standing, Verdict, in_words, inverse
-from storlab.analysis.columns import COLUMNS, Column, label_of, ratio_table_keys
-from storlab.analysis.compare import PLACES, Comparison, Ratio, Row, ratio_between
+from pydantic import BaseModel, ConfigDict, Field
+
+from storlab.analysis.columns import COLUMNS, label_of, ratio_table_keys
+from storlab.analysis.compare import PLACES, Comparison, Row, decide
 from storlab.analysis.density import storage_price
 from storlab.analysis.points import Section
-from storlab.analysis.stats import CONFIDENCE, Interval
+from storlab.analysis.stats import CONFIDENCE
 from storlab.base.units import TB
 from storlab.contracts.hook import load
 from storlab.contracts.page import Page
 from storlab.contracts.question import Per, Question
+from storlab.model.decision import Decision
 from storlab.model.target import Target
 from storlab.workloads.common.flags import flag_meanings
 
 PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the money"}
+Kind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
 
 
-@dataclass(frozen=True, slots=True)
-class _PairComparison:
-    """Comparison of two targets at one point; ``ratio`` is how many times as good the first is."""
+class Standing(BaseModel):
+    """Comparison of two targets in one quantity over all points."""
 
+    model_config = ConfigDict(frozen=True)
+
+    points: int
+    """Points at which the first side of the example is decided better."""
+    of: int
+    """Points at which both have a value."""
+    example: Decision
+    """Decision with the median lead among those points."""
+
+    @property
+    def ahead(self) -> str:
+        """Target that is better at these points."""
+        return self.example.sides[0]
+
+    @property
+    def behind(self) -> str:
+        """Target that is worse at these points."""
+        return self.example.sides[1]
+
+
+class Verdict(BaseModel):
+    """Answer to one question for one workload family."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str
+    """Name of the question in the study."""
+    title: str = Field("", exclude=True)
+    """Heading, such as "Time to durable"."""
+    kind: Kind
+    workload: str = ""
+    """Name of the workload family; empty if the study has only one."""
+    targets: tuple[str, ...]
+    """Labels of the compared targets."""
+    winner: str = ""
+    does: str = Field("", exclude=True)
+    """Predicate of the answer sentence, with placeholders."""
+    unsure: str = Field("", exclude=True)
+    """Replacement for ``does`` if nothing is decided; often empty."""
+    headline: Decision | None = None
+    """Lead of the winner; without one, the largest difference. Its first side is ahead."""
+    points: int = 0
+    """Number of compared points."""
+    won: int = 0
+    """Points at which the winner is decided ahead of the next best."""
+    ahead: dict[str, int] = {}
+    """Number of points at which each target leads."""
+    comparisons: int = 0
+    """Number of comparisons whose intervals hold simultaneously."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest lead of the winner over the next best, over all points."""
+    caveat: str = ""
+    """The most important caveat, as a sentence."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Textual answers as pairs of target and text; an empty target stands for all."""
+    better: tuple[Standing, ...] = ()
+    """Quantities in which the leader is better, over all points."""
+    worse: tuple[Standing, ...] = ()
+
+    @property
+    def leader(self) -> str:
+        """The winner; without one, the target ahead in the largest difference, or empty."""
+        return self.winner or (self.headline.sides[0] if self.headline is not None else "")
+
+
+class _Compared(NamedTuple):
+    """Decision with the place that it was made at."""
+
+    decision: Decision
     section: Section
     row: Row
-    column: Column
-    first: str
-    other: str
-    ratio: Ratio
-    share: float
-    confidence: float
-
-    def of(self, target: str) -> Interval:
-        """Return how many times as good ``target`` is as the other one."""
-        return self.ratio.interval if target == self.first else inverse(self.ratio.interval)
+    per: Per
 
     @property
     def winner(self) -> str:
         """Target that is decided ahead; empty if undecided."""
-        if not self.ratio.decided:
-            return ""
-        return self.first if self.ratio.interval.estimate > 1 else self.other
+        return self.decision.winner
+
+    def lead_of(self, target: str) -> float:
+        """Return how many times as good ``target`` is as the other one."""
+        return self.decision.seen_from(target).advantage.estimate
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
@@ -62,9 +126,9 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
 
     Questions without any measurement are left out.
     """
-    if comparison.answered is None:
-        comparison.answered = _answered(comparison)
-    return comparison.answered
+    if comparison.verdicts is None:
+        comparison.verdicts = _answered(comparison)
+    return comparison.verdicts
 
 
 def _answered(comparison: Comparison) -> list[Verdict]:
@@ -74,9 +138,8 @@ def _answered(comparison: Comparison) -> list[Verdict]:
         for question in questions_of(comparison, sections)
     ]
     count = sum(len(contests) for _, _, contests in asked)
-    sure = 1 - (1 - CONFIDENCE) / max(count, 1)
     return [
-        _verdict(comparison, sections, question, count, sure)
+        _verdict(comparison, sections, question, count)
         for sections, question, _ in asked
         if any(cell.measured for s in sections for p in s.points
                for cell in comparison.row(p).cells.values())
@@ -107,61 +170,52 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
         for asked in sections[0].page.metrics.questions
         if asked.name == question
         for contest in _contests(comparison, sections, asked, CONFIDENCE)
-        for side in (contest.first, contest.other)
+        for side in contest.decision.sides
     }
 
 
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
-) -> list[_PairComparison]:
+) -> list[_Compared]:
     """Compare every pair of targets at the far point of every mix and size."""
     contests = []
     for section in sections:
         for facet in section.facets():
             point = comparison.last_point(section, facet)
             row = None if point is None else comparison.row(point)
-            for first, other in combinations(comparison.targets, 2) if row is not None else ():
-                for key in question.keys:
-                    contest = _contest(
-                        comparison, section, row, (first, other), key, confidence, question.per
-                    )
-                    if contest is not None:
-                        contests.append(contest)
-                        break
+            for sides in combinations(comparison.targets, 2) if row is not None else ():
+                known = (
+                    _contest(comparison, section, row, sides, key, confidence, question.per)
+                    for key in question.keys
+                    if row is not None
+                )
+                first = next((contest for contest in known if contest is not None), None)
+                if first is not None:
+                    contests.append(first)
     return contests
 
 
 def _contest(
     comparison: Comparison,
     section: Section,
-    row: Row | None,
+    row: Row,
     sides: tuple[str, str],
     key: str,
     confidence: float,
     per: Per = "",
-) -> _PairComparison | None:
-    if row is None or key not in PLACES:
+) -> _Compared | None:
+    if key not in PLACES:
         return None
     column = COLUMNS[PLACES[key]]
-    cells = [row.cells[side] for side in sides]
+    first, other = (row.cells[side] for side in sides)
     share = share_of(comparison, sides, per)
-    if not all(cell.measured for cell in cells) or share is None or not column.better:
+    if not (first.measured and other.measured) or share is None or not column.better:
         return None
-    ratio = ratio_between(comparison, cells[0], cells[1], key, confidence)
-    if ratio is None or ratio.interval.estimate <= 0:
+    accepted = comparison.accepts_unequal_boundaries
+    decision = decide(first, other, column, confidence, accepted=accepted, share=share)
+    if decision is None or decision.interval is None or decision.interval.estimate <= 0:
         return None
-    times = scaled(ratio.interval, share)
-    times = inverse(times) if column.better == "less" else times
-    return _PairComparison(
-        section, row, column, *sides, replace(ratio, interval=times), share, confidence
-    )
-
-
-def scaled(ratio: Interval, share: float) -> Interval:
-    """Return a ratio multiplied by a declared quantity, which has no uncertainty."""
-    low = None if ratio.low is None else ratio.low * share
-    high = None if ratio.high is None else ratio.high * share
-    return replace(ratio, estimate=ratio.estimate * share, low=low, high=high)
+    return _Compared(decision, section, row, per)
 
 
 def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
@@ -186,160 +240,140 @@ def _fact(target: Target, per: Per) -> float | None:
 
 
 def _verdict(
-    comparison: Comparison,
-    sections: Sequence[Section],
-    question: Question,
-    count: int,
-    sure: float,
+    comparison: Comparison, sections: Sequence[Section], question: Question, count: int
 ) -> Verdict:
-    contests = _contests(comparison, sections, question, sure)
-    several = len(comparison.kinds) > 1
+    confidence = 1 - (1 - CONFIDENCE) / max(count, 1)
+    contests = _contests(comparison, sections, question, confidence)
     plain = Verdict(
         question=question.name,
         title=question.title,
         kind="unanswered" if len(comparison.targets) > 1 else "alone",
-        workload=sections[0].workload if several else "",
+        workload=sections[0].workload if len(comparison.kinds) > 1 else "",
         targets=tuple(comparison.targets),
         does=question.does,
         unsure=question.unsure,
         comparisons=count,
-        told=in_words(load(question.told)(comparison, sections)) if question.told else (),
+        texts=_texts(load(question.told)(comparison, sections)) if question.told else (),
     )
     if not contests:
         return plain
     keys = dict.fromkeys(contest.row.point.key for contest in contests)
-    sides = dict.fromkeys(side for c in contests for side in (c.first, c.other))
+    sides = dict.fromkeys(side for contest in contests for side in contest.decision.sides)
     ahead = {side: len({c.row.point.key for c in contests if c.winner == side}) for side in sides}
-    told = replace(plain, points=len(keys), ahead=ahead, targets=tuple(sides))
     winner = next((side for side in sides if _beats_all(contests, side, list(sides))), "")
-    if not winner:
-        return _with_sides(comparison, sections, _no_winner(told, contests, question.per))
-    next_best = _next_best(contests, winner)
-    won = [c for c in next_best if c.winner == winner]
-    middle = _middle(won, winner)
-    every = [c.of(winner).estimate for c in next_best]
-    verdict = replace(
-        told,
-        kind="winner",
-        winner=winner,
-        index=comparison.targets.index(winner),
-        headline=_advantage(middle, winner, question.per),
-        least=min(every),
-        most=max(every),
-        won=len(won),
-        caveat=_caveat(middle, winner),
+    if winner:
+        next_best = _next_best(contests, winner)
+        won = [c for c in next_best if c.winner == winner]
+        leads = [c.lead_of(winner) for c in next_best]
+        chosen, leader = _middle(won, winner), winner
+        more = {"won": len(won), "range": (min(leads), max(leads)), "kind": "winner"}
+    else:
+        decided = [c for c in contests if c.winner]
+        chosen = max(decided or contests, key=_size)
+        leader = chosen.decision.leader_first.sides[0]
+        more = {"kind": "depends" if decided else "undecided"}
+    standings = list(_standings(comparison, sections, leader))
+    return plain.model_copy(
+        update={
+            "points": len(keys),
+            "ahead": ahead,
+            "targets": tuple(sides),
+            "winner": winner,
+            "headline": _described(chosen, leader, count),
+            "caveat": _caveat(chosen, leader),
+            "better": tuple(s for s in standings if s.ahead == leader),
+            "worse": tuple(s for s in standings if s.behind == leader),
+            **more,
+        }
     )
-    return _with_sides(comparison, sections, verdict)
 
 
-def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Verdict) -> Verdict:
-    """Return the verdict with the quantities in which the leader is better and worse."""
-    leader = verdict.leader
-    standings = _standings(comparison, sections, leader)
-    better = tuple(standing for standing in standings if standing.ahead == leader)
-    worse = tuple(standing for standing in standings if standing.behind == leader)
-    return replace(verdict, better=better, worse=worse)
+def _size(contest: _Compared) -> float:
+    return max(contest.lead_of(side) for side in contest.decision.sides)
 
 
-def _beats_all(contests: Sequence[_PairComparison], target: str, sides: Sequence[str]) -> bool:
+def _texts(answers: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
+    """Merge textual answers by target, adding the places if the text differs between places.
+
+    Args:
+        answers: Tuples of target, text and place.
+    """
+    by_target: dict[str, dict[str, list[str]]] = {}
+    for target, text, place in answers:
+        by_target.setdefault(target, {}).setdefault(text, []).append(place)
+    return tuple(
+        (target, "; ".join(_placed(text, places, len(texts)) for text, places in texts.items()))
+        for target, texts in by_target.items()
+    )
+
+
+def _placed(text: str, places: Sequence[str], texts: int) -> str:
+    where = ", ".join(place for place in places if place)
+    return f"{text} ({where})" if where and texts > 1 else text
+
+
+def _beats_all(contests: Sequence[_Compared], target: str, sides: Sequence[str]) -> bool:
     """Return whether a target is decided ahead of each other one, and behind none at any point."""
-    of_target = [c for c in contests if target in (c.first, c.other)]
-    beaten = {c.other if c.first == target else c.first for c in of_target if c.winner == target}
-    return beaten == {s for s in sides if s != target} and all(c.winner in ("", target)
-                                                               for c in of_target)  # fmt: skip
+    own = [c.decision.seen_from(target) for c in contests if target in c.decision.sides]
+    beaten = {decision.sides[1] for decision in own if decision.outcome == "better"}
+    loses = any(decision.outcome == "worse" for decision in own)
+    return not loses and beaten == {side for side in sides if side != target}
 
 
-def _next_best(contests: Sequence[_PairComparison], winner: str) -> list[_PairComparison]:
+def _next_best(contests: Sequence[_Compared], winner: str) -> list[_Compared]:
     """Return the comparisons with the target that comes closest to the winner."""
-    by_other: dict[str, list[_PairComparison]] = {}
+    by_other: dict[str, list[_Compared]] = {}
     for contest in contests:
-        if winner in (contest.first, contest.other):
-            other = contest.other if contest.first == winner else contest.first
+        if winner in contest.decision.sides:
+            other = contest.decision.seen_from(winner).sides[1]
             by_other.setdefault(other, []).append(contest)
-    return min(by_other.values(), key=lambda ratios: _middle(ratios, winner).of(winner).estimate)
+    return min(by_other.values(), key=lambda own: _middle(own, winner).lead_of(winner))
 
 
-def _middle(contests: Sequence[_PairComparison], target: str) -> _PairComparison:
-    """Return the comparison with the median ratio; of two middle ones, the smaller."""
-    ordered = sorted(contests, key=lambda contest: contest.of(target).estimate)
+def _middle(contests: Sequence[_Compared], target: str) -> _Compared:
+    """Return the comparison with the median lead of a target; of two middle ones, the smaller."""
+    ordered = sorted(contests, key=lambda contest: contest.lead_of(target))
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _no_winner(told: Verdict, contests: Sequence[_PairComparison], per: Per) -> Verdict:
-    """Return the verdict without a winner: it depends on the point, or nothing is decided.
-
-    Its headline is the largest difference.
-    """
-    decided = [c for c in contests if c.winner] or list(contests)
-
-    def far(contest: _PairComparison) -> float:
-        return max(contest.of(contest.first).estimate, contest.of(contest.other).estimate)
-
-    largest = max(decided, key=far)
-    leader = max((largest.first, largest.other), key=lambda side: largest.of(side).estimate)
-    return replace(
-        told,
-        kind="depends" if any(c.winner for c in contests) else "undecided",
-        headline=_advantage(largest, leader, per),
-        caveat=_caveat(largest, leader),
+def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decision:
+    """Return the decision, seen from a target, with its quantity and place in words."""
+    decision, section, row, per = contest
+    page = section.page
+    column = COLUMNS[PLACES[decision.quantity]]
+    where, scale_note = section.where(row.point), page.scale_note(row.point.params)
+    return decision.seen_from(target).model_copy(
+        update={
+            "what": f"{label_of(page, column, whole=True)}{PER_WORDS[per]}",
+            "where": f"{where} ({scale_note})" if scale_note and scale_note not in where else where,
+            "comparisons": comparisons,
+        }
     )
 
 
-def _advantage(contest: _PairComparison, ahead: str, per: Per) -> Advantage:
-    behind = contest.other if ahead == contest.first else contest.first
-    cells = [contest.row.cells[side] for side in (ahead, behind)]
-    page = contest.section.page
-    where = contest.section.where(contest.row.point)
-    scale_note = page.text.scale_note(contest.row.point.params)
-    return Advantage(
-        key=contest.column.key,
-        what=f"{label_of(page, contest.column, whole=True)}{PER_WORDS[per]}",
-        ahead=ahead,
-        behind=behind,
-        where=f"{where} ({scale_note})" if scale_note and scale_note not in where else where,
-        times=contest.of(ahead),
-        point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
-        run_ids=tuple(run for cell in cells for run in cell.runs_with(contest.column)),
-        note=_note(contest.ratio),
-        less=contest.column.better == "less",
-        own_runs=len(cells[0].runs_with(contest.column)),
-        share=contest.share if ahead == contest.first else 1 / contest.share,
-        confidence=contest.confidence,
-    )
-
-
-def _note(ratio: Ratio) -> str:
-    """Return why the two sides are not fully comparable; empty if they are."""
-    if ratio.boundaries:
-        return f"power at unequal boundaries: {ratio.boundaries}"
-    return "at different effective concurrency" if ratio.concurrency is not None else ""
-
-
-def _standings(comparison: Comparison, sections: Sequence[Section], target: str) -> list[Standing]:
-    """Return the quantities in which a target is decided ahead of or behind another one."""
-    page = sections[0].page
-    standings = []
+def _standings(
+    comparison: Comparison, sections: Sequence[Section], target: str
+) -> Iterator[Standing]:
+    """Yield the quantities in which a target is decided ahead of or behind another one."""
     for other in (label for label in comparison.targets if label != target):
-        for key, per in _looked_at(page):
+        for key, per in _compared_quantities(sections[0].page):
+            sides = (target, other)
             contests = [
                 contest
                 for section in sections
                 for point in section.points
                 if (contest := _contest(
-                    comparison, section, comparison.row(point), (target, other), key, CONFIDENCE,
-                    per,
+                    comparison, section, comparison.row(point), sides, key, CONFIDENCE, per
                 )) is not None
             ]  # fmt: skip
-            for ahead, behind in ((target, other), (other, target)):
+            for ahead in sides:
                 won = [contest for contest in contests if contest.winner == ahead]
                 if won:
-                    example = _advantage(_middle(won, ahead), ahead, per)
-                    counts = (len(won), len(contests))
-                    standings.append(Standing(key, example.what, ahead, behind, *counts, example))
-    return standings
+                    example = _described(_middle(won, ahead), ahead)
+                    yield Standing(points=len(won), of=len(contests), example=example)
 
 
-def _looked_at(page: Page) -> list[tuple[str, Per]]:
+def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
     """Return every compared quantity, followed by those the page asks for per terabyte or price."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
     divided = [
@@ -351,14 +385,15 @@ def _looked_at(page: Page) -> list[tuple[str, Per]]:
     return list(dict.fromkeys([*plain, *divided]))
 
 
-def _caveat(contest: _PairComparison, target: str) -> str:
+def _caveat(contest: _Compared, target: str) -> str:
     """Return the most important caveat: first bias of the comparison, then values not measured."""
-    behind = contest.other if target == contest.first else contest.first
-    cells = [contest.row.cells[side] for side in (target, behind)]
-    if contest.ratio.concurrency is not None:
+    decision = contest.decision.seen_from(target)
+    column = COLUMNS[PLACES[decision.quantity]]
+    cells = [contest.row.cells[side] for side in decision.sides]
+    if decision.concurrency is not None:
         return "The two were measured at different effective concurrency."
-    if contest.ratio.boundaries:
-        return f"Their power was measured at unequal boundaries: {contest.ratio.boundaries}."
+    if decision.boundaries:
+        return f"Their power was measured at unequal boundaries: {decision.boundaries}."
     first, second = ({id(run.store) for run in cell.runs} for cell in cells)
     if not first & second:
         return (
@@ -366,14 +401,14 @@ def _caveat(contest: _PairComparison, target: str) -> str:
             "the difference."
         )
     for meaning in flag_meanings().values():
-        on = [c.target for c in cells if any(f.kind == meaning.kind for f in c.flags)]
-        told = not meaning.about or contest.column.name.startswith(meaning.about)
-        if on and meaning.claims and told:
-            return f"On {' and '.join(on)}, {_first(meaning.meaning)}"
-    weak = {cell.provenance_of(contest.column): cell.target for cell in cells}
+        flagged = [c.target for c in cells if any(f.kind == meaning.kind for f in c.flags)]
+        concerns = not meaning.about or column.name.startswith(meaning.about)
+        if flagged and meaning.claims and concerns:
+            return f"On {' and '.join(flagged)}, {_first(meaning.meaning)}"
+    weak = {cell.provenance_of(column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:
-            return f"The {label_of(contest.section.page, contest.column)} is {word}."
+            return f"The {label_of(contest.section.page, column)} is {word}."
     runs = min(len(cell.runs) for cell in cells)
     return "Each point was run only twice." if runs == 2 else ""
 

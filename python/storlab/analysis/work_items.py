@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.dataset import RunData
-from storlab.analysis.stats import Interval, mean_interval
+from storlab.analysis.stats import mean_interval
 from storlab.base.units import J_PER_WH
 from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Interval
 from storlab.model.power import Boundary
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from storlab.analysis.answer import Verdict
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.stats import Interval
-from storlab.analysis.verdict import verdicts
+from storlab.analysis.verdict import Verdict, verdicts
 from storlab.base.errors import UsageError
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
+from storlab.model.decision import Interval
 from storlab.results.store import ResultStore
+from storlab.words.answers import sentences
 
 _INTERVAL = (
     ("estimate", pa.float64()),
@@ -178,7 +178,7 @@ class Results:
     def _repr_html_(self) -> str:
         from html import escape
 
-        lines = [s for verdict in self.verdicts for s in verdict.sentences()]
+        lines = [s for verdict in self.verdicts for s in sentences(verdict)]
         return "".join(f"<p>{escape(line)}</p>" for line in lines) or "<p>No run has finished.</p>"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from storlab.analysis.columns import FAMILY_DISTRIBUTIONS, PERCENTS, TIMES
 from storlab.analysis.dataset import merge
-from storlab.analysis.stats import Interval, mean_interval
+from storlab.analysis.stats import mean_interval
 from storlab.base.units import NS_PER_S
 from storlab.model.result import RunRecord
 
@@ -46,17 +46,3 @@ def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
     if merged is None or not merged.count or None in encoded:
         return None
     return float(merged.percentile(PERCENTS[statistic])) / NS_PER_S
-
-
-def widened(interval: Interval, to: float) -> Interval:
-    """Return the interval with ``to`` as its estimate, extended if ``to`` lies outside."""
-    if interval.low is None or interval.high is None:
-        return Interval(to, interval.low, interval.high, interval.n)
-    return Interval(to, min(interval.low, to), max(interval.high, to), interval.n)
-
-
-def scaled(ratio: Interval, share: float) -> Interval:
-    """Multiply the estimate and the bounds of a ratio by a constant."""
-    low = None if ratio.low is None else ratio.low * share
-    high = None if ratio.high is None else ratio.high * share
-    return Interval(ratio.estimate * share, low, high, ratio.n)

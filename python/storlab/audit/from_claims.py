@@ -17,13 +17,14 @@ from typing import Literal
 from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.drift import DRIFT, Repeat, drifts_of
 from storlab.analysis.points import page_of
-from storlab.analysis.stats import Interval, ratio_interval
-from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
+from storlab.analysis.stats import ratio_interval
+from storlab.audit.claim_values import estimate, is_percentile
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.base.units import J_PER_WH, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Decision, Interval
 from storlab.model.result import OperationTotals, RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
@@ -69,32 +70,16 @@ class ClaimNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimSide:
-    """One target of a claim: its runs, and the power boundary if the claim is about power."""
-
-    target: str
-    run_ids: tuple[str, ...]
-    boundary: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimData:
-    """Claim of a brief about the ratio of two sides, target and baseline.
-
-    ``metric`` is a column key such as ``throughput_mb_s.all``; ``beside`` holds the kinds of
-    warnings printed next to the claim; ``numbers`` are those in the statement. ``share`` multiplies
-    the ratio if the metric is divided by a declared fact such as a price.
-    """
+class Assertion:
+    """Sentence of a brief that asserts a decision between two targets, with what it prints."""
 
     statement: str
-    metric: str
-    ratio: Interval
-    sides: tuple[ClaimSide, ClaimSide]
-    caveat: str = ""
-    beside: frozenset[str] = frozenset()
-    numbers: tuple[ClaimNumber, ...] = ()
-    share: float = 1.0
-    confidence: float = 0.95
+    decision: Decision
+    caveat: str = ""  # qualification as a sentence
+    beside: frozenset[str] = frozenset()  # kinds of warnings printed next to the statement
+    numbers: tuple[ClaimNumber, ...] = ()  # numbers in the statement
+    # boundaries of what the power meters of both sides include; None if not metered
+    boundaries: tuple[str | None, str | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -105,7 +90,7 @@ class BriefClaims:
     directories may differ in parameters that do not define the work, such as the engine's.
     """
 
-    claims: Sequence[ClaimData]
+    claims: Sequence[Assertion]
     records: Mapping[str, RunRecord]
     places: Mapping[str, str] = field(default_factory=dict)
 
@@ -153,7 +138,7 @@ def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
         raise AuditError(where, errors)
 
 
-def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
+def _audit(claim: Assertion, model: BriefClaims) -> Iterator[Finding]:
     records = model.records
     wrong_runs = list(_run_problems(claim, model))
     if wrong_runs:
@@ -161,42 +146,41 @@ def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
                        "finished runs of the two targets that it names, and these runs must do "
                        "the same work.")  # fmt: skip
         return
-    runs = [[records[run] for run in side.run_ids] for side in claim.sides]
-    if is_power(claim.metric):
-        values = [
-            [summed(claim.metric, side, side_claim.boundary)]
-            for side, side_claim in zip(runs, claim.sides, strict=True)
-        ]
+    metric = claim.decision.quantity
+    runs = [[records[run] for run in side] for side in claim.decision.runs]
+    if is_power(metric):
+        sides = zip(runs, claim.boundaries, strict=True)
+        values = [[summed(metric, side, boundary)] for side, boundary in sides]
     else:
-        values = [[recompute(claim.metric, record) for record in side] for side in runs]
+        values = [[recompute(metric, record) for record in side] for side in runs]
     known = [[value for value in side if value is not None] for side in values]
     twice = [text for side in runs for record in side for text in _record_problems(claim, record)]
     if twice:
         yield _finding(claim, "; ".join(twice), "One run contradicts itself.")
     if any(len(k) != len(v) or min(k) <= 0 for k, v in zip(known, values, strict=True)):
-        yield _finding(claim, f"some runs have no {claim.metric}", "The value that is asserted "
+        yield _finding(claim, f"some runs have no {metric}", "The value that is asserted "
                        "was not measured in every run it is said to rest on.")  # fmt: skip
         return
-    estimates = [estimate(claim.metric, r, v) for r, v in zip(runs, known, strict=True)]
-    again = ratio_interval(known[0], known[1], claim.confidence)
-    if is_percentile(claim.metric):
-        again = widened(again, estimates[0] / estimates[1])
-    again = scaled(again, claim.share)
+    estimates = [estimate(metric, r, v) for r, v in zip(runs, known, strict=True)]
+    again = ratio_interval(known[0], known[1], claim.decision.confidence)
+    if is_percentile(metric):
+        again = again.around(estimates[0] / estimates[1])
+    again = again.scaled(claim.decision.share)
     yield from _ratio_findings(claim, again)
     yield from _number_findings(claim, estimates, again)
     yield from _context_findings(claim, runs, model)
 
 
-def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
+def _run_problems(claim: Assertion, model: BriefClaims) -> Iterator[str]:
     records = model.records
     finished: list[RunRecord] = []
-    for side in claim.sides:
-        names = {records[run].target for run in side.run_ids if run in records}
+    for target, runs in zip(claim.decision.sides, claim.decision.runs, strict=True):
+        names = {records[run].target for run in runs if run in records}
         if len(names) > 1:
-            yield f"the runs of {side.target} are of {' and '.join(sorted(names))}"
-        if not side.run_ids:
-            yield f"no run of {side.target}"
-        for run_id in side.run_ids:
+            yield f"the runs of {target} are of {' and '.join(sorted(names))}"
+        if not runs:
+            yield f"no run of {target}"
+        for run_id in runs:
             record = records.get(run_id)
             if record is None:
                 yield f"run {run_id} does not exist"
@@ -207,7 +191,7 @@ def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
     other = _of_other_work(finished, model.places)
     if other:
         yield f"runs {' and '.join(run.run_id for run in other)} did different work"
-    if set(claim.sides[0].run_ids) & set(claim.sides[1].run_ids):
+    if set.intersection(*map(set, claim.decision.runs)):
         yield "a run is counted on both sides of the ratio"
 
 
@@ -230,20 +214,21 @@ def _of_other_work(
     return None
 
 
-def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
-    if not math.isclose(claim.ratio.estimate, again.estimate, rel_tol=RELATIVE_TOLERANCE):
-        ratios = f"{significant(again.estimate, 6)}, not {significant(claim.ratio.estimate, 6)}"
+def _ratio_findings(claim: Assertion, again: Interval) -> Iterator[Finding]:
+    ratio, confidence = claim.decision.ratio, claim.decision.confidence
+    if not math.isclose(ratio.estimate, again.estimate, rel_tol=RELATIVE_TOLERANCE):
+        ratios = f"{significant(again.estimate, 6)}, not {significant(ratio.estimate, 6)}"
         yield _finding(claim, f"ratio {ratios}",
                        "The ratio does not follow from the runs.")  # fmt: skip
         return
-    if is_power(claim.metric):
+    if is_power(claim.decision.quantity):
         return  # the interval includes the meter's uncertainty, which runs do not record
-    ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
+    ends = zip((ratio.low, ratio.high), (again.low, again.high), strict=True)
     for printed, recomputed in ends:
         if (printed is None) != (recomputed is None) or (
             printed is not None and recomputed is not None and not _near(printed, recomputed)
         ):
-            text, sure = f"{again.low} to {again.high}", significant(100 * claim.confidence, 6)
+            text, sure = f"{again.low} to {again.high}", significant(100 * confidence, 6)
             yield _finding(claim, f"{sure} % interval {text}",
                            "The interval does not follow from the runs.")  # fmt: skip
             return
@@ -259,13 +244,13 @@ def _near(first: float, other: float) -> bool:
 
 
 def _number_findings(
-    claim: ClaimData, estimates: Sequence[float], again: Interval
+    claim: Assertion, estimates: Sequence[float], again: Interval
 ) -> Iterator[Finding]:
     """Yield findings on numbers that the runs do not support or the sentence does not print."""
     mean, base = estimates
     ratio = again.estimate
     # The interval of power includes the meter's uncertainty, which runs do not record.
-    ends = claim.ratio if is_power(claim.metric) else again
+    ends = claim.decision.ratio if is_power(claim.decision.quantity) else again
     for number in claim.numbers:
         factor = _UNITS.get(number.unit, 1.0)
         truth, text = {
@@ -295,21 +280,22 @@ def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
 
 
 def _context_findings(
-    claim: ClaimData, runs: list[list[RunRecord]], model: BriefClaims
+    claim: Assertion, runs: list[list[RunRecord]], model: BriefClaims
 ) -> Iterator[Finding]:
     """Yield findings on missing warnings beside a claim: flags, concurrency, power boundary."""
+    metric = claim.decision.quantity
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
     flags |= {DRIFT for side in runs if _drifts(side[0], model)}
     beside = (
         meaning.kind
         for meaning in flag_meanings().values()
-        if meaning.claims and claim.metric.startswith(meaning.about or "")
+        if meaning.claims and metric.startswith(meaning.about or "")
     )
     missing = [kind for kind in beside if kind in flags - claim.beside]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "The claim omits a warning that its runs have.")  # fmt: skip
-    if claim.metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
+    if metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
         implied = [mean_outstanding(side) for side in runs]
         first, other = implied
         if first and other and max(first, other) / min(first, other) > CONCURRENCY_TOLERANCE:
@@ -317,9 +303,9 @@ def _context_findings(
             yield _finding(claim, f"effective concurrency {both}",
                            "The latencies were taken at different effective concurrency, and the "
                            "claim does not say so.")  # fmt: skip
-    bounds = [side.boundary for side in claim.sides]
+    bounds = claim.boundaries
     unequal = None not in bounds and bounds[0] != bounds[1]
-    if is_power(claim.metric) and unequal and "unequal-boundaries" not in claim.beside:
+    if is_power(metric) and unequal and "unequal-boundaries" not in claim.beside:
         yield _finding(claim, f"boundary {bounds[0]} against {bounds[1]}",
                        "Power was measured at unequal boundaries, and the claim does not say "
                        "so.")  # fmt: skip
@@ -428,9 +414,9 @@ def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
     return next(energies, None)
 
 
-def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:
+def _record_problems(claim: Assertion, record: RunRecord) -> Iterator[str]:
     """Yield a problem if a run's mean latency from histograms and from engine totals disagree."""
-    name, _, operation = claim.metric.partition(".")
+    name, _, operation = claim.decision.quantity.partition(".")
     totals = _chosen(record, operation).get(operation)
     if totals is None:
         return
@@ -452,8 +438,8 @@ def _chosen(record: RunRecord, operation: str) -> dict[str, OperationTotals]:
     }
 
 
-def _finding(claim: ClaimData, recomputed: str, why: str) -> Finding:
-    rows = [run for side in claim.sides for run in side.run_ids]
+def _finding(claim: Assertion, recomputed: str, why: str) -> Finding:
+    rows = [run for side in claim.decision.runs for run in side]
     return Finding(
         rule=RULE,
         severity="error",

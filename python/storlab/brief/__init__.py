@@ -12,8 +12,8 @@ from storlab.base.files import make_folder, parse_json, read_input, replace_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from storlab.analysis.answer import Verdict
     from storlab.analysis.dataset import Dataset
+    from storlab.analysis.verdict import Verdict
     from storlab.brief.model import Brief
     from storlab.model.publisher import BriefTable
     from storlab.results.store import ResultStore

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from storlab.analysis import digits
-from storlab.analysis.answer import Advantage, Standing, Verdict
-from storlab.analysis.compare import Comparison
-from storlab.analysis.verdict import verdicts
-from storlab.audit.from_claims import ClaimData, ClaimNumber, ClaimSide
-from storlab.brief.claims import marks_of
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.verdict import Standing, Verdict, verdicts
+from storlab.audit.from_claims import Assertion, ClaimNumber
+from storlab.brief.claims import boundaries_of, marks_of
 from storlab.brief.flags import Mark
 from storlab.brief.model import Answer, Contrast
-from storlab.brief.text import and_list
+from storlab.model.decision import Decision
+from storlab.words import answers as answer_words
+from storlab.words.text import and_list
 
 SECTIONS = {
     "efficiency": ("Power and efficiency", "power"),
@@ -51,27 +52,27 @@ def _answer(
     """Build the answer for one verdict, without sentences that the first answer contains."""
     at = verdict.headline
     title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
-    ids = [] if at is None else list(zip((at.ahead, at.behind), at.point_ids, strict=False))
+    ids = [] if at is None else list(zip(at.sides, at.points, strict=False))
     workload = f" ({verdict.workload})" if verdict.workload else ""
     return Answer(
         title=f"{verdict.title}{workload}",
         winner=verdict.winner,
-        index=verdict.index,
-        amount=verdict.amount,
-        against=verdict.against,
-        sure=verdict.interval,
+        index=comparison.targets.index(verdict.winner) if verdict.winner else 0,
+        amount=answer_words.amount(verdict),
+        against=answer_words.against(verdict),
+        bounds=answer_words.bounds(verdict),
         sentences=_sentences(verdict, first),
-        basis=verdict.basis if at is not None else "",
+        basis=answer_words.basis(verdict),
         points=ids,
         see=(title, anchor) if anchor in anchors else None,
         better=[_contrast(standing, verdict) for standing in verdict.better],
         worse=[_contrast(standing, verdict) for standing in verdict.worse],
         marks=[] if at is None else marks_beside(comparison, at),
         leader=verdict.leader,
-        told=_told(comparison, verdict),
+        texts=_texts(comparison, verdict),
         outcome="It depends" if verdict.kind == "depends" else "No winner",
         worse_title=_worse_title(verdict),
-        warnings=verdict.warnings,
+        warnings=answer_words.warnings(verdict),
     )
 
 
@@ -88,13 +89,13 @@ def _worse_title(verdict: Verdict) -> str:
     return f"Where {other} is better"
 
 
-def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
+def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
     """Return the textual answers as target, text and colour index.
 
     Answers that hold for several targets have no colour.
     """
     same: dict[str, list[str]] = {}
-    for target, text in verdict.told:
+    for target, text in verdict.texts:
         same.setdefault(text, []).append(target)
     return [
         (
@@ -108,18 +109,23 @@ def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int 
 
 def _sentences(verdict: Verdict, first: Verdict | None) -> list[str]:
     """Return the sentences that follow the textual answers, without those of the first answer."""
-    answer, *others = verdict.sentences()[bool(verdict.told) :]
-    known = [] if first is None else first.sentences()
+    answer, *others = answer_words.sentences(verdict)[bool(verdict.texts) :]
+    known = [] if first is None else answer_words.sentences(first)
     return [answer, *(text for text in others if text not in known)]
 
 
-def marks_beside(comparison: Comparison, at: Advantage) -> list[Mark]:
+def marks_beside(comparison: Comparison, best: Decision) -> list[Mark]:
     """Return the marks of the flags that affect a headline."""
-    cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
-    sides = [cells[point] for point in at.point_ids if point in cells]
-    column = comparison.column(at.key)
-    marks = marks_of(sides[0], sides[1], column) if len(sides) > 1 and column else ()
+    cells = _cells(comparison, best)
+    column = comparison.column(best.quantity)
+    marks = marks_of(cells[0], cells[1], column) if len(cells) > 1 and column else ()
     return list(marks)
+
+
+def _cells(comparison: Comparison, decision: Decision) -> list[Cell]:
+    """Return the results that a decision compares."""
+    cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
+    return [cells[point] for point in decision.points if point in cells]
 
 
 def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
@@ -131,55 +137,41 @@ def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
         which = "in the middle: " if standing.points > 2 else "such as " * (standing.points == 2)
         where = f"at {number} {standing.of} points ({which}{example.where})"
     return Contrast(
-        what=standing.what,
+        what=example.what,
         other=other if len(verdict.targets) > 2 else "",
-        amount=digits.times(example.times),
+        amount=digits.times(example.advantage),
         where=where,
-        point_id=example.point_ids[0] if example.point_ids else None,
-        note=example.note,
+        point_id=example.points[0] if example.points else None,
+        note=answer_words.note(example),
     )
 
 
-def headlines(comparison: Comparison) -> list[ClaimData]:
+def headlines(comparison: Comparison) -> list[Assertion]:
     """Return the headlines in the form the audit checks: assertions with the runs behind them."""
     return [
-        _headline(comparison, verdict, at)
+        _headline(comparison, verdict, best)
         for verdict in verdicts(comparison)
-        if verdict.winner and (at := verdict.headline) is not None
+        if verdict.winner and (best := verdict.headline) is not None
     ]
 
 
-def _headline(comparison: Comparison, verdict: Verdict, at: Advantage) -> ClaimData:
-    cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
-    powers = [cells[point].power for point in at.point_ids]
-    sides = [
-        ClaimSide(target, runs, None if power is None else power.boundary)
-        for target, runs, power in zip(
-            (at.ahead, at.behind),
-            (at.run_ids[: at.own_runs], at.run_ids[at.own_runs :]),
-            powers,
-            strict=True,
-        )
-    ]
-    marks = {mark.kind for mark in marks_beside(comparison, at)}
-    return ClaimData(
-        statement=verdict.compared,
-        metric=at.key,
-        ratio=at.ratio,
-        sides=(sides[0], sides[1]),
+def _headline(comparison: Comparison, verdict: Verdict, best: Decision) -> Assertion:
+    first, other = _cells(comparison, best)
+    marks = {mark.kind for mark in marks_beside(comparison, best)}
+    return Assertion(
+        statement=answer_words.compared(verdict),
+        decision=best,
         caveat=verdict.caveat,
-        beside=frozenset(marks | ({"unequal-boundaries"} if "unequal" in at.note else set())),
-        numbers=(_number(at),),
-        share=at.share,
-        confidence=at.confidence,
+        beside=frozenset(marks | ({"unequal-boundaries"} if best.boundaries else set())),
+        numbers=(_number(best),),
+        boundaries=boundaries_of((first, other)),
     )
 
 
-def _number(at: Advantage) -> ClaimNumber:
-    text = digits.times(at.times, "").removeprefix("at least ")
-    if digits.is_imprecise(at.times):
-        return ClaimNumber(
-            "least less" if at.less else "least more", text, f"at least {text} times"
-        )
-    step = digits.rounding_step(at.times)
-    return ClaimNumber("inverse" if at.less else "multiple", text, f"{text} times", step=step)
+def _number(best: Decision) -> ClaimNumber:
+    times, less = best.advantage, best.better == "less"
+    text = digits.times(times, "").removeprefix("at least ")
+    if digits.is_imprecise(times):
+        return ClaimNumber("least less" if less else "least more", text, f"at least {text} times")
+    step = digits.rounding_step(times)
+    return ClaimNumber("inverse" if less else "multiple", text, f"{text} times", step=step)

@@ -54,7 +54,8 @@ from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
-from storlab.brief.text import and_list, date_range
+from storlab.words.answers import document
+from storlab.words.text import and_list, date_range
 from storlab.brief.timelines import chosen_section, timelines_section
 from storlab.brief.work_item_tables import work_item_tables
 from storlab.contracts.figure import FigureKind
@@ -244,7 +245,7 @@ def _data(
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
         "proofs": [proof.model_dump() for proof in proofs_of(whole)],
-        "verdicts": [verdict.as_dict() for verdict in verdicts(whole)],
+        "verdicts": [document(verdict) for verdict in verdicts(whole)],
         "runs": [
             {
                 "run_id": record.run_id,

@@ -8,7 +8,7 @@ from storlab.analysis.points import page_of
 from storlab.base.units import format_duration
 from storlab.brief.fact_tables import planned_repeats
 from storlab.brief.method_definitions import has_window
-from storlab.brief.text import and_list, plural
+from storlab.words.text import and_list, plural
 from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
 

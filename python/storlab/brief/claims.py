@@ -15,17 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.answer import Verdict, inverse
 from storlab.analysis.columns import Column
-from storlab.analysis.compare import Cell, Comparison, Ratio, Row, ratio_between
+from storlab.analysis.compare import Cell, Comparison, Row, decide
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import CONFIDENCE, Interval
-from storlab.analysis.verdict import questions_of, verdicts
-from storlab.audit.from_claims import ClaimNumber
-from storlab.brief.claim_words import THROUGHPUT, Ahead, times_of, words_of
+from storlab.analysis.stats import CONFIDENCE
+from storlab.analysis.verdict import Verdict, questions_of, verdicts
+from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
-from storlab.brief.text import BIAS, and_list, plural, ratio_bracket
 from storlab.figures.common import (
     NOT_MEASURED,
     digits3,
@@ -34,91 +31,76 @@ from storlab.figures.common import (
     quantity_named,
     times_text,
 )
+from storlab.model.decision import Decision
+from storlab.words.claims import THROUGHPUT, times_of, what_of, words_of
+from storlab.words.text import BIAS, and_list, plural, ratio_bracket
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
-    """Ratio of a claim with the interval that holds for all comparisons together (Bonferroni)."""
-
-    ratio: Interval
-    confidence: float
-    count: int  # number of comparisons that the interval covers
-    number: ClaimNumber  # size of the target's lead
-
-    @property
-    def decided(self) -> bool:
-        """Whether the interval over all comparisons also excludes 1."""
-        return self.ratio.excludes(1.0)
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
-    """Assertion that one target is ahead of another, with the runs it is based on.
+    """Assertion that one target is ahead of another; the first side of its decision is ahead.
 
-    ``target`` is ahead and ``baseline`` is behind. ``ratio`` is the value of ``target`` over that
-    of ``baseline``; ``times``, above 1, is how many times as good that is.
+    ``finding`` has the 95 % interval of its comparison alone, ``card`` the interval that holds for
+    all comparisons together, whose number is printed large.
     """
 
     kind: str  # "throughput", "latency", or for fixed work "time" or "energy"
-    metric: str
-    target: str
-    baseline: str
-    where: str  # such as "70/30 read/write, 256 KiB, 8 jobs"
+    finding: Assertion
+    card: Assertion
     use_cases: tuple[str, ...]
-    ratio: Interval
-    times: Interval
     index: int  # index of the leading target, which decides its colour
-    joint: Joint
     big: str  # number to print large, from the joint interval
     unit: str  # text of the line below the large number
     bounds: str  # bounds of the joint interval
-    sentence: str  # sentence that is complete on its own
     short: str  # version for a card that already shows place and ratio
-    caveat: str  # qualification as a sentence; may be empty
-    point_ids: tuple[str, ...]
-    run_ids: tuple[str, ...]
     marks: tuple[Mark, ...] = field(default_factory=tuple)
-    numbers: tuple[ClaimNumber, ...] = ()  # numbers of the sentence, which the audit recomputes
     asked: bool = False  # whether it answers a question of the study
+
+    @property
+    def decision(self) -> Decision:
+        """Decision of this comparison alone."""
+        return self.finding.decision
+
+    @property
+    def joint(self) -> Decision:
+        """The same decision with the interval that holds for all comparisons together."""
+        return self.card.decision
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Runs of both sides."""
+        return tuple(run for side in self.decision.runs for run in side)
 
     @property
     def note(self) -> str:
         """Note required if the joint interval does not confirm the claim; otherwise empty."""
         if self.joint.decided:
             return ""
-        return f"Not decided when all {self.joint.count:,} comparisons are counted."
+        return f"Not decided when all {self.joint.comparisons:,} comparisons are counted."
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for the data embedded in the brief."""
+        """Return the claim as plain values for the data embedded in the brief."""
         return {
             "kind": self.kind,
-            "metric": self.metric,
-            "target": self.target,
-            "baseline": self.baseline,
-            "where": self.where,
-            "ratio": self.ratio.as_dict(),
-            "times": self.times.as_dict(),
-            "joint": self.joint.ratio.as_dict(),
-            "comparisons": self.joint.count,
             "asked": self.asked,
-            "sentence": self.sentence,
-            "caveat": self.caveat,
-            "runs": list(self.run_ids),
+            "decision": self.decision.model_dump(),
+            "joint": self.joint.model_dump(),
+            "sentence": self.finding.statement,
+            "caveat": self.finding.caveat,
             "flags": [m.kind for m in self.marks],
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _ClaimCandidate:
+class _Candidate:
     """Candidate for a claim: a target compared with the baseline in one quantity."""
 
     section: Section
     row: Row
-    target: str
     column: Column
-    ratio: Ratio
+    decision: Decision
     asked: bool
 
 
@@ -144,14 +126,17 @@ def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list
     claims = [
         _claim(comparison, look, answered if look.asked else every)
         for look in looks
-        if look.ratio.decided
+        if look.decision.decided
     ]
     keys = dict.fromkeys(key for own in asked.values() for keys_asked in own for key in keys_asked)
     order = {key: place for place, key in enumerate(keys)}
     last = len(order)
     return sorted(
         claims,
-        key=lambda c: (order.get(c.metric, last) if c.asked else last, c.kind == "latency"),
+        key=lambda c: (
+            order.get(c.decision.quantity, last) if c.asked else last,
+            c.kind == "latency",
+        ),
     )
 
 
@@ -174,7 +159,7 @@ def cards(
         for claim in claims
         if claim.joint.decided
         and not digits.has_unknown_size(claim.joint.ratio)
-        and set(claim.point_ids) not in answered
+        and set(claim.decision.points) not in answered
     ]
     asked = [claim for claim in fresh if claim.asked]
     is_open = any(verdict.kind == "undecided" for verdict in judged)
@@ -187,7 +172,7 @@ def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[st
 
 def _looks(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
-) -> Iterator[_ClaimCandidate]:
+) -> Iterator[_Candidate]:
     """Yield the comparisons at the last point of one mix and size."""
     point = last_point(comparison, section, facet)
     if point is None:
@@ -198,7 +183,7 @@ def _looks(
         for key in _keys(comparison, section, facet, answers):
             column, ratio = comparison.column(key), row.ratios[target].get(key)
             if column is not None and ratio is not None:
-                yield _ClaimCandidate(section, row, target, column, ratio, key in answers)
+                yield _Candidate(section, row, column, ratio, key in answers)
 
 
 def _answers(
@@ -259,9 +244,9 @@ def undecided(comparison: Comparison) -> list[str]:
                 ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
                     where = _title(section, point)
-                    noun = section.page.metrics.headline.noun
-                    words = f"{ratio_bracket(ratio.interval)} the {noun} of {comparison.baseline}"
-                    if digits.is_open(ratio.interval):
+                    noun = section.page.headline.noun
+                    words = f"{ratio_bracket(ratio.ratio)} the {noun} of {comparison.baseline}"
+                    if digits.is_open(ratio.ratio):
                         words = f"{noun} not known to within tenfold"
                     clauses.append(f"{target} at {where}: {words}")
     return clauses
@@ -295,9 +280,9 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     if not ratios:
         return ""
     base, points = comparison.baseline, len(ratios)
-    less = sum(r.decided and r.interval.estimate < 1 for r in ratios)
-    more = sum(r.decided and r.interval.estimate > 1 for r in ratios)
-    values = [r.interval.estimate for r in ratios]
+    less = sum(r.decided and r.ratio.estimate < 1 for r in ratios)
+    more = sum(r.decided and r.ratio.estimate > 1 for r in ratios)
+    values = [r.ratio.estimate for r in ratios]
     middle = math.exp(sum(math.log(v) for v in values) / points)
     only = "the only workload point"
     if points in (less, more):
@@ -319,79 +304,108 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
             sentence += f"; {points - more - less} undecided"
     whose = "its" if less + more else f"{base}’s"
     if points == 1:
-        return f"{sentence}: {ratio_bracket(ratios[0].interval)} {whose} {words.noun}."
+        return f"{sentence}: {ratio_bracket(ratios[0].ratio)} {whose} {words.noun}."
     return (
         f"{sentence}: {times_text(middle)} {whose} {words.noun} in the geometric mean, from "
         f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
     )
 
 
-def _claim(comparison: Comparison, look: _ClaimCandidate, count: int) -> Claim:
-    section, row, column, ratio = look.section, look.row, look.column, look.ratio
-    target, key = look.target, column.key
-    cell, base = row.cells[target], row.cells[comparison.baseline]
-    caveat = _weak_power(cell, base) if column.is_power else ""
-    marks = marks_of(cell, base, column)
-    if ratio.concurrency is not None:
-        first, other = (digits3(value) for value in ratio.concurrency)
-        caveat = (
-            f"Taken at different effective concurrency: {first} on {target}, {other} on "
-            f"{comparison.baseline}."
-        )
-        marks = (*marks, mark("different-concurrency", caveat))
-    where = _title(section, row.point)
-    if ratio.boundaries:
-        marks = (*marks, mark("unequal-boundaries", ratio.boundaries))
-        caveat = f"Power at unequal boundaries, which the study accepts: {ratio.boundaries}."
-    more = ratio.interval.estimate > 1
-    is_ahead = not more if column.better == "less" else more
-    sides = (target, comparison.baseline) if is_ahead else (comparison.baseline, target)
-    cells = [row.cells[side] for side in sides]
-    own = quantity_named(section.page, key) if section.page.metrics.findings else None
-    ahead = Ahead(
-        row, *sides, column, own, where, ratio.interval if is_ahead else inverse(ratio.interval)
+def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
+    section, row, column = look.section, look.row, look.column
+    own = quantity_named(section.page, column.key) if section.page.findings else None
+    decision = look.decision.leader_first.model_copy(
+        update={
+            "what": what_of(section.page, column, own),
+            "where": _title(section, row.point),
+        }
     )
-    words, joint = words_of(ahead), _joint(comparison, ahead, count)
+    cells = (row.cells[decision.sides[0]], row.cells[decision.sides[1]])
+    values = (cells[0].values[column.key], cells[1].values[column.key])
+    words = words_of(decision, values, column.unit, own)
+    # Both sides in the order of the comparison to the baseline, for the marks.
+    compared = (row.cells[look.decision.sides[0]], row.cells[look.decision.sides[1]])
+    caveat, marks = _caveat(compared, column, look.decision)
+    finding = Assertion(
+        statement=words.sentence,
+        decision=decision,
+        caveat=caveat,
+        beside=frozenset(m.kind for m in marks),
+        numbers=words.numbers,
+        boundaries=boundaries_of(cells),
+    )
+    joint = _joint(comparison, cells, column, decision, count)
+    number = times_of(joint)
     return Claim(
         kind="latency" if column.is_latency else KINDS.get(column.unit, "throughput"),
-        metric=key,
-        target=sides[0],
-        baseline=sides[1],
-        where=where,
+        finding=finding,
+        card=replace(
+            finding,
+            statement=f"{decision.sides[0]} {number.words} {words.unit}",
+            decision=joint,
+            numbers=(number,),
+        ),
         use_cases=tuple(row.use_cases),
-        ratio=ahead.ratio,
-        times=ahead.times,
-        index=comparison.targets.index(sides[0]),
-        joint=joint,
-        big=digits.times(inverse(joint.ratio) if ahead.less else joint.ratio),
+        index=comparison.targets.index(decision.sides[0]),
+        big=digits.times(joint.advantage),
         unit=words.unit,
-        bounds=_bounds(joint, ahead.less),
-        sentence=words.sentence,
+        bounds=_bounds(joint),
         short=words.short,
-        caveat=caveat,
-        point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
-        run_ids=tuple(run for cell in cells for run in cell.runs_with(column)),
         marks=marks,
-        numbers=words.numbers,
         asked=look.asked,
     )
 
 
-def _joint(comparison: Comparison, ahead: Ahead, count: int) -> Joint:
-    """Return the ratio with an interval that holds for ``count`` comparisons together."""
-    sure = 1 - (1 - CONFIDENCE) / max(count, 1)
-    sides = [ahead.row.cells[side] for side in (ahead.target, ahead.behind)]
-    again = ratio_between(comparison, sides[0], sides[1], ahead.column.key, sure)
-    ratio = ahead.ratio if again is None else again.interval
-    return Joint(ratio, sure, count, times_of(replace(ahead, ratio=ratio)))
+def boundaries_of(cells: tuple[Cell, Cell]) -> tuple[str | None, str | None]:
+    """Return the boundaries of what the power meters of two targets include."""
+    first, other = (None if cell.power is None else cell.power.boundary for cell in cells)
+    return first, other
 
 
-def _bounds(joint: Joint, less: bool) -> str:
+def _caveat(
+    cells: tuple[Cell, Cell], column: Column, decision: Decision
+) -> tuple[str, tuple[Mark, ...]]:
+    """Return the qualification of a claim, and the marks of the flags that affect it."""
+    cell, base = cells
+    caveat = _weak_power(cell, base) if column.is_power else ""
+    marks = marks_of(cell, base, column)
+    if decision.concurrency is not None:
+        first, other = (digits3(value) for value in decision.concurrency)
+        caveat = (
+            f"Taken at different effective concurrency: {first} on {cell.target}, {other} on "
+            f"{base.target}."
+        )
+        marks = (*marks, mark("different-concurrency", caveat))
+    if decision.boundaries:
+        marks = (*marks, mark("unequal-boundaries", decision.boundaries))
+        caveat = f"Power at unequal boundaries, which the study accepts: {decision.boundaries}."
+    return caveat, marks
+
+
+def _joint(
+    comparison: Comparison,
+    cells: tuple[Cell, Cell],
+    column: Column,
+    single: Decision,
+    count: int,
+) -> Decision:
+    """Return a decision whose interval holds for ``count`` comparisons together."""
+    confidence = 1 - (1 - CONFIDENCE) / max(count, 1)
+    accepted = comparison.accepts_unequal_boundaries
+    joint = decide(*cells, column, confidence, accepted=accepted)
+    if joint is None or joint.interval is None:
+        joint = single.model_copy(update={"confidence": confidence})
+    texts = {"comparisons": count, "what": single.what, "where": single.where}
+    return joint.model_copy(update=texts)
+
+
+def _bounds(joint: Decision) -> str:
     """Return a line such as ``95 % interval 1.2-1.5, over all 12 comparisons together``."""
-    ends = digits.ends_text(inverse(joint.ratio) if less else joint.ratio)
+    ends = digits.ends_text(joint.advantage)
     if not ends:
         return ""
-    together = f", over all {joint.count:,} comparisons together" if joint.count > 1 else ""
+    count = joint.comparisons
+    together = f", over all {count:,} comparisons together" if count > 1 else ""
     return f"95\u00a0% interval {ends}{together}"
 
 

@@ -10,14 +10,14 @@ from storlab.analysis.clients import sections_by_clients
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.points import CLIENTS, Section, WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.base.units import TB, significant
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, Scales, number_of, table_of
-from storlab.brief.text import cell_texts, plural
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, is_swept, place_of, times_text
+from storlab.model.decision import Interval
+from storlab.words.text import cell_texts, plural
 
 THROUGHPUT = "throughput_mb_s.all"
 GB = 1e-3  # GB/s per MB/s

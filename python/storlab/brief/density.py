@@ -10,17 +10,17 @@ from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval
 from storlab.base.units import significant
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
-from storlab.brief.text import cell_texts
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
+from storlab.model.decision import Interval
 from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
+from storlab.words.text import cell_texts
 
 UNDECLARED = "not declared"
 THROUGHPUT, POWER = "throughput_mb_s.all", "power_w.all"

@@ -6,21 +6,17 @@ gives the factor by which the better side leads, in the colour and with the sign
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.columns import Column
-from storlab.analysis.compare import Comparison, Ratio
+from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
-from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, mark
 from storlab.brief.model import HeatCell, HeatRow, HeatTable
 from storlab.brief.tables import ratio_number
-from storlab.brief.text import ratio_spread
 from storlab.figures.common import (
     far_points,
     last_point,
@@ -28,6 +24,8 @@ from storlab.figures.common import (
     operations_of,
 )
 from storlab.figures.theme import sign_of
+from storlab.model.decision import Decision
+from storlab.words.text import ratio_spread
 
 STEPS = (1.1, 1.5, 2.5, 5.0)  # smallest ratio of each colour step
 FEWEST = 3  # cells; with fewer, sentences are easier to read
@@ -167,7 +165,7 @@ def _point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoin
     return last_point(comparison, section, facet) if facet in section.facets() else None
 
 
-def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> dict[str, Ratio]:
+def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> dict[str, Decision]:
     point = _point(comparison, section, facet)
     if point is None:
         return {}
@@ -176,19 +174,18 @@ def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> d
 
 
 def _cell(comparison: Comparison, section: Section, target: str, head: _Head) -> HeatCell | None:
-    ratio = _ratios(comparison, section, head.facet, head.key).get(target)
+    decision = _ratios(comparison, section, head.facet, head.key).get(target)
     column, point = comparison.column(head.key), _point(comparison, section, head.facet)
-    if ratio is None or column is None or point is None:
+    if decision is None or column is None or point is None:
         return None
     row = comparison.row(point)
     cell, base = row.cells[target], row.cells[comparison.baseline]
-    marks = ratio_number(ratio, cell, base, column).marks
-    better, gain = _gain(column, ratio.interval)
-    winner = target if better else comparison.baseline
-    index = comparison.targets.index(winner)
-    if not ratio.decided:
+    marks = ratio_number(decision, cell, base, column).marks
+    lead = decision.leader_first
+    index, gain = comparison.targets.index(lead.sides[0]), lead.advantage
+    if not decision.decided:
         text = "not decided"
-        return HeatCell(text, ratio_spread(ratio.interval), None, "", 0, cell.point_id, marks)
+        return HeatCell(text, ratio_spread(decision.ratio), None, "", 0, cell.point_id, marks)
     return HeatCell(
         digits.times(gain).replace("at least ", "≥\u202f"),
         ratio_spread(gain),
@@ -198,12 +195,3 @@ def _cell(comparison: Comparison, section: Section, target: str, head: _Head) ->
         cell.point_id,
         marks,
     )
-
-
-def _gain(column: Column, ratio: Interval) -> tuple[bool, Interval]:
-    """Return whether the target is better, and how many times as good the better side is."""
-    better = (ratio.estimate > 1) == (column.better == "more")
-    if ratio.estimate >= 1 or math.isclose(ratio.estimate, 0):
-        return better, ratio
-    low, high = (None if not end else 1 / end for end in (ratio.high, ratio.low))
-    return better, Interval(1 / ratio.estimate, low, high, ratio.n)

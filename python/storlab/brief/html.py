@@ -12,10 +12,10 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from storlab.base.display_safe import visible
 from storlab.brief.bundle import vega_bundle
-from storlab.brief.text import plural
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
+from storlab.words.text import plural
 
 if TYPE_CHECKING:  # other pages use style and script without the rest
     from storlab.audit.finding import Finding

@@ -10,7 +10,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.implementations import Entry, SharedWork, shared_works
 from storlab.brief.model import DataTable, ExtraSection, Number
 from storlab.brief.tables import Leaf, Scale, Scales, columns_for, number_of, ratio_number, table_of
-from storlab.brief.text import and_list, ratio_bracket, sentence_case
+from storlab.words.text import and_list, ratio_bracket, sentence_case
 
 NONE = Number("–", missing=True)
 
@@ -48,7 +48,7 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
             "implementation": entry.implementation,
             "reference": work.reference,
             "target": entry.cell.target,
-            "ratios": {key: ratio.interval.as_dict() for key, ratio in entry.ratios.items()},
+            "ratios": {key: decision.ratio.as_dict() for key, decision in entry.ratios.items()},
         }
         for work, entries in _measured(comparison)
         for entry in entries
@@ -68,8 +68,8 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
-            f"{ratio_bracket(ratio.interval)} the {work.told.ratios[key]}"
-            for key, ratio in entry.ratios.items()
+            f"{ratio_bracket(decision.ratio)} the {work.told.ratios[key]}"
+            for key, decision in entry.ratios.items()
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
         taken.setdefault(entry.implementation, []).append(on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis.answer import Verdict
+from storlab.analysis.verdict import Verdict
 from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim, cards
 from storlab.brief.flags import Mark
@@ -251,7 +251,7 @@ class Answer:
     index: int  # index of the winner, which decides its colour
     amount: str  # multiple with its sign, such as 1.47 times
     against: str  # "over Disk", or "better than Disk" for quantities of which less is better
-    sure: str  # bounds of the interval as text
+    bounds: str  # bounds of the interval as text
     sentences: list[str]  # at most three; the first is the answer
     basis: str
     points: list[tuple[str, str]]  # texts, each with the point whose runs it links to
@@ -265,12 +265,12 @@ class Answer:
     warnings: list[str] = field(default_factory=list)  # sentences that qualify the answer
     as_under: tuple[str, int] | None = None  # earlier answer with the same better and worse
     # Textual answers that replace the winner: target, text, colour index.
-    told: list[tuple[str, str, int | None]] = field(default_factory=list)
+    texts: list[tuple[str, str, int | None]] = field(default_factory=list)
 
     @property
     def large(self) -> bool:
         """Whether its number is printed large above the findings."""
-        return bool(self.winner) and not self.told
+        return bool(self.winner) and not self.texts
 
 
 @dataclass(slots=True)

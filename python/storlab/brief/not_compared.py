@@ -10,7 +10,7 @@ from storlab.analysis.density import storage_price
 from storlab.analysis.efficiency import unequal
 from storlab.analysis.verdict import targets_compared
 from storlab.brief.power import is_metered
-from storlab.brief.text import and_list
+from storlab.words.text import and_list
 
 WATTS, MONEY = "efficiency", "cost"
 """Names of these questions in every workload family that has them."""

@@ -25,6 +25,7 @@ import typst
 import vl_convert
 
 from storlab.base.display_safe import visible
+from storlab.brief.claims import Claim
 from storlab.brief.model import (
     Brief,
     DataTable,
@@ -36,10 +37,10 @@ from storlab.brief.model import (
     PointRuns,
     SectionBlock,
 )
-from storlab.brief.text import breakable
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
+from storlab.words.text import breakable
 
 Pages = TypeVar("Pages")
 
@@ -95,9 +96,26 @@ def _set(compiled: Callable[[], Pages]) -> Pages:
         raise PdfError(re.sub(r"\s+", " ", str(error))) from error
 
 
+def _claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "where": claim.decision.where,
+        "target": claim.decision.sides[0],
+        "point_ids": claim.decision.points,
+        "use_cases": claim.use_cases,
+        "index": claim.index,
+        "big": claim.big,
+        "unit": claim.unit,
+        "bounds": claim.bounds,
+        "marks": [asdict(m) for m in claim.marks],
+        "sentence": claim.finding.statement,
+        "short": claim.short,
+        "caveat": claim.finding.caveat,
+        "note": claim.note,
+    }
+
+
 def _model(brief: Brief) -> dict[str, Any]:
-    bare = dict.fromkeys(("ratio", "times", "joint"))
-    claims = [{**asdict(c), **bare, "note": c.note} for c in brief.claims]
+    claims = [_claim(claim) for claim in brief.claims]
     cards = [claims[brief.claims.index(claim)] for claim in brief.cards]
     return {
         "title": brief.title,

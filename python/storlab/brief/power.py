@@ -6,13 +6,16 @@ import math
 from collections.abc import Sequence
 
 from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
-from storlab.analysis.compare import Cell, Comparison, Ratio, Row
+from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.points import Section
 from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
-from storlab.brief.text import (
+from storlab.contracts.page import Page
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
+from storlab.model.decision import Decision
+from storlab.words.text import (
     BIAS,
     and_list,
     cell_texts,
@@ -21,8 +24,6 @@ from storlab.brief.text import (
     ratio_bracket,
     ratio_texts,
 )
-from storlab.contracts.page import Page
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
 
 KEYS = (
     "power_w.all",
@@ -148,10 +149,10 @@ def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
     )
 
 
-def _span(ratios: Sequence[Ratio]) -> str:
+def _span(ratios: Sequence[Decision]) -> str:
     if len(ratios) == 1:
-        return f"{ratio_bracket(ratios[0].interval)} #."
-    values = [r.interval.estimate for r in ratios]
+        return f"{ratio_bracket(ratios[0].ratio)} #."
+    values = [r.ratio.estimate for r in ratios]
     middle = math.exp(math.fsum(math.log(v) for v in values) / len(values))
     decided = sum(r.decided for r in ratios)
     where = "all of them" if decided == len(ratios) else f"{decided or 'none'} of them"
@@ -277,27 +278,27 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
     if target in row.refused:
         text = f"{REFUSED}: {row.refused[target]}"
         return Number(text, point_id=cell.point_id, missing=True)
-    ratio = row.ratios[target].get(column.key)
-    if ratio is None:
+    decision = row.ratios[target].get(column.key)
+    if decision is None:
         unknown = [c.target for c in (cell, base) if c.power is None]
         text = f"power of {' and '.join(unknown)} {MISSING}" if unknown else "–"
         return Number(text, point_id=cell.point_id, missing=True)
     return Number(
-        *ratio_texts(ratio.interval),
+        *ratio_texts(decision.ratio),
         cell.point_id,
-        tuple(_ratio_marks(ratio, (cell, base), column)),
-        strong=ratio.decided,
+        tuple(_ratio_marks(decision, (cell, base), column)),
+        strong=decision.decided,
     )
 
 
-def _ratio_marks(ratio: Ratio, sides: Sequence[Cell], column: Column) -> list[Mark]:
+def _ratio_marks(decision: Decision, sides: Sequence[Cell], column: Column) -> list[Mark]:
     by_kind: dict[str, list[str]] = {}
     for side in sides:
         flags = [flag for flag in side.flags if meaning_of(flag.kind).energies]
         for m in cell_marks(flags, len(side.runs), latency=False, name=column.name):
             by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
-    if ratio.boundaries:
-        by_kind["unequal-boundaries"] = [ratio.boundaries]
+    if decision.boundaries:
+        by_kind["unequal-boundaries"] = [decision.boundaries]
     for side in sides:
         for m in power_marks(side.power) if side.power is not None else []:
             if m.kind != "share":

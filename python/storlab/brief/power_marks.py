@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from storlab.analysis.efficiency import Account
 from storlab.brief.flags import Mark, mark
-from storlab.brief.text import plural
 from storlab.figures.common import NOT_MEASURED
+from storlab.words.text import plural
 
 
 def power_marks(account: Account) -> list[Mark]:

@@ -7,7 +7,7 @@ import re
 from storlab.analysis.compare import Comparison
 from storlab.analysis.proofs import STATES, TargetProof, proofs_of
 from storlab.brief.model import ExtraSection
-from storlab.brief.text import plural
+from storlab.words.text import plural
 
 TITLE = "Proof that the medium served the I/O"
 LEAD = (

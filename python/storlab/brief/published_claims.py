@@ -13,17 +13,17 @@ from typing import Any
 from storlab.analysis.compare import Comparison
 from storlab.analysis.compare import Row as PointRow
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.audit.cells import claimed_ratios
 from storlab.audit.quantities import quantity_of, size_bytes
 from storlab.base.units import exact_number
 from storlab.brief.flags import cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.power_marks import power_marks
-from storlab.brief.text import percent, ratio_spread
 from storlab.contracts.page import Quantity
 from storlab.figures.common import MISSING, far_places, quantity_named, times_text
+from storlab.model.decision import Interval
 from storlab.model.published import PublishedTable, Row
+from storlab.words.text import percent, ratio_spread
 
 IMPOSSIBLE = "impossible"
 FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}
@@ -199,12 +199,9 @@ def _turned(baseline: str, row: PointRow, claim: _Claim) -> Interval | None:
         ratio = row.ratios.get(claim.config, {}).get(key)
         return None if ratio is None else ratio.interval
     ratio = row.ratios.get(claim.compare, {}).get(key) if claim.config == baseline else None
-    if ratio is None or ratio.interval.estimate <= 0:
+    if ratio is None or ratio.ratio.estimate <= 0:
         return None
-    given = ratio.interval
-    low = None if not given.high else 1 / given.high
-    high = None if not given.low else 1 / given.low
-    return Interval(1 / given.estimate, low, high, given.n)
+    return ratio.ratio.inverse()
 
 
 def _table(rows: list[TableRow]) -> DataTable:

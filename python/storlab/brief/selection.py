@@ -17,7 +17,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.audit.screening import spread
 from storlab.base.csv_text import csv_bytes
 from storlab.brief.model import Answer
-from storlab.brief.text import plural
+from storlab.words.text import plural
 
 LARGE = 120  # workload points; above this the page shows a selection
 SECTIONS, FACETS, PLACES = 2, 2, 8  # largest numbers shown of a large campaign

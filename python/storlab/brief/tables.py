@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from storlab.analysis.columns import (
     FAMILY_DISTRIBUTIONS,
@@ -18,18 +18,19 @@ from storlab.analysis.columns import (
     table_keys,
     time_keys,
 )
-from storlab.analysis.compare import Cell, Comparison, Ratio, Row
+from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
-from storlab.analysis.verdict import PER_WORDS, questions_of, scaled, share_of
+from storlab.analysis.verdict import PER_WORDS, questions_of, share_of
 from storlab.base.units import significant
 from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
-from storlab.brief.text import cell_texts, latency_unit, plural, ratio_texts
 from storlab.contracts.question import Per
 from storlab.figures.common import MISSING, digits3, latency_text
+from storlab.model.decision import Decision
+from storlab.words.text import cell_texts, latency_unit, plural, ratio_texts
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
 COUNTED = ("errors",)  # metrics that are integers
@@ -378,16 +379,16 @@ def _divided(
 
 def _per_number(comparison: Comparison, row: Row, target: str, column: Column, per: Per) -> Number:
     """Return the ratio of both targets' values per terabyte or per price."""
-    ratio = row.ratios[target].get(column.key)
+    decision = row.ratios[target].get(column.key)
     share = share_of(comparison, (target, comparison.baseline), per)
-    if ratio is not None:
-        interval = None if share is None else scaled(ratio.interval, share)
-        ratio = None if interval is None else replace(ratio, interval=interval)
-    return ratio_number(ratio, row.cells[target], row.cells[comparison.baseline], column)
+    if decision is not None:
+        scaled = None if share is None else {"interval": decision.ratio.scaled(share)}
+        decision = None if scaled is None else decision.model_copy(update=scaled)
+    return ratio_number(decision, row.cells[target], row.cells[comparison.baseline], column)
 
 
 def ratio_number(
-    ratio: Ratio | None,
+    decision: Decision | None,
     cell: Cell,
     base: Cell,
     column: Column,
@@ -398,7 +399,7 @@ def ratio_number(
     ``names`` distinguishes the two in mark messages; by default they are the targets.
     """
     names = names or (cell.target, base.target)
-    if ratio is None:
+    if decision is None:
         none = not (cell.measured and base.measured)
         return Number(MISSING if none else "–", point_id=cell.point_id, missing=True)
     marks: list[Mark] = []
@@ -409,15 +410,15 @@ def ratio_number(
                 continue
             marks.append(mark(m.kind, f"{name}: {m.message}"))
         marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]
-    if ratio.concurrency is not None:
-        first, other = (digits3(v) for v in ratio.concurrency)
+    if decision.concurrency is not None:
+        first, other = (digits3(v) for v in decision.concurrency)
         text = f"effective concurrency {first} on {names[0]}, {other} on {names[1]}"
         marks.append(mark("different-concurrency", text))
     return Number(
-        *ratio_texts(ratio.interval),
+        *ratio_texts(decision.ratio),
         cell.point_id,
         tuple(_joined(marks)),
-        strong=ratio.decided,
+        strong=decision.decided,
     )
 
 

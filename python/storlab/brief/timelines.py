@@ -14,13 +14,13 @@ from storlab.audit.screening import spread
 from storlab.base.errors import UsageError
 from storlab.brief.claims import Claim
 from storlab.brief.model import Drawing, ExtraSection, FigureGroup
-from storlab.brief.text import plural
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.common import place_at
 from storlab.figures.figure import Figure
 from storlab.figures.footer import with_foot
 from storlab.figures.svg import render
 from storlab.figures.timeline import timeline_figure
+from storlab.words.text import plural
 
 MOST_READ = 24  # runs whose samples are read
 MOST_DRAWN = 4

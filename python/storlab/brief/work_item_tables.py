@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from storlab.analysis.compare import Cell, CellFlag, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.analysis.work_items import Worker, WorkItem, cell_work_items, interval_of, workers_of
 from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, table_of
-from storlab.brief.text import spread_text
 from storlab.contracts.page import WorkItemColumn, WorkItemKind
 from storlab.figures.common import NOT_MEASURED, digits3, last_point, place_at
+from storlab.model.decision import Interval
+from storlab.words.text import spread_text
 
 MOST = 24  # stages in a table; of more, the first and the last are shown
 MOST_WORKERS = 16  # ranks in a table; of more, the slowest are shown

@@ -16,8 +16,8 @@ from storlab.cli import conclusion, terminal
 from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
-    from storlab.analysis.answer import Verdict
     from storlab.analysis.dataset import Dataset
+    from storlab.analysis.verdict import Verdict
     from storlab.cli.documents import RunDocument
     from storlab.contracts.reporter import Reporter
     from storlab.lab.run.campaign import Summary

@@ -11,7 +11,7 @@ from storlab.cli import terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from storlab.analysis.answer import Verdict
+    from storlab.analysis.verdict import Verdict
     from storlab.analysis.compare import Comparison
 
 MOST_LINES = 3
@@ -31,15 +31,17 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     answer each as far as there is room, the first question of every workload family before the
     second of any.
     """
+    from storlab.words.answers import sentences as sentences_of
+
     asked: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         asked.setdefault(verdict.workload, []).append(verdict)
     turns = zip_longest(*asked.values())
     answered = [verdict for turn in turns for verdict in turn if verdict is not None]
     if len(answered) == 1:
-        sentences = answered[0].sentences()[: MOST_LINES + bool(answered[0].told)]
+        sentences = sentences_of(answered[0])[: MOST_LINES + bool(answered[0].texts)]
     else:
-        sentences = [verdict.sentences()[0] for verdict in answered]
+        sentences = [sentences_of(verdict)[0] for verdict in answered]
         if len(sentences) > MOST_LINES:
             rest = len(sentences) - (MOST_LINES - 1)
             more = f"{rest} more answers stand in the brief and in `storlab compare --json`."
@@ -54,9 +56,11 @@ def _room(answered: Sequence[Verdict]) -> list[str]:
 
     Empty if the study has several workload families.
     """
+    from storlab.words.answers import compared
+
     if not answered or any(verdict.workload for verdict in answered):
         return []
-    more = answered[0].compared if answered[0].told else answered[0].caveat
+    more = compared(answered[0]) if answered[0].texts else answered[0].caveat
     return [more] if more else []
 
 
@@ -77,4 +81,6 @@ def wrapped(sentence: str) -> list[str]:
 
 def as_json(verdicts: Sequence[Verdict]) -> list[Any]:
     """Return all verdicts as plain values for ``--json``, which documents check."""
-    return [verdict.as_dict() for verdict in verdicts]
+    from storlab.words.answers import document
+
+    return [document(verdict) for verdict in verdicts]

@@ -190,7 +190,7 @@ def _table(point: PointAgreement, reference: str) -> Table:
             metric.name if metric.operation == "all" else f"{metric.operation} {metric.name}",
             format_quantity(metric.native, metric.unit),
             format_quantity(metric.reference, metric.unit),
-            f"{metric.ratio:.3f}",
+            f"{metric.ratio.estimate:.3f}",
             _interval(metric),
             margin,
             metric.verdict,
@@ -200,7 +200,7 @@ def _table(point: PointAgreement, reference: str) -> Table:
 
 
 def _interval(metric: MetricAgreement) -> str:
-    low, high = metric.interval.low, metric.interval.high
+    low, high = metric.ratio.low, metric.ratio.high
     if low is None or high is None:
         return "one repeat only"
     return f"{low:.3f} to {high:.3f}"

@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from storlab.analysis import gate
 from storlab.analysis.proofs import TargetProof
-from storlab.analysis.stats import Interval
+from storlab.analysis.verdict import Verdict
 from storlab.audit.finding import Finding, Severity
 from storlab.contracts.check import Check
 from storlab.contracts.document import OPTIONAL, Document, Error, Part
 from storlab.contracts.meter import Discovered
+from storlab.model.decision import Interval
 from storlab.model.point import Plan
 from storlab.model.published import Row
 from storlab.model.result import Attempt, BadBlock, Failure, RunRecord
@@ -175,57 +177,9 @@ class RunFlag(Part):
     message: str
 
 
-class AdvantageDocument(Part):
-    """Lead of one target over another in one quantity at one point; it is `times` as good."""
+class VerdictDocument(Verdict):
+    """Answer to one question of the study, as data and in sentences."""
 
-    metric: str
-    what: str
-    ahead: str
-    behind: str
-    where: str
-    times: Interval
-    confidence: float
-    points: list[str]
-    runs: list[str]
-    note: str
-
-
-class StandingDocument(Part):
-    """Lead of one target over another in one quantity, at `points` of `of` points."""
-
-    metric: str
-    what: str
-    ahead: str
-    behind: str
-    points: int
-    of: int
-    example: AdvantageDocument
-
-
-class ToldDocument(Part):
-    """Textual answer to a question for one target, or for all (null)."""
-
-    target: str | None
-    text: str
-
-
-class VerdictDocument(Part):
-    """Answer to one question of the study, as data and in `sentences`."""
-
-    question: str
-    kind: str
-    told: list[ToldDocument]
-    workload: str
-    targets: list[str]
-    winner: str | None
-    headline: AdvantageDocument | None
-    points: int
-    ahead: dict[str, int]
-    comparisons: int
-    range: list[float] | None
-    caveat: str
-    better: list[StandingDocument]
-    worse: list[StandingDocument]
     sentences: list[str]
 
 
@@ -366,32 +320,6 @@ class GateRuleVerdict(Part):
     undecided: int
 
 
-class GateCheck(Part):
-    """Check of one rule at one target and point; `interval` and `bound` are in `unit`, or ratios.
-
-    `rule_number` counts from 1; `metric` is the column that was checked. `boundary` is what the
-    power meter includes; it is null if the metric is not power or no run has energy. `repeats` is
-    the existing number of repeats, `repeats_to_decide` the total that would decide the check.
-    `runs` are the runs that have a value; if none has, all finished runs.
-    """
-
-    rule_number: int
-    target: str
-    where: str
-    metric: str
-    boundary: str | None
-    rule: str
-    bound: float
-    unit: str
-    interval: Interval | None
-    verdict: Literal["held", "broken", "undecided"]
-    reason: str
-    repeats: int
-    repeats_to_decide: int | None
-    remarks: list[str]
-    runs: list[str]
-
-
 class AcceptedDifference(Part):
     """Field of the environment or settings that differs from the baseline's."""
 
@@ -414,7 +342,7 @@ class GateDocument(Document):
     confidence: float | None
     accepted: list[AcceptedDifference]
     rules: list[GateRuleVerdict]
-    checks: list[GateCheck]
+    checks: list[gate.Check]
     saved: Path | None
     unsaved: str | None
 

@@ -218,7 +218,6 @@ def _print(
     from storlab.cli.documents import AcceptedDifference, GateDocument
 
     rules: list[Any] = [] if judged is None else [rule.as_dict() for rule in judged.rules]
-    checks: list[Any] = [] if judged is None else [check.as_dict() for check in judged.checks]
     emit_json(
         GateDocument(
             directory=results,
@@ -227,7 +226,7 @@ def _print(
             confidence=None if judged is None else judged.confidence,
             accepted=[AcceptedDifference.model_validate(difference) for difference in accepted],
             rules=rules,
-            checks=checks,
+            checks=[] if judged is None else judged.checks,
             saved=saved,
             unsaved=unsaved,
         )

@@ -133,7 +133,7 @@ def _change(point: PointHistory, shift: Shift) -> HistoryChange:
         directory=Path(result.campaign.directory),
         before=shift.before,
         after=shift.after,
-        ratio=shift.ratio,
+        ratio=shift.interval,
         verdict=shift.verdict,
         chance=shift.chance,
         candidates=[
@@ -150,7 +150,7 @@ def _change(point: PointHistory, shift: Shift) -> HistoryChange:
 
 
 def _print(site: Site) -> None:
-    from storlab.brief.text import plural
+    from storlab.words.text import plural
     from storlab.history.html import most_results
     from storlab.history.words import unchanged_text
 

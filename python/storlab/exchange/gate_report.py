@@ -166,7 +166,7 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
             kind = "failure" if check.verdict == "broken" else "error"
             ElementTree.SubElement(
                 case, kind, type=check.verdict, message=_xml(line(check))
-            ).text = _xml("runs: " + ", ".join(check.runs))
+            ).text = _xml("runs: " + ", ".join(check.runs[0]))
         else:
             ElementTree.SubElement(case, "system-out").text = _xml(line(check))
     root = ElementTree.Element("testsuites")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from storlab.analysis.stats import Interval
 from storlab.figures.theme import log_bounds
+from storlab.model.decision import Interval
 
 FAR = 2.0  # times the largest mean or run
 CUT_WORDS = "Intervals that end far above all means and runs are cut off"

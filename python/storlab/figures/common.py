@@ -18,11 +18,11 @@ from storlab.analysis.points import (
     format_value,
     title_of,
 )
-from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S, significant
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
+from storlab.model.decision import Interval
 
 MISSING = "not measured"
 NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched

@@ -8,10 +8,8 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis import digits
-from storlab.analysis.answer import inverse
-from storlab.analysis.compare import Cell, Comparison, Ratio
+from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
-from storlab.analysis.stats import Interval
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
     MISSING,
@@ -38,6 +36,7 @@ from storlab.figures.theme import (
     panel_width,
     shape,
 )
+from storlab.model.decision import Decision, Interval
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -248,7 +247,7 @@ def _title(place: Place) -> str:
 
 
 def _against(
-    section: Section, ratios: dict[str, Ratio], prefix: str, sides: tuple[str, str]
+    section: Section, ratios: dict[str, Decision], prefix: str, sides: tuple[str, str]
 ) -> str:
     """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
 
@@ -257,16 +256,16 @@ def _against(
     slower: dict[tuple[str, str], list[str]] = {}
     unsure, apart = [], False
     for operation, name in operations_of(section):
-        ratio = ratios.get(f"{prefix}_mean_ns.{operation}")
-        if ratio is None:
+        decision = ratios.get(f"{prefix}_mean_ns.{operation}")
+        if decision is None:
             continue
-        apart = apart or bool(ratio.concurrency)
-        interval = ratio.interval
-        if interval.is_known and not ratio.decided:
+        apart = apart or bool(decision.concurrency)
+        interval = decision.ratio
+        if interval.is_known and not decision.decided:
             unsure.append(f"{name}s")
             continue
         more = interval.estimate > 1 or interval.estimate <= 0
-        times = digits.times(interval if more else inverse(interval))
+        times = digits.times(interval if more else interval.inverse())
         phrases = slower.setdefault(sides if more else (sides[1], sides[0]), [])
         phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
     parts = [

@@ -14,7 +14,6 @@ from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
-from storlab.analysis.stats import Interval
 from storlab.base.units import exact_number
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
@@ -27,6 +26,7 @@ from storlab.figures.theme import (
     legend_columns,
     series_role,
 )
+from storlab.model.decision import Interval
 
 MS_LABELS = "format(datum.value / 1e6, ',~g')"
 SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storlab.analysis import digits
-from storlab.analysis.answer import inverse
-from storlab.analysis.compare import Comparison, Ratio, Row
-from storlab.analysis.stats import Interval
+from storlab.analysis.compare import Comparison, Row
+from storlab.model.decision import Decision, Interval
 
 MOVES = "{larger} moves {times} as much as {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
@@ -36,7 +35,7 @@ def ratio_words(comparison: Comparison, row: Row, key: str, noun: str, say: str 
 
 def spans_in_words(
     comparison: Comparison, rows: Sequence[Row], key: str, noun: str, say: str = OF
-) -> list[tuple[str, list[Ratio]]]:
+) -> list[tuple[str, list[Decision]]]:
     """Return a clause per target against the baseline over several points, with its ratios."""
     ratios_of = (
         (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
@@ -50,14 +49,14 @@ def spans_in_words(
 
 
 def span_words(
-    ratios: Sequence[Ratio], target: str, baseline: str, noun: str, say: str = OF
+    ratios: Sequence[Decision], target: str, baseline: str, noun: str, say: str = OF
 ) -> str:
     """Return a clause with the range of the decided ratios and the number of points.
 
     It states that the sides cannot be distinguished if no ratio is decided. Ratios of single runs
     count as decided, because they have no interval.
     """
-    told = [ratio.interval for ratio in ratios if ratio.decided or not ratio.interval.is_known]
+    told = [d.ratio for d in ratios if d.decided or not d.ratio.is_known]
     if not told:
         return f"{target} and {baseline} can’t be told apart in {noun}"
     words = _larger_first(told, target, baseline, say.replace("{what}", noun), len(ratios))
@@ -76,10 +75,10 @@ def _larger_first(
     if most.estimate <= 1:
         if least.estimate <= 0:  # a value of 0 has no multiple
             return say.format(larger=target, times=digits.times(least), smaller=baseline)
-        span = _span(inverse(most), inverse(least))
+        span = _span(most.inverse(), least.inverse())
         return say.format(larger=baseline, times=span, smaller=target)
     up = f"up to {_short(most)}"
-    down = f"up to {_short(inverse(least))}" if least.estimate > 0 else "more"
+    down = f"up to {_short(least.inverse())}" if least.estimate > 0 else "more"
     above = sum(ratio.estimate > 1 for ratio in told)
     ahead = say.format(larger=target, times=up, smaller=baseline)
     behind = say.format(larger=baseline, times=down, smaller=target)

@@ -115,11 +115,11 @@ def _data(
             label = short_mix(section.page, section.where(point))
             order.append(label)
             for target, ratios in comparison.row(point).ratios.items():
-                ratio = ratios.get(key)
-                if ratio is None:
+                decision = ratios.get(key)
+                if decision is None:
                     continue
-                interval = ratio.interval
-                state = DECIDED if ratio.decided else OPEN
+                interval = decision.ratio
+                state = DECIDED if decision.decided else OPEN
                 data.append(
                     {
                         "label": label,
@@ -129,9 +129,9 @@ def _data(
                         "low": plotted(_or(interval.low, interval.estimate)),
                         "high": plotted(_or(interval.high, interval.estimate)),
                         "text": ratio_text(interval),
-                        "state": f"{state}, {APART}" if ratio.concurrency else state,
-                        "filled": ratio.decided,
-                        "apart": bool(ratio.concurrency),
+                        "state": f"{state}, {APART}" if decision.concurrency else state,
+                        "filled": decision.decided,
+                        "apart": bool(decision.concurrency),
                     }
                 )
     return data, order

@@ -10,7 +10,6 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.stats import Interval
 from storlab.contracts.figure import StackOverSweep
 from storlab.figures.bars import provenance_of
 from storlab.figures.common import (
@@ -24,6 +23,7 @@ from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of, tooltip
 from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import role, series_role
+from storlab.model.decision import Interval
 
 PALE = 0.25  # opacity of the last part
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from storlab.analysis import density
-from storlab.analysis.answer import inverse
 from storlab.analysis.columns import Column
-from storlab.analysis.compare import Cell, Comparison, Ratio
+from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval
 from storlab.base.units import TB
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import clients_of, digits3, is_small, slug
@@ -23,6 +21,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, series_of
 from storlab.figures.ratio_text import span_words
+from storlab.model.decision import Decision, Interval
 from storlab.model.target import Target
 
 Divide = Callable[[Cell, Target, str], Interval | None]
@@ -204,10 +203,11 @@ def _title(mixes: Mixes, column: Column, way: Worth) -> str:
     return "; ".join(parts)
 
 
-def _divided(ratio: Ratio, share: float, way: Worth) -> Ratio:
+def _divided(decision: Decision, share: float, way: Worth) -> Decision:
     """Convert a ratio of work to a ratio of work per fact, inverted for costs."""
-    divided = density.scaled(ratio.interval, share) or ratio.interval
-    return replace(ratio, interval=inverse(divided) if way.costs else divided)
+    divided = decision.ratio.scaled(share)
+    interval = divided.inverse() if way.costs else divided
+    return decision.model_copy(update={"interval": interval})
 
 
 def _plot(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> Plot:

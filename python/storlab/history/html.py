@@ -10,13 +10,13 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from storlab import __version__
 from storlab.analysis.changes import FEWEST
 from storlab.brief.html import brief_script, shown, style_sheet
-from storlab.brief.text import plural
 from storlab.figures.common import sentence
 from storlab.figures.svg import inline
 from storlab.history.page import OPEN, DirectoryRow, PointView
 from storlab.history.read import Problem
 from storlab.history.series import NEAR
 from storlab.history.words import unchanged_text
+from storlab.words.text import plural
 
 NEWEST = 3  # changes of a point that are shown unfolded
 _TEMPLATES = ("base", "macros", "index", "point", "method")

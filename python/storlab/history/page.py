@@ -11,8 +11,6 @@ from urllib.parse import quote
 
 from storlab.analysis.changes import FEWEST
 from storlab.analysis.compare import PLACES
-from storlab.analysis.stats import Interval
-from storlab.brief.text import plural, spread_text
 from storlab.figures.common import digits3, latency_text, sentence, slug
 from storlab.figures.figure import Figure
 from storlab.figures.trend import (
@@ -31,6 +29,8 @@ from storlab.history.words import (
     shift_sign,
     shift_text,
 )
+from storlab.model.decision import Interval
+from storlab.words.text import plural, spread_text
 
 POINTS, BRIEFS = "points", "briefs"
 OPEN = 50  # results whose rows are shown unfolded
@@ -214,7 +214,9 @@ def point_view(point: PointHistory, briefs: Briefs) -> PointView:
         last="no finished run" if last is None else value_text(last, unit),
         last_value=last or 0.0,
         change="" if shift is None else shift_text(shift),
-        change_value=0.0 if shift is None or shift.ratio is None else shift.ratio.estimate - 1,
+        change_value=0.0
+        if shift is None or shift.interval is None
+        else shift.interval.estimate - 1,
         verdict="" if shift is None else shift.verdict,
         newest="" if lead is None else date_text(results[lead.index].time),
         newest_time=0.0 if lead is None else results[lead.index].time.timestamp(),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
+
+from pydantic import Field
 
 from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
@@ -15,9 +17,10 @@ from storlab.analysis.compare import PLACES
 from storlab.analysis.efficiency import boundary_label
 from storlab.analysis.environments import Difference, between
 from storlab.analysis.points import Section, WorkloadPoint, sections_of
-from storlab.analysis.stats import RESOLUTION, Interval, ratio_interval
+from storlab.analysis.stats import RESOLUTION, ratio_interval
 from storlab.contracts.registry import FAMILIES
 from storlab.history.record import PointRecord, Record, Value, kept_keys
+from storlab.model.decision import Decision, Interval
 
 NEAR = 2  # results around a change searched for candidates: its position is an estimate
 NEWEST = 2000  # results of a point that are searched for changes
@@ -49,26 +52,29 @@ class Candidate:
     elsewhere: int  # number of other changes of the fact in this point's history
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """Change of level of one quantity. ``index`` is the first result of the new level."""
+class Shift(Decision):
+    """Change of level of one quantity: the level after it over the one before.
 
-    column: Column
+    The change itself is decided by the test for change points; the outcome is its direction.
+    """
+
+    column: Column = Field(exclude=True)
     index: int
+    """First result of the new level."""
     chance: float
-    before: float  # old level
+    """Probability that noise alone gives as large a change."""
+    before: float
+    """Old level."""
     after: float
-    ratio: Interval | None  # after / before; None unless all values are positive
-    candidates: tuple[Candidate, ...]
-    boundary: str = ""  # of power: what the meter includes
+    """New level."""
+    candidates: tuple[Candidate, ...] = Field(exclude=True)
+    boundary: str = ""
+    """Of power: what the meter includes."""
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
         """``better`` or ``worse``, or empty if the quantity has no direction."""
-        if not self.column.better or self.before == self.after:
-            return ""
-        grew = self.after > self.before
-        return "better" if grew == (self.column.better == "more") else "worse"
+        return self.outcome if self.better and self.before != self.after else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ def _point(
         for boundary, places in _by_boundary(results, key).items():
             intervals = [_interval(results[place].point["values"][key]) for place in places]
             shifts = [
-                replace(shift, boundary=boundary)
+                shift.model_copy(update={"boundary": boundary})
                 for shift in _shifts(column, places, intervals, steps)
             ]
             at = f" at the {boundary}" if boundary else ""
@@ -243,7 +249,20 @@ def _shifts(
             continue  # below the resolution of a single value
         place = newest[change.index]
         evidence = tuple(steps.around(place, newest[change.index - 1]))
-        yield Shift(column, place, change.chance, *means, ratio, evidence)
+        grew = means[1] > means[0]
+        yield Shift(
+            quantity=column.key,
+            better=column.better,
+            sides=("after", "before"),
+            outcome="better" if grew == (column.better != "less") else "worse",
+            interval=ratio,
+            column=column,
+            index=place,
+            chance=change.chance,
+            before=means[0],
+            after=means[1],
+            candidates=evidence,
+        )
 
 
 class _Steps:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.changes import FEWEST, LEVELS
-from storlab.brief.text import change, plural
 from storlab.figures.trend import value_text
 from storlab.history.series import Candidate, PointHistory, Shift
+from storlab.words.text import change, plural
 
 MOST_CANDIDATES = 6
 _DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
@@ -26,7 +26,7 @@ def unchanged_text(results: int, changes: str) -> str:
 
 def shift_text(shift: Shift) -> str:
     """Return a change as ``5.0 % less``, or the levels if there is no ratio."""
-    if shift.ratio is None:
+    if shift.interval is None:
         unit = shift.column.unit
         return f"from {value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
     return change(shift.ratio.estimate).words
@@ -34,7 +34,7 @@ def shift_text(shift: Shift) -> str:
 
 def shift_sign(shift: Shift) -> str:
     """Return the shortest text of a change, for drawings: ``−5.0 %``."""
-    if shift.ratio is None:
+    if shift.interval is None:
         return "changed"
     described = change(shift.ratio.estimate)
     if described.kind == "multiple":
@@ -46,9 +46,10 @@ def shift_levels(shift: Shift) -> str:
     """Return ``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: levels and the ratio's interval."""
     unit = shift.column.unit
     levels = f"{value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
-    if shift.ratio is None or shift.ratio.low is None or shift.ratio.high is None:
+    ratio = shift.interval
+    if ratio is None or ratio.low is None or ratio.high is None:
         return levels
-    low, high = change(shift.ratio.low), change(shift.ratio.high)
+    low, high = change(ratio.low), change(ratio.high)
     if low.kind != high.kind:
         return f"{levels}, {low.words} to {high.words}"
     near, far = (high, low) if low.kind == "less" else (low, high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -52,6 +52,7 @@ def _readable(value: str | float) -> str | float:
     return value
 
 
+Bound = Literal["at_most", "at_least"]
 LimitText = Annotated[str | float | int, BeforeValidator(_readable)]
 
 
@@ -89,9 +90,12 @@ class GateRule(StudyTable):
         return self
 
     @property
-    def bounds(self) -> list[tuple[str, Limit]]:
+    def bounds(self) -> list[tuple[Bound, Limit]]:
         """Return the bounds that are given, by name (``at_most``, ``at_least``)."""
-        given = (("at_most", self.at_most), ("at_least", self.at_least))
+        given: tuple[tuple[Bound, LimitText | None], ...] = (
+            ("at_most", self.at_most),
+            ("at_least", self.at_least),
+        )
         return [(name, Limit.parse(value)) for name, value in given if value is not None]
 
 

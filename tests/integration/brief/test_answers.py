@@ -74,9 +74,9 @@ def test_the_answers_of_other_families_and_questions(
 def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None:
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     (headline,) = headlines(comparison)
-    assert headline.confidence == pytest.approx(1 - 0.05 / 4)
+    assert headline.decision.confidence == pytest.approx(1 - 0.05 / 4)
     assert audit_brief(BriefClaims([headline], records)) == []
-    single = replace(headline, confidence=0.95)
+    single = replace(headline, decision=headline.decision.model_copy(update={"confidence": 0.95}))
     assert "interval does not follow" in audit_brief(BriefClaims([single], records))[0].why
     other = replace(headline, statement=headline.statement.replace("3.3 times", "3.4 times"))
     assert "multiple in the sentence" in audit_brief(BriefClaims([other], records))[0].why
@@ -103,10 +103,10 @@ def asked(store: ResultStore, *questions: str) -> Comparison:
 def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     store = build_store(tmp_path / "run", mixes=(70,), repeats=2)
     plain = compare(load_dataset([store]))
-    assert make_claims(plain)[0].metric == "throughput_mb_s.all"
+    assert make_claims(plain)[0].decision.quantity == "throughput_mb_s.all"
     latency = asked(store, "latency", "throughput")
     claims = make_claims(latency)
-    assert claims[0].metric == "latency_p99_ns.read"
+    assert claims[0].decision.quantity == "latency_p99_ns.read"
     assert claims[0].asked
     assert [v.question for v in verdicts(latency)] == ["latency", "throughput"]
     table = ratio_table(latency, latency.sections)
@@ -114,8 +114,8 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     assert table.columns[0][0].startswith("read p99")
     brief = build_brief(store, beside=tmp_path)
     assert [answer.title for answer in brief.answers] == ["Latency", "Throughput"]
-    assert brief.cards[0].metric == "latency_p99_ns.read"
-    assert "different effective concurrency" in brief.answers[0].sentences[-1]
+    assert brief.cards[0].decision.quantity == "latency_p99_ns.read"
+    assert "different effective concurrency" in brief.answers[0].finding.statements[-1]
 
 
 def test_one_target_has_no_answer(full_store: ResultStore) -> None:

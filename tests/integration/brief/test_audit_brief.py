@@ -13,18 +13,19 @@ from integration.brief.power_fixture import Kind, build_power_store
 from integration.conftest import Made
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.stats import Interval
 from storlab.audit.from_claims import (
+    Assertion,
     AuditError,
     BriefClaims,
-    ClaimData,
     ClaimNumber,
     audit_brief,
 )
 from storlab.base.errors import ExitCode
 from storlab.brief import build, write_brief
-from storlab.brief.audit_input import audit_directory, audited, claim_data
+from storlab.brief.audit_input import audit_directory, audited
 from storlab.brief.claims import Claim, make_claims
+from storlab.model.decision import Interval
+from storlab.results.store import ResultStore
 from storlab.model.result import Metric, RunRecord
 from storlab.results.store import ResultStore
 
@@ -35,21 +36,30 @@ def records(comparison: Comparison) -> dict[str, RunRecord]:
 
 
 @pytest.fixture
-def claims(comparison: Comparison) -> list[ClaimData]:
-    return [claim_data(comparison, claim) for claim in make_claims(comparison)]
+def claims(comparison: Comparison) -> list[Assertion]:
+    return [claim.finding for claim in make_claims(comparison)]
 
 
-def why(claim: ClaimData, records: dict[str, RunRecord]) -> str:
+def changed(claim: Assertion, **fields: object) -> Assertion:
+    """Return a claim with fields of its decision replaced."""
+    return replace(claim, decision=claim.decision.model_copy(update=fields))
+
+
+def why(claim: Assertion, records: dict[str, RunRecord]) -> str:
     found = audit_brief(BriefClaims([claim], records))
     assert all(f.severity == "error" for f in found)
     return " ".join(f"{f.why} {f.recomputed}" for f in found)
 
 
 def test_honest_claims_have_no_finding(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     assert len(claims) >= 8
-    assert {claim.metric for claim in claims} >= {"throughput_mb_s.all", "latency_mean_ns.read"}
+    quantities = {claim.decision.quantity for claim in claims}
+    assert quantities >= {
+        "throughput_mb_s.all",
+        "latency_mean_ns.read",
+    }
     assert audit_brief(BriefClaims(claims, records)) == []
 
 
@@ -59,21 +69,21 @@ def test_runs_that_lost_their_meter_stand_behind_no_claim_of_power(tmp_path: Pat
     comparison = compare(load_dataset([store]))
     claims = make_claims(comparison)
     assert [f for f in audited(comparison, claims) if f.severity == "error"] == []
-    of_power = [c for c in claims if c.metric.startswith("efficiency")]
+    of_power = [c for c in claims if c.decision.quantity.startswith("efficiency")]
     assert {len(c.run_ids) for c in of_power} == {2 + 3}
     assert all("energy-lost" in {m.kind for m in c.marks} for c in of_power)
-    of_bytes = [c for c in claims if c.metric == "throughput_mb_s.all"]
+    of_bytes = [c for c in claims if c.decision.quantity == "throughput_mb_s.all"]
     assert {len(c.run_ids) for c in of_bytes} == {3 + 3}
     assert write_brief(store, pdf=False).is_file()
 
 
-def test_a_wrong_ratio(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+def test_a_wrong_ratio(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
     ratio = claims[0].ratio
     wrong = replace(claims[0], ratio=replace(ratio, estimate=ratio.estimate * 1.02))
     assert "ratio does not follow" in why(wrong, records)
 
 
-def test_a_wrong_interval(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+def test_a_wrong_interval(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
     ratio = claims[0].ratio
     assert ratio.low is not None
     wrong = replace(claims[0], ratio=replace(ratio, low=ratio.low * 1.05))
@@ -88,13 +98,13 @@ def test_a_wrong_interval(claims: list[ClaimData], records: dict[str, RunRecord]
     ],
 )
 def test_a_sentence_with_another_number(
-    old: str, new: str, message: str, claims: list[ClaimData], records: dict[str, RunRecord]
+    old: str, new: str, message: str, claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     claim = next(c for c in claims if old in c.statement)
     assert message in why(replace(claim, statement=claim.statement.replace(old, new, 1)), records)
 
 
-def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+def test_a_value_in_the_sentence(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
     claim = claims[0]
     number = claim.statement.split(" moved ")[1].split(" ")[0]
     wrong = claim.statement.replace(f"moved {number} ", "moved 1 ")
@@ -104,7 +114,7 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
 
 @pytest.mark.parametrize("kind", ["value", "baseline", "multiple", "inverse", "less"])
 def test_a_number_that_the_runs_do_not_give(
-    kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
+    kind: str, claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     """Check the error if sentence and number agree with each other, but not with the runs."""
     claim = next(c for c in claims if any(n.kind == kind for n in c.numbers))
@@ -123,7 +133,7 @@ def test_a_number_that_the_runs_do_not_give(
 def test_the_sentences_of_claims(comparison: Comparison) -> None:
     """Check golden sentences, and the numbers that the audit compares with the runs."""
     claims = make_claims(comparison)
-    p99 = next(c for c in claims if c.metric == "latency_p99_ns.read")
+    p99 = next(c for c in claims if c.decision.quantity == "latency_p99_ns.read")
     shown = [claims[0], next(c for c in claims if c.kind == "latency"), p99]
     assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
         "Memory moved 3,000 [2,900\u20133,100] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
@@ -135,7 +145,7 @@ def test_the_sentences_of_claims(comparison: Comparison) -> None:
         "256 KiB, 8 jobs, against Disk\u2019s 100 [80\u2013110] ms: ahead by 7\u00d7 [6\u20138], "
         "86 % less.",
     ]
-    assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == [
+    assert [[(n.kind, n.text, n.unit) for n in claim.finding.numbers] for claim in shown] == [
         [
             ("value", "3,000", "MB/s"),
             ("multiple", "3.3", ""),
@@ -157,12 +167,12 @@ def test_the_sentences_of_claims(comparison: Comparison) -> None:
 
 
 def test_a_p99_is_read_from_the_histograms_of_all_its_runs(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
-    claim = next(c for c in claims if c.metric == "latency_p99_ns.read")
+    claim = next(c for c in claims if c.decision.quantity == "latency_p99_ns.read")
     assert why(claim, records) == ""
-    first_id = claim.sides[0].run_ids[0]
-    other_record = records[claim.sides[1].run_ids[0]]
+    first_id = claim.decision.runs[0][0]
+    other_record = records[claim.decision.runs[1][0]]
     swapped = records[first_id].model_copy(update={"histograms": other_record.histograms})
     assert "in the sentence differs from that of the runs" in why(
         claim, {**records, first_id: swapped}
@@ -170,7 +180,7 @@ def test_a_p99_is_read_from_the_histograms_of_all_its_runs(
 
 
 def test_a_step_does_not_excuse_any_number(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     claim = claims[0]
     first = replace(claim.numbers[0], text="9", words="9", step=1e9)
@@ -179,10 +189,10 @@ def test_a_step_does_not_excuse_any_number(
 
 
 def test_the_least_that_it_is_ahead_is_the_near_end(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     claim = claims[0]
-    low = claim.ratio.low
+    low = claim.decision.ratio.low
     assert low is not None
     for printed, complaint in ((low, ""), (low * 1.2, "smallest multiple in the sentence")):
         text = f"{printed:.2f}"
@@ -192,52 +202,47 @@ def test_the_least_that_it_is_ahead_is_the_near_end(
         assert bool(complaint) == bool(why(told, records))
 
 
-def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
-    first, other = claims[0].sides
+def test_runs_that_do_not_count(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
+    first, _ = claims[0].decision.runs
     lost = dict(records)
-    del lost[first.run_ids[0]]
+    del lost[first[0]]
     assert "does not exist" in why(claims[0], lost)
-    failed = {**records, first.run_ids[0]: records[first.run_ids[0]].model_copy(
+    failed = {**records, first[0]: records[first[0]].model_copy(
         update={"status": "failed"})}  # fmt: skip
     assert "is failed" in why(claims[0], failed)
-    elsewhere = replace(claims[0], sides=(first, claims[1].sides[1]))
+    elsewhere = changed(claims[0], runs=(first, claims[1].decision.runs[1]))
     assert "different work" in why(elsewhere, records)
-    both = replace(claims[0], sides=(first, replace(other, run_ids=first.run_ids)))
+    both = changed(claims[0], runs=(first, first))
     assert "both sides" in why(both, records)
 
 
 def test_a_claim_that_the_runs_do_not_decide(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     """Check the error for a claim whose sides have equal values, although its ratio is right."""
-    first, other = claims[0].sides
+    first, other = claims[0].decision.runs
+    behind = claims[0].decision.sides[1]
     same = {
         **records,
         **{
-            other_id: records[first_id].model_copy(
-                update={"target": other.target, "run_id": other_id}
-            )
-            for first_id, other_id in zip(first.run_ids, other.run_ids, strict=True)
+            other_id: records[first_id].model_copy(update={"target": behind, "run_id": other_id})
+            for first_id, other_id in zip(first, other, strict=True)
         },
     }
-    reason = why(replace(claims[0], ratio=Interval(1.0, 0.9, 1.1, 3)), same)
+    reason = why(changed(claims[0], interval=Interval(1.0, 0.9, 1.1, 3)), same)
     assert "interval" in reason
 
 
 def test_what_must_stand_beside_a_claim(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
-    throughput, latency = claims[0], next(c for c in claims if "latency" in c.metric)
+    throughput, latency = claims[0], next(c for c in claims if "latency" in c.decision.quantity)
     assert "client-bound" in why(replace(throughput, beside=frozenset()), records)
     assert "effective concurrency" in why(replace(latency, caveat=""), records)
-    sides = [
-        replace(side, boundary=at)
-        for side, at in zip(throughput.sides, ("device", "wall"), strict=True)
-    ]
-    power = replace(throughput, metric="iops.all", sides=(sides[0], sides[1]))
+    power = changed(replace(throughput, boundaries=("device", "wall")), quantity="iops.all")
     assert "boundar" not in why(power, records)  # the claim has no watts
     watts = {run: with_energy(record) for run, record in records.items()}
-    assert "unequal boundaries" in why(replace(power, metric="efficiency_mb_s_w.all"), watts)
+    assert "unequal boundaries" in why(changed(power, quantity="efficiency_mb_s_w.all"), watts)
 
 
 def with_energy(record: RunRecord) -> RunRecord:
@@ -249,30 +254,27 @@ def with_energy(record: RunRecord) -> RunRecord:
 
 
 def test_efficiency_is_a_ratio_of_sums(
-    claims: list[ClaimData], records: dict[str, RunRecord]
+    claims: list[Assertion], records: dict[str, RunRecord]
 ) -> None:
     watts = {run: with_energy(record) for run, record in records.items()}
-    first, other = (replace(side, boundary="wall") for side in claims[0].sides)
     sums = [
-        sum(t.bytes for r in s.run_ids for t in watts[r].totals.values()) for s in (first, other)
+        sum(t.bytes for run in runs for t in watts[run].totals.values())
+        for runs in claims[0].decision.runs
     ]
-    honest = replace(
-        claims[0],
-        metric="efficiency_mb_s_w.all",
-        statement="no number",
-        numbers=(),
-        ratio=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
-        sides=(first, other),
+    honest = changed(
+        replace(claims[0], statement="no number", numbers=(), boundaries=("wall", "wall")),
+        quantity="efficiency_mb_s_w.all",
+        interval=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
     )
     assert why(honest, watts) == ""
-    wrong = replace(honest, ratio=replace(honest.ratio, estimate=honest.ratio.estimate * 1.01))
+    wrong = changed(honest, interval=Interval(1.01 * sums[0] / sums[1], 0.1, 0.9, 3))
     assert "ratio does not follow" in why(wrong, watts)
     assert "not measured in every run" in why(honest, records)
 
 
-def test_a_run_that_says_two_things(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
-    claim = next(c for c in claims if c.metric == "latency_mean_ns.read")
-    run = claim.sides[0].run_ids[0]
+def test_a_run_that_says_two_things(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
+    claim = next(c for c in claims if c.decision.quantity == "latency_mean_ns.read")
+    run = claim.decision.runs[0][0]
     wrong = records[run].model_dump()
     wrong["totals"]["read"]["latency"]["mean_ns"] *= 3
     assert "contradicts itself" in why(claim, {**records, run: RunRecord.model_validate(wrong)})
@@ -300,7 +302,7 @@ def test_an_error_stops_the_brief(
 
     def exaggerate(found: Comparison, whole: Comparison) -> list[Claim]:
         return [
-            replace(c, ratio=replace(c.ratio, estimate=c.ratio.estimate * 2))
+            replace(c, finding=changed(c.finding, interval=c.decision.ratio.scaled(2)))
             for c in make_claims(found, whole)
         ]
 
@@ -321,11 +323,12 @@ def test_the_large_number_of_a_card_is_audited_with_its_own_interval(
     claim = make_claims(comparison)[0]
     assert claim.joint.decided
     ratio = claim.joint.ratio
+    (number,) = claim.card.numbers
     for wrong in (
-        replace(claim.joint, ratio=replace(ratio, high=(ratio.high or 0.0) * 1.1)),
-        replace(claim.joint, number=replace(claim.joint.number, text="9.9")),
+        changed(claim.card, interval=replace(ratio, high=(ratio.high or 0.0) * 1.1)),
+        replace(claim.card, numbers=(replace(number, text="9.9"),)),
     ):
-        found = audited(comparison, [replace(claim, joint=wrong)])
+        found = audited(comparison, [replace(claim, card=wrong)])
         assert [f.severity for f in found].count("error") == 1
 
 

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from storlab.analysis.compare import Comparison, Ratio, compare
+from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.stats import Interval
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.fact_tables import rule
+from storlab.model.decision import Interval
 from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
+from support.made_comparisons import decided
 
 KEY = "throughput_mb_s.all"
+SIDES = ("Disk", "Memory")
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def fresh(full_store: ResultStore) -> Comparison:
 
 def test_the_rule_picks_the_far_end_of_every_mix_and_size(comparison: Comparison) -> None:
     claims = [c for c in make_claims(comparison) if c.kind == "throughput"]
-    assert [c.where.replace("\u00a0", " ") for c in claims] == [
+    assert [c.decision.where.replace("\u00a0", " ") for c in claims] == [
         "30/70 read/write, 256 KiB, 8 jobs",
         "30/70 read/write, 4 MiB, 8 jobs",
         "70/30 read/write, 256 KiB, 8 jobs",
@@ -35,21 +37,21 @@ def test_the_rule_picks_the_far_end_of_every_mix_and_size(comparison: Comparison
 
 def test_a_claim_has_numbers_interval_and_runs(comparison: Comparison) -> None:
     claim = make_claims(comparison)[0]
-    assert claim.ratio.excludes(1.0)
+    assert claim.decision.ratio.excludes(1.0)
     assert len(claim.run_ids) == 6
-    assert len(claim.point_ids) == 2
-    assert claim.big in claim.sentence
-    assert "MB/s" in claim.sentence
-    assert "[" in claim.sentence
-    assert "up to" not in " ".join(c.sentence for c in make_claims(comparison))
-    assert claim.as_dict()["runs"] == list(claim.run_ids)
+    assert len(claim.decision.points) == 2
+    assert claim.big in claim.finding.statement
+    assert "MB/s" in claim.finding.statement
+    assert "[" in claim.finding.statement
+    assert "up to" not in " ".join(c.finding.statement for c in make_claims(comparison))
+    assert claim.as_dict()["decision"]["runs"] == claim.decision.runs
 
 
 def test_a_latency_at_another_concurrency_says_so(comparison: Comparison) -> None:
     claims = [c for c in make_claims(comparison) if c.kind == "latency"]
     assert claims
     for claim in claims:
-        assert claim.caveat == (
+        assert claim.finding.caveat == (
             "Taken at different effective concurrency: 127 on Disk, 102 on Memory."
         )
         assert "different-concurrency" in {m.kind for m in claim.marks}
@@ -57,7 +59,7 @@ def test_a_latency_at_another_concurrency_says_so(comparison: Comparison) -> Non
 
 def test_an_interval_that_includes_one_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        row.ratios["Disk"] = {KEY: Ratio(Interval(1.02, 0.97, 1.08, 3))}
+        row.ratios["Disk"] = {KEY: decided(Interval(1.02, 0.97, 1.08, 3), SIDES)}
     assert make_claims(fresh) == []
     assert len(undecided(fresh)) == 4
     assert "1.02× [0.97–1.08]" in undecided(fresh)[0]
@@ -70,7 +72,7 @@ def test_an_interval_that_includes_one_makes_no_claim(fresh: Comparison) -> None
 
 def test_what_nothing_is_known_of_is_said_in_words(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        row.ratios["Disk"] = {KEY: Ratio(Interval(1.02, 0.1, 9.0, 3))}
+        row.ratios["Disk"] = {KEY: decided(Interval(1.02, 0.1, 9.0, 3), SIDES)}
     assert undecided(fresh)[0].endswith(": throughput not known to within tenfold")
 
 
@@ -84,8 +86,8 @@ def test_findings_say_where_they_were_looked_for(fresh: Comparison) -> None:
 
 def test_one_run_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        known = row.ratios["Disk"][KEY].interval
-        row.ratios["Disk"] = {KEY: Ratio(replace(known, low=None, high=None, n=1))}
+        known = row.ratios["Disk"][KEY].ratio
+        row.ratios["Disk"] = {KEY: decided(replace(known, low=None, high=None, n=1), SIDES)}
     assert make_claims(fresh) == []
 
 
@@ -101,13 +103,13 @@ def test_the_summary_counts_only_what_there_is(fresh: Comparison) -> None:
     """Check that the summary omits zero counts, as in "more at none of 16 points"."""
     for place, row in enumerate(fresh.rows.values()):
         known = Interval(0.5, 0.4, 0.6, 3) if place < 3 else Interval(1.02, 0.97, 1.08, 3)
-        row.ratios["Disk"] = {KEY: Ratio(known)}
+        row.ratios["Disk"] = {KEY: decided(known, SIDES)}
     start = (
         "Disk moved less data per second than Memory at 3 of 16\u00a0workload points; 13 undecided"
     )
     assert summarise(fresh)[0].startswith(start)
     first = next(iter(fresh.rows.values()))
-    first.ratios["Disk"] = {KEY: Ratio(Interval(2.0, 1.9, 2.1, 3))}
+    first.ratios["Disk"] = {KEY: decided(Interval(2.0, 1.9, 2.1, 3), SIDES)}
     start = (
         "Disk moved more data per second than Memory at 1 of 16\u00a0workload points and less at 2"
     )

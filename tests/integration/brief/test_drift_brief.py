@@ -14,7 +14,6 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.drift import DRIFT
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison
-from storlab.brief.audit_input import claim_data
 from storlab.brief.caveats import caveats
 from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table, scales_of, section_tables
@@ -66,7 +65,7 @@ def test_the_audit_finds_it_and_misses_it_beside_a_claim(drifting: Comparison) -
     (found,) = [f for f in audit_comparison(drifting) if f.rule == "drift_between_repeats"]
     assert found.severity == "warning"
     records = {run.record.run_id: run.record for run in drifting.dataset.all_runs()}
-    claims = [claim_data(drifting, claim) for claim in make_claims(drifting)]
+    claims = [claim.finding for claim in make_claims(drifting)]
     assert audit_brief(BriefClaims(claims, records)) == []
     bare = [replace(claim, beside=claim.beside - {DRIFT}) for claim in claims]
     missing = audit_brief(BriefClaims(bare, records))

@@ -13,6 +13,7 @@ from integration.conftest import Made
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
+from storlab.words.answers import amount, bounds
 
 pytestmark = pytest.mark.browser
 SIZES = ((1366, 768), (390, 844))
@@ -42,10 +43,10 @@ def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) ->
             text = plain(strip.inner_text())
             assert first.headline is not None
             wanted = [first.headline.where, first.caveat]
-            if first.told:
-                wanted += [plain(each) for pair in first.told for each in pair]
+            if first.texts:
+                wanted += [plain(each) for pair in first.texts for each in pair]
             elif first.winner:
-                wanted += [first.winner, first.amount, first.interval, first.headline.behind]
+                wanted += [first.winner, amount(first), bounds(first), first.headline.sides[1]]
             for each in wanted:
                 assert plain(each) in text, (width, each)
             for place, verdict in enumerate(others, start=1):

@@ -67,7 +67,9 @@ def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_was_written(tmp_path:
     brief = build_brief(store, beside=tmp_path)
     assert brief.subtitle.startswith("eMMC against nvme0n1: ")
     assert brief.summary[0].startswith("eMMC moved less data per second than nvme0n1 at all ")
-    assert {claim.sentence.split()[0].partition("’")[0] for claim in brief.claims} == {"nvme0n1"}
+    assert {claim.finding.statement.split()[0].partition("’")[0] for claim in brief.claims} == {
+        "nvme0n1"
+    }
     shorts = [claim.short for claim in brief.claims]
     assert shorts[0].startswith("nvme0n1 moved ")
     assert {text[:1] for text in shorts[1:]} <= set("nMPRW")
@@ -81,6 +83,7 @@ def test_a_point_with_numbers_in_its_words_is_no_value(tmp_path: Path) -> None:
     comparison = compare(load_dataset([store]))
     claim = make_claims(comparison)[0]
     where = "5 ms think time, 2\u00d7 8 jobs, 100 MB/s"
-    told = replace(claim, where=where, sentence=claim.sentence.replace(claim.where, where))
-    assert told.sentence != claim.sentence
-    assert [f for f in audited(comparison, [told]) if f.severity == "error"] == []
+    statement = claim.finding.statement.replace(claim.decision.where, where)
+    assert statement != claim.finding.statement
+    elsewhere = replace(claim, finding=replace(claim.finding, statement=statement))
+    assert [f for f in audited(comparison, [elsewhere]) if f.severity == "error"] == []

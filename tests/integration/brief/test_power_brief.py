@@ -337,7 +337,9 @@ def test_the_terminal_prints_efficiency_and_refusals(
     assert "no ratio: device (DC) against wall (AC)" in capsys.readouterr().out
     assert main(["compare", directory, "--json"]) == 0
     first: dict[str, Any] = json.loads(capsys.readouterr().out)["points"][0]
-    assert first["power_ratios_refused"] == {SSD: "device (DC) against wall (AC)"}
+    decision = first["ratios"][SSD]["efficiency_mb_s_w.all"]
+    assert decision["outcome"] == "refused"
+    assert decision["reason"] == "device (DC) against wall (AC)"
     assert first["targets"][HDD]["power"]["boundary"] == "wall"
 
 

@@ -22,7 +22,6 @@ from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
-from storlab.brief.audit_input import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
@@ -109,7 +108,7 @@ def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
 def test_findings_state_ratios_and_percentages_correctly(
     checkpoint_comparison: Comparison,
 ) -> None:
-    claims = {claim.metric: claim for claim in make_claims(checkpoint_comparison)}
+    claims = {claim.decision.quantity: claim for claim in make_claims(checkpoint_comparison)}
     assert set(claims) == {
         "durable_time_s.all",
         "durable_mb_s.all",
@@ -118,12 +117,17 @@ def test_findings_state_ratios_and_percentages_correctly(
         "training_share_lost_percent.all",
     }
     time, rate = claims["durable_time_s.all"], claims["durable_mb_s.all"]
-    assert time.ratio.estimate * rate.ratio.estimate == pytest.approx(1.0, rel=1e-3)
-    assert f"{100 * (1 - time.ratio.estimate):.0f}\u00a0% less time." in time.sentence
-    assert f"{digits3(rate.ratio.estimate)}×" in rate.sentence
+    assert time.decision.ratio.estimate * rate.decision.ratio.estimate == pytest.approx(
+        1.0, rel=1e-3
+    )
+    assert (
+        f"{100 * (1 - time.decision.ratio.estimate):.0f}\u00a0% less time."
+        in time.finding.statement
+    )
+    assert f"{digits3(rate.decision.ratio.estimate)}×" in rate.finding.statement
     for claim in claims.values():
-        assert all(float(p) <= 100 for p in re.findall(r"(\d+)\s% less", claim.sentence))
-        assert "slower" not in claim.sentence
+        assert all(float(p) <= 100 for p in re.findall(r"(\d+)\s% less", claim.finding.statement))
+        assert "slower" not in claim.finding.statement
         assert "scaled" in {m.kind for m in claim.marks}
     (sentence,) = summarise(checkpoint_comparison)
     assert sentence.startswith(f"{NEW} took less time for a checkpoint than {OLD}")
@@ -133,7 +137,7 @@ def test_findings_state_ratios_and_percentages_correctly(
 def test_what_is_modelled_is_marked_wherever_it_stands_large(
     checkpoint_comparison: Comparison,
 ) -> None:
-    claims = {claim.metric: claim for claim in make_claims(checkpoint_comparison)}
+    claims = {claim.decision.quantity: claim for claim in make_claims(checkpoint_comparison)}
     marks = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
     assert marks["training_share_lost_percent.all"] == {"scaled", "modelled"}
     assert "modelled" not in marks["durable_time_s.all"]
@@ -149,17 +153,17 @@ def test_seen_from_the_other_side_it_is_the_same(tmp_path: Path) -> None:
         tmp_path / "run", power=False, header="seed = 3", baseline=NEW, repeats=2
     )
     comparison = compare(load_dataset([store]))
-    claims = {claim.metric: claim for claim in make_claims(comparison)}
+    claims = {claim.decision.quantity: claim for claim in make_claims(comparison)}
     time = claims["durable_time_s.all"]
-    assert (time.target, time.baseline) == (NEW, OLD)
-    assert time.times.estimate > 2
-    assert f"ahead by {time.big}" in time.sentence
+    assert time.decision.sides == (NEW, OLD)
+    assert time.decision.advantage.estimate > 2
+    assert f"ahead by {time.big}" in time.finding.statement
 
 
 def test_the_audit_reads_claims_back(checkpoint_comparison: Comparison) -> None:
     comparison = checkpoint_comparison
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
-    plain = [claim_data(comparison, claim) for claim in make_claims(comparison)]
+    plain = [claim.finding for claim in make_claims(comparison)]
     assert audit_brief(BriefClaims(plain, records)) == []
     for claim in plain:
         wrong = replace(claim, statement=claim.statement.replace("less", "more"))
@@ -174,7 +178,7 @@ def test_the_audit_reads_claims_back(checkpoint_comparison: Comparison) -> None:
     }
     found = audit_brief(BriefClaims(plain, {**records, **longer}))
     assert {"durable_time_s", "durable_mb_s"} <= {
-        claim.metric.partition(".")[0]
+        claim.decision.quantity.partition(".")[0]
         for claim in plain
         if any(f.printed == claim.statement for f in found)
     }
@@ -191,7 +195,7 @@ def test_a_warm_restore_is_marked_beside_restores_only(tmp_path: Path) -> None:
     )
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="mark-restore-not-cold"' in html
-    claims = {c.metric: c for c in make_claims(compare(load_dataset([store])))}
+    claims = {c.decision.quantity: c for c in make_claims(compare(load_dataset([store])))}
     kinds = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
     assert "restore-not-cold" in kinds["restore_time_s.all"]
     assert "restore-not-cold" not in kinds["durable_time_s.all"]
@@ -206,7 +210,7 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
         tmp_path / "run", power=False, repeats=2, more='sync = "none"', writes=2
     )
     comparison = compare(load_dataset([store]))
-    keys = {claim.metric for claim in make_claims(comparison)}
+    keys = {claim.decision.quantity for claim in make_claims(comparison)}
     assert "write_time_s.all" in keys
     assert not any(key.startswith("durable") for key in keys)
     (sentence,) = summarise(comparison)
@@ -281,14 +285,14 @@ def test_every_card_says_how_small_the_checkpoint_was(
     claims = make_claims(checkpoint_comparison)
     assert claims
     for claim in claims:
-        assert claim.where.count("scaled to 10 %") == 1
+        assert claim.decision.where.count("scaled to 10 %") == 1
     # With one workload, a card would repeat the head.
     told = re.findall(r'<p class="(?:where|tells)">([^<]+)', checkpoint_made.html)
     assert told
     assert all("scaled to 10 %" in text for text in told)
     whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
     for claim in make_claims(compare(load_dataset([whole]))):
-        assert "scaled" not in claim.where
+        assert "scaled" not in claim.decision.where
 
 
 def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:

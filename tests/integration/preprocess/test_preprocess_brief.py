@@ -35,6 +35,7 @@ from storlab.figures.figure import Figure
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
+from storlab.words.answers import sentences
 from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
 from support.made_comparisons import told
@@ -175,10 +176,10 @@ def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -
 
 
 def test_claims_are_of_time_and_energy(preprocess_comparison: Comparison) -> None:
-    claims = {claim.metric: claim for claim in make_claims(preprocess_comparison)}
+    claims = {claim.decision.quantity: claim for claim in make_claims(preprocess_comparison)}
     assert set(claims) == {"completion_time_s.all", "energy_wh.all"}
     assert claims["completion_time_s.all"].kind == "time"
-    assert plain(claims["energy_wh.all"].sentence).endswith("% less energy.")
+    assert plain(claims["energy_wh.all"].finding.statement).endswith("% less energy.")
 
 
 def test_equal_outputs_are_said_with_their_digests(preprocess_made: Made) -> None:
@@ -342,7 +343,7 @@ def test_a_resumed_repeat_stands_behind_no_claim_of_time(tmp_path: Path) -> None
     comparison = compared(store)
     claims = make_claims(comparison)
     assert [f for f in audited(comparison, claims) if f.severity == "error"] == []
-    of_time = next(c for c in claims if c.metric == "completion_time_s.all")
+    of_time = next(c for c in claims if c.decision.quantity == "completion_time_s.all")
     assert len(of_time.run_ids) == 2 + 3
     assert "resumed" in {m.kind for m in of_time.marks}
     assert write_brief(store, pdf=False).is_file()
@@ -455,7 +456,7 @@ def test_the_first_screen_says_what_bounds_the_work(preprocess_made: Made) -> No
 def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
     store = build_preprocess_store(tmp_path / "run", workers="[8]", **SMALL)
     (verdict,) = [v for v in verdicts(compared(store)) if v.question == "bottleneck"]
-    assert verdict.sentences()[0] == (
+    assert sentences(verdict)[0] == (
         f"{NEW} and {OLD}: one number of workers, so that nothing is known of saturation."
     )
 

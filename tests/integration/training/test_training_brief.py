@@ -304,15 +304,18 @@ def test_a_cache_is_seen_in_the_bytes_of_the_device(tmp_path: Path) -> None:
 
 
 def test_the_percentages_of_findings_mean_what_they_say(training_comparison: Comparison) -> None:
-    claims = {claim.metric: claim for claim in make_claims(training_comparison)}
+    claims = {claim.decision.quantity: claim for claim in make_claims(training_comparison)}
     moved = claims["throughput_mb_s.all"]
-    ratio = moved.ratio.estimate
-    assert f"{100 * (ratio - 1):.0f}\u00a0% more." in moved.sentence
+    ratio = moved.decision.ratio.estimate
+    assert f"{100 * (ratio - 1):.0f}\u00a0% more." in moved.finding.statement
     energy = claims["span_energy_j.epoch"]
-    assert energy.ratio.estimate < 1
-    assert f"{100 * (1 - energy.ratio.estimate):.0f}\u00a0% less energy." in energy.sentence
+    assert energy.decision.ratio.estimate < 1
+    assert (
+        f"{100 * (1 - energy.decision.ratio.estimate):.0f}\u00a0% less energy."
+        in energy.finding.statement
+    )
     stall = claims["stall_s.all"]
-    assert "less time." in stall.sentence
+    assert "less time." in stall.finding.statement
     assert not any(claim.kind == "latency" for claim in claims.values())
 
 

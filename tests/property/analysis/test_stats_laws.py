@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import mean_interval, ratio_interval
+from storlab.model.decision import Interval
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 repeats = st.lists(positive, min_size=2, max_size=8)

@@ -14,9 +14,8 @@ from storlab.analysis.agreement import (
     PointAgreement,
     _where,
     agreement,
-    judge,
 )
-from storlab.analysis.stats import Interval, ratio_interval
+from storlab.analysis.stats import ratio_interval
 from storlab.base.errors import ExitCode, ResultError, UsageError
 from storlab.cli.crosscheck import _advice, _exit_code, _headline, _table
 from storlab.contracts.registry import FAMILIES, study_class
@@ -24,6 +23,7 @@ from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.run.campaign import Summary
 from storlab.lab.study.file import load_study
+from storlab.model.decision import Interval, Outcome, equivalence
 from storlab.model.point import Plan
 from storlab.model.result import EngineInfo, Failure, Metric, RunRecord, Sample
 from storlab.results.store import ResultStore
@@ -60,36 +60,37 @@ def test_utilisation_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "verdict"),
+    ("low", "high", "outcome"),
     [
-        (0.99, 1.01, "agree"),
-        (1.01, 1.04, "agree"),  # excludes 1, but within the margin: too small to matter
-        (0.97, 1.20, "inconclusive"),  # contains 1, but the ratio itself is outside
-        (0.80, 1.30, "inconclusive"),  # undecided: beyond the margin on both sides
-        (1.20, 1.40, "differ"),
-        (0.50, 0.60, "differ"),
+        (0.99, 1.01, "equivalent"),
+        (1.01, 1.04, "equivalent"),  # excludes 1, but within the margin: too small to matter
+        (0.97, 1.20, "within noise"),  # contains 1, but the ratio itself is outside
+        (0.80, 1.30, "within noise"),  # undecided: beyond the margin on both sides
+        (1.20, 1.40, "better"),
+        (0.50, 0.60, "worse"),
     ],
 )
-def test_verdicts(low: float, high: float, verdict: str) -> None:
+def test_outcomes(low: float, high: float, outcome: str) -> None:
     found = interval(low, high)
-    assert judge(found.estimate, found, found, 0.05) == verdict
+    assert equivalence(found, found, 0.05) == outcome
 
 
 def test_chance_findings_in_a_family_are_no_difference() -> None:
     found, family = interval(1.06, 1.30), interval(0.95, 1.45)
-    assert judge(found.estimate, found, family, 0.05) == "inconclusive"
+    assert equivalence(found, family, 0.05) == "within noise"
 
 
 def test_one_repeat_decides_nothing() -> None:
     found = ratio_interval([100.0], [200.0])
-    assert judge(found.estimate, found, found, 0.05) == "inconclusive"
+    assert equivalence(found, found, 0.05) == "within noise"
 
 
 def test_margin_is_symmetric_in_the_ratio() -> None:
     for low, high in ((1.06, 1.30), (0.96, 1.2), (1.0, 1.04), (0.8, 1.3)):
         found, turned = interval(low, high), interval(1 / high, 1 / low)
-        there = judge(found.estimate, found, found, 0.05)
-        assert there == judge(turned.estimate, turned, turned, 0.05)
+        there, back = (equivalence(side, side, 0.05) for side in (found, turned))
+        opposite = {"better": "worse", "worse": "better"}
+        assert back == opposite.get(there, there)
 
 
 def test_order_is_abba_and_points_differ_in_nothing_but_the_engine(plan: Plan) -> None:
@@ -245,14 +246,16 @@ def test_equal_engines_agree(tmp_path: Path, plan: Plan) -> None:
     assert fields["agree"] is True
     assert len(fields["points"]) == 4
     metric = fields["points"][0]["metrics"][0]
-    assert metric["name"] == "throughput_mb_s"
+    assert metric["quantity"] == "throughput_mb_s.all"
     assert metric["native"] == pytest.approx(1000, rel=0.01)
     assert metric["reference"] == pytest.approx(1010, rel=0.01)
-    assert metric["ratio"] == pytest.approx(1 / 1.01, rel=0.01)
-    assert metric["interval"][0] < metric["ratio"] < metric["interval"][1]
+    interval = metric["interval"]
+    assert interval["estimate"] == pytest.approx(1 / 1.01, rel=0.01)
+    assert interval["low"] < interval["estimate"] < interval["high"]
+    assert metric["outcome"] == "equivalent"
     assert metric["verdict"] == "agree"
-    names = {(m["name"], m["operation"]) for p in fields["points"] for m in p["metrics"]}
-    assert ("latency_p99_ns", "all") not in names  # in a mix, operations are compared one by one
+    names = {m["quantity"] for p in fields["points"] for m in p["metrics"]}
+    assert "latency_p99_ns.all" not in names  # in a mix, operations are compared one by one
 
 
 def test_different_engines_differ_and_cpu_is_not_judged(tmp_path: Path, plan: Plan) -> None:
@@ -284,18 +287,29 @@ def test_a_campaign_of_one_engine_is_no_crosscheck(tmp_path: Path, plan: Plan) -
 )
 def test_a_number_without_a_unit_is_printed_without_one(unit: str, value: float, text: str) -> None:
     interval = Interval(1.0, 1.0, 1.0, 5)
-    metric = MetricAgreement("x", "all", unit, value, value, 1.0, interval, 0.1, "agree")
+    metric = compared("equivalent", interval, unit=unit, value=value)
     point = PointAgreement("t", "w", "jobs 4", {}, "a", "b", [metric], [], [])
     table = _table(point, "fio")
     assert list(table.columns[1].cells) == list(table.columns[2].cells) == [text]
 
 
+OUTCOMES: dict[str, Outcome] = {
+    "agree": "equivalent", "differ": "better", "inconclusive": "within noise",
+}  # fmt: skip
+
+
+def compared(
+    outcome: Outcome, interval: Interval, unit: str = "1/s", value: float = 1.0
+) -> MetricAgreement:
+    return MetricAgreement(
+        quantity="iops.all", sides=("native", "fio"), outcome=outcome, interval=interval,
+        unit=unit, native=value, reference=value, margin=0.05,
+    )  # fmt: skip
+
+
 def judged(verdicts: list[str], ratio: float = 1.0) -> PointAgreement:
     interval = Interval(ratio, 0.5, 2.0, 5)
-    metrics = [
-        MetricAgreement("iops", "all", "1/s", ratio, 1.0, ratio, interval, 0.05, verdict)  # type: ignore[arg-type]
-        for verdict in verdicts
-    ]
+    metrics = [compared(OUTCOMES[verdict], interval) for verdict in verdicts]
     return PointAgreement("t", "w", "jobs 4", {}, "a", "b", metrics, [], [])
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from storlab.analysis import density
 from storlab.analysis.density import RackFit, scaled
-from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.units import parse_power
 from storlab.lab.study.file import parse_study
+from storlab.model.decision import Interval
 from storlab.model.rack_and_cost import Cost
 from storlab.model.study import StudyBase, Target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storlab.analysis import digits
-from storlab.analysis.stats import Interval
+from storlab.model.decision import Interval
 
 
 def of(estimate: float, low: float | None, high: float | None) -> Interval:

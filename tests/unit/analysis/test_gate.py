@@ -6,7 +6,6 @@ import math
 import random
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,14 +14,15 @@ from pydantic import ValidationError
 
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.gate import ERROR, Gate, _never, judge, verdict_of
+from storlab.analysis.gate import ERROR, Gate, _never, judge
 from storlab.analysis.gate_interval import Measured
 from storlab.analysis.gate_power import repeats_to_decide
 from storlab.analysis.points import as_read, as_written, matches
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import mean_interval, ratio_interval
 from storlab.base.errors import StudyError
 from storlab.contracts.registry import FAMILIES
 from storlab.exchange.gate_report import advice_text, measured_text
+from storlab.model.decision import Interval, outcome_of
 from storlab.model.gate import GateRule, Limit
 from storlab.model.result import RunRecord
 from support.large_campaign import large_campaign
@@ -162,7 +162,7 @@ def test_few_gates_say_what_is_not_so() -> None:
             else:
                 against = [draw.gauss(200, 5) for _ in range(5)]
                 interval, bound = ratio_interval(values, against, confidence), 0.5
-            if verdict_of(interval, bound, "at_most") != "undecided":
+            if outcome_of(interval, bound, "less", reached=True) != "within noise":
                 return True
         return False
 
@@ -182,16 +182,18 @@ def test_bounds_on_both_sides_of_the_truth_are_seldom_mistaken(ratio: bool) -> N
     def verdict_at(share: float) -> str:
         values = [draw.gauss(100, 2) * share for _ in range(5)]
         if not ratio:
-            return verdict_of(mean_interval(values), 100.0, "at_most")
+            return outcome_of(mean_interval(values), 100.0, "less", reached=True)
         against = [draw.gauss(50, 1) for _ in range(5)]
-        return verdict_of(ratio_interval(values, against), 2.0, "at_most")
+        return outcome_of(ratio_interval(values, against), 2.0, "less", reached=True)
 
     for percent in (-10, -5, -3, -1, -0.1, 0.1, 1, 3, 5, 10):
         found = Counter(verdict_at(1 + percent / 100) for _ in range(checks))
-        rates = {verdict: found[verdict] / checks for verdict in ("held", "broken", "undecided")}
+        rates = {
+            verdict: found[verdict] / checks for verdict in ("better", "worse", "within noise")
+        }
         told = ", ".join(f"{verdict} {100 * rate:.1f} %" for verdict, rate in rates.items())
         sys.stdout.write(f"{'ratio' if ratio else 'number'}, truth {percent:+g} %: {told}\n")
-        right, wrong = ("held", "broken") if percent < 0 else ("broken", "held")
+        right, wrong = ("better", "worse") if percent < 0 else ("worse", "better")
         assert rates[wrong] <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / checks)
         if abs(percent) >= 5:
             assert rates[right] >= 0.85
@@ -211,7 +213,7 @@ def test_so_many_repeats_decide_as_often_as_was_said(ratio: bool) -> None:
     for _ in range(1000):
         values = [draw.gauss(100, 5) for _ in range(needed)]
         interval = ratio_interval(values, against) if ratio else mean_interval(values)
-        decided += verdict_of(interval, bound, "at_most") == "held"
+        decided += outcome_of(interval, bound, "less", reached=True) == "better"
     sys.stdout.write(f"{needed} repeats decided {decided} of 1000\n")
     assert 0.75 <= decided / 1000 <= 0.90
     assert repeats_to_decide(seen[:1], against, bound, 0.95) is None
@@ -249,31 +251,34 @@ def test_rules_have_verdicts_over_all_their_checks(results: Comparison) -> None:
     assert {check.number for check in found.rules[1].checks} == {2}
     told = found.rules[1].as_dict()
     assert (told["metric"], told["at_least"], told["broken"]) == ("throughput", "1TB/s", 2)
-    assert found.checks[0].as_dict()["rule_number"] == 1
-    assert found.checks[0].as_dict()["metric"] == "throughput_mb_s.all"
+    assert found.checks[0].model_dump()["number"] == 1
+    assert found.checks[0].model_dump()["quantity"] == "throughput_mb_s.all"
 
 
 def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
     (check,) = judged(results, rule(at_least=1)).checks
     for needed, words in ((17, "9 more repeats would"), (9, "1 more repeat would")):
-        assert advice_text(replace(check, needed=needed)) == f"{words} decide it ({needed} in all)"
+        assert (
+            advice_text(check.model_copy(update={"needed": needed}))
+            == f"{words} decide it ({needed} in all)"
+        )
 
 
 @pytest.mark.parametrize(
-    ("low", "verdict", "words"),
+    ("low", "outcome", "words"),
     [
-        (0.1, "undecided", "10 MB/s [wider than a factor of 1,000]"),
-        (10.0, "undecided", "10 MB/s [10 MB/s, 1,000 MB/s]"),
-        (0.1, "broken", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # one end is the reason
-        (0.0, "undecided", "10 MB/s [0 MB/s, 1,000 MB/s]"),
+        (0.1, "within noise", "10 MB/s [wider than a factor of 1,000]"),
+        (10.0, "within noise", "10 MB/s [10 MB/s, 1,000 MB/s]"),
+        (0.1, "worse", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # one end is the reason
+        (0.0, "within noise", "10 MB/s [0 MB/s, 1,000 MB/s]"),
     ],
 )
 def test_ends_that_say_nothing_are_no_numbers(
-    results: Comparison, low: float, verdict: Any, words: str
+    results: Comparison, low: float, outcome: str, words: str
 ) -> None:
     (check,) = judged(results, rule(at_least=1)).checks
     wide = Interval(10.0, low, 1000.0, 3)
-    assert measured_text(replace(check, interval=wide, verdict=verdict)) == words
+    assert measured_text(check.model_copy(update={"interval": wide, "outcome": outcome})) == words
 
 
 @pytest.mark.parametrize("bound", [5e-5, 0.00005, "5e-5", "1.5e3MB/s", 1e16])

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from storlab.analysis.agreement import judge
 from storlab.analysis.repeats import MOST, POWER, repeats_to_decide
 from storlab.analysis.stats import ratio_interval
+from storlab.model.decision import equivalence
 
 FAMILY = 0.95  # of a crosscheck with one metric
 
@@ -59,6 +59,6 @@ def test_that_many_decide_four_of_five(ratio: float, each: float) -> None:
             for middle in (ratio, 1.0)
         )
         found = ratio_interval(native, reference)
-        decided += judge(found.estimate, found, found, 0.05) != "inconclusive"
+        decided += equivalence(found, found, 0.05) != "within noise"
     # the spread is random too, so the needed number varies: three standard errors
     assert decided / rounds > POWER - 0.08

@@ -91,9 +91,9 @@ def test_noise_is_neither_a_gain_nor_a_saturation() -> None:
         "undecided",
         "not decided, because the repeats differ too much",
     )
-    assert change((20.0, 20.1), (19.9, 20.0)) == "same"
-    assert change((20.0, 20.1), (15.0, 15.1)) == "faster"
-    assert change((20.0, 26.0), (18.0, 23.0)) == "undecided"
+    assert change((20.0, 20.1), (19.9, 20.0)) == "equivalent"
+    assert change((20.0, 20.1), (15.0, 15.1)) == "better"
+    assert change((20.0, 26.0), (18.0, 23.0)) == "within noise"
 
 
 def test_single_runs_decide_nothing_but_that_workers_are_busy() -> None:

@@ -7,7 +7,8 @@ import math
 import pytest
 from scipy import stats as scipy_stats
 
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import mean_interval, ratio_interval
+from storlab.model.decision import Interval
 
 
 def test_mean_interval_agrees_with_scipy() -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 
 import pytest
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import Verdict, questions_of, verdicts
-from support.made_comparisons import comparison_of, dataset_of, filled, noisy, study_of
+from storlab.model.decision import Interval
+from storlab.words.answers import against as against_of
+from storlab.words.answers import amount as amount_of
+from storlab.words.answers import basis, compared, document, sentences, warnings
+from support.made_comparisons import comparison_of, dataset_of, decided, filled, noisy, study_of
 
 RATE = "throughput_mb_s.all"
 P99 = "latency_p99_ns.read"
@@ -64,16 +66,14 @@ def test_the_headline_is_the_middle_of_the_points_and_says_of_how_many() -> None
     verdict = only(comparison_of(study, values))
     assert verdict.kind == "winner"
     assert verdict.winner == "new"
-    assert verdict.index == 0
     assert verdict.headline is not None
-    assert verdict.headline.times.estimate == pytest.approx(3.0, rel=0.05)
+    assert verdict.headline.advantage.estimate == pytest.approx(3.0, rel=0.05)
     assert verdict.headline.where.replace("\u00a0", " ").startswith("reads only, 4 KiB")
     assert (verdict.comparisons, verdict.points, verdict.won) == (4, 4, 4)
     assert verdict.ahead == {"new": 4, "old": 0}
-    assert verdict.least == pytest.approx(2.0, rel=0.05)
-    assert verdict.most == pytest.approx(8.0, rel=0.05)
-    assert verdict.basis.startswith("One of 4 comparisons;")
-    assert verdict.sentences()[0].endswith(", the median of 4 points.")
+    assert verdict.range == pytest.approx((2.0, 8.0), rel=0.05)
+    assert basis(verdict).startswith("One of 4 comparisons;")
+    assert sentences(verdict)[0].endswith(", the median of 4 points.")
 
 
 def test_more_comparisons_make_wider_intervals() -> None:
@@ -81,10 +81,10 @@ def test_more_comparisons_make_wider_intervals() -> None:
     many = only(made({"A": 100.0, "B": 90.0}))
     assert few.winner == "A"
     assert few.comparisons == 1
-    assert few.basis.endswith("the only comparison")
+    assert basis(few).endswith("the only comparison")
     assert few.headline is not None
     assert many.headline is not None
-    widths = [v.headline.times.half_width_percent for v in (few, many) if v.headline]
+    widths = [v.headline.advantage.half_width_percent for v in (few, many) if v.headline]
     assert widths[0] is not None
     assert widths[1] is not None
     assert widths[0] < widths[1]
@@ -94,18 +94,17 @@ def test_the_baseline_wins_by_a_ratio_above_one() -> None:
     verdict = only(made({"disk": 50.0, "memory": 100.0}, mixes=(0,)))
     assert verdict.winner == "memory"
     assert verdict.headline is not None
-    assert verdict.headline.times.estimate > 1.9
-    assert verdict.amount.endswith("×")
-    assert "Disk" not in verdict.sentences()[0]  # names keep the user's spelling
+    assert verdict.headline.advantage.estimate > 1.9
+    assert amount_of(verdict).endswith("×")
+    assert "Disk" not in sentences(verdict)[0]  # names keep the user's spelling
 
 
 def test_of_three_the_next_best_is_named() -> None:
     verdict = only(made({"slow": 50.0, "best": 120.0, "next": 100.0}, noise=0.005, mixes=(0,)))
     assert verdict.winner == "best"
-    assert verdict.index == 1
     assert verdict.headline is not None
-    assert verdict.headline.behind == "next"
-    assert "as next, the next best" in verdict.sentences()[0]
+    assert verdict.headline.sides[1] == "next"
+    assert "as next, the next best" in sentences(verdict)[0]
 
 
 def test_where_each_is_ahead_somewhere_it_depends() -> None:
@@ -119,16 +118,16 @@ def test_where_each_is_ahead_somewhere_it_depends() -> None:
     verdict = only(comparison_of(study, values))
     assert verdict.kind == "depends"
     assert verdict.winner == ""
-    assert verdict.sentences()[0] == (
+    assert sentences(verdict)[0] == (
         "No target is ahead everywhere: A is ahead at 1 of 2 points, and B at 1."
     )
-    assert verdict.sentences()[1].startswith("The largest difference: ")
+    assert sentences(verdict)[1].startswith("The largest difference: ")
 
 
 def test_alike_targets_are_not_told_apart() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.kind == "undecided"
-    first, second = verdict.sentences()
+    first, second = sentences(verdict)
     assert first == "A and B: the difference in throughput is within run-to-run variation."
     assert second.replace("\u00a0", " ") == (
         "A moves 0.95 to 1.06 times as much data per second as B at writes only, 4 KiB, 1 job."
@@ -139,14 +138,14 @@ def test_noise_that_hides_the_size_of_a_difference_is_told_from_likeness() -> No
     """Check that an interval wider than tenfold is not called run-to-run variation."""
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.headline is not None
-    open_ended = replace(verdict.headline, times=Interval(1.0, 0.05, 20.0, 2))
-    (only_sentence,) = replace(verdict, headline=open_ended).sentences()
+    open_ended = decided(Interval(1.0, 0.05, 20.0, 2), what="throughput")
+    (only_sentence,) = sentences(verdict.model_copy(update={"headline": open_ended}))
     assert only_sentence == "A and B: too noisy to estimate throughput; add repeats."
 
 
 def test_several_alike_targets_are_listed() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
-    first, *_ = verdict.sentences()
+    first, *_ = sentences(verdict)
     assert first == "A, B and C: the difference in throughput is within run-to-run variation."
 
 
@@ -157,13 +156,14 @@ def test_the_points_of_a_lead_are_counted_in_plain_words() -> None:
         (2, "the median of the 2 points (of 4) with a clear difference."),
         (1, "the only one of 4 points with a clear difference."),
     ):
-        assert replace(verdict, won=won, points=4).sentences()[0].endswith(f", {words}")
+        counted = verdict.model_copy(update={"won": won, "points": 4})
+        assert sentences(counted)[0].endswith(f", {words}")
 
 
 def test_single_runs_decide_nothing() -> None:
     verdict = only(made({"A": 100.0, "B": 10.0}, repeats=1))
     assert verdict.kind == "undecided"
-    assert verdict.sentences() == ["A and B ran once at each point: nothing is decided."]
+    assert sentences(verdict) == ["A and B ran once at each point: nothing is decided."]
 
 
 def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
@@ -178,11 +178,11 @@ def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
 
     verdict = only(comparison_of(study, values))
     assert verdict.winner == "A"
-    assert [s.key for s in verdict.better] == [RATE]
+    assert [s.example.quantity for s in verdict.better] == [RATE]
     (worse,) = verdict.worse
     assert (worse.ahead, worse.behind, worse.points, worse.of) == ("B", "A", 1, 2)
-    assert worse.example.times.estimate == pytest.approx(5.0, rel=0.1)
-    assert verdict.sentences()[1] == "It is worse in read latency, mean (at 1 of 2 points)."
+    assert worse.example.advantage.estimate == pytest.approx(5.0, rel=0.1)
+    assert sentences(verdict)[1] == "It is worse in read latency, mean (at 1 of 2 points)."
 
 
 def test_money_and_capacity_are_divided_by() -> None:
@@ -198,8 +198,8 @@ def test_money_and_capacity_are_divided_by() -> None:
     assert (throughput.winner, cost.winner) == ("fast", "cheap")
     assert cost.question == "cost"
     assert cost.headline is not None
-    assert cost.headline.times.estimate == pytest.approx(2.0, rel=0.05)
-    assert "for the same money" in cost.sentences()[0]
+    assert cost.headline.advantage.estimate == pytest.approx(2.0, rel=0.05)
+    assert "for the same money" in sentences(cost)[0]
 
 
 def test_a_study_asks_what_it_wants_in_its_order() -> None:
@@ -220,13 +220,13 @@ def test_a_study_asks_what_it_wants_in_its_order() -> None:
 def test_what_has_no_answer_says_so() -> None:
     verdict = only(made({"A": 2.0, "B": 1.0}, header="question = ['efficiency']"))
     assert verdict.kind == "unanswered"
-    assert verdict.sentences() == ["Per watt: no two targets have a value to compare."]
+    assert sentences(verdict) == ["Per watt: no two targets have a value to compare."]
 
 
 def test_one_target_is_compared_with_nothing() -> None:
     verdict = only(made({"A": 2.0}))
     assert verdict.kind == "alone"
-    assert verdict.sentences() == ["Only A was measured: there is nothing to compare it with."]
+    assert sentences(verdict) == ["Only A was measured: there is nothing to compare it with."]
 
 
 def test_targets_of_different_campaigns_were_not_measured_in_turns() -> None:
@@ -268,10 +268,10 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
 ) -> None:
     found = only(made({"A": 200.0, "B": 100.0}, sizes=("4KiB",), mixes=(0,)))
     assert found.headline is not None
-    times = Interval(2.0, low, high, 3)
-    verdict = replace(found, headline=replace(found.headline, times=times))
-    assert (verdict.amount, verdict.against) == (amount, against)
-    first = verdict.compared.replace("\u00a0", " ")
+    headline = found.headline.model_copy(update={"interval": Interval(2.0, low, high, 3)})
+    verdict = found.model_copy(update={"headline": headline})
+    assert (amount_of(verdict), against_of(verdict)) == (amount, against)
+    first = compared(verdict).replace("\u00a0", " ")
     if amount == "ahead":
         assert first == (
             "A is ahead of B in throughput at writes only, 4 KiB, 1 job: at least 1.005 times, "
@@ -284,24 +284,25 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
 def test_of_what_should_be_little_the_winner_is_not_so_many_times_over_the_other() -> None:
     found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
     assert found.headline is not None
-    assert found.against == "over B"
-    late = replace(found, headline=replace(found.headline, less=True))
-    assert late.against == "better than B"
+    assert against_of(found) == "over B"
+    headline = found.headline.model_copy(update={"better": "less"})
+    assert against_of(found.model_copy(update={"headline": headline})) == "better than B"
 
 
 def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
     found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
     assert not found.worse
-    assert found.warnings == []
-    assert replace(found, caveat="Careful.").warnings == ["Careful."]
+    assert warnings(found) == []
+    assert warnings(found.model_copy(update={"caveat": "Careful."})) == ["Careful."]
     open_one = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), seed=8))
     assert open_one.kind == "undecided"
-    assert open_one.warnings == []
+    assert warnings(open_one) == []
 
 
 def test_plain_values_for_programs() -> None:
-    told = only(made({"A": 200.0, "B": 100.0}, mixes=(0,))).as_dict()
+    told = document(only(made({"A": 200.0, "B": 100.0}, mixes=(0,))))
     assert told["winner"] == "A"
-    assert told["headline"]["behind"] == "B"
+    assert told["headline"]["sides"] == ("A", "B")
+    assert told["headline"]["outcome"] == "better"
     assert told["comparisons"] == 2
     assert told["sentences"]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.analysis.stats import Interval
 from storlab.brief.fact_tables import capacity_text, flatten
-from storlab.brief.text import (
+from storlab.figures.common import digits3, interval_text, latency_text, times_text
+from storlab.model.decision import Interval
+from storlab.words.text import (
     and_list,
     bracket,
     breakable,
@@ -19,7 +20,6 @@ from storlab.brief.text import (
     ratio_bracket,
     ratio_texts,
 )
-from storlab.figures.common import digits3, interval_text, latency_text, times_text
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import verdicts
 from storlab.brief.claims import Claim, cards, make_claims
+from storlab.model.decision import Interval
 from support.made_comparisons import Draw, comparison_of, dataset_of, filled, noisy, study_of
 
 RATE = "throughput_mb_s.all"
@@ -22,7 +22,7 @@ LATE = "latency_mean_ns.read"
 def large(comparison: Comparison) -> list[Claim]:
     found = verdicts(comparison)
     headlines = [v.headline for v in found if v.winner and v.headline is not None]
-    answered = [set(headline.point_ids) for headline in headlines]
+    answered = [set(headline.points) for headline in headlines]
     return cards(make_claims(comparison), found, answered)
 
 
@@ -64,10 +64,13 @@ def test_what_stands_in_for_a_question_without_an_answer_is_held_to_the_same() -
 def test_the_card_has_the_interval_of_all_comparisons_and_their_number() -> None:
     comparison = comparison_of(study_of(("A", "B")), both(random.Random(3), 1.5))
     for claim in large(comparison):
-        assert claim.joint.count == 8
+        assert claim.joint.comparisons == 8
         assert claim.joint.confidence == pytest.approx(1 - 0.05 / 8)
         assert claim.bounds.endswith(", over all 8 comparisons together")
-        joint, single = claim.joint.ratio.half_width_percent, claim.ratio.half_width_percent
+        joint, single = (
+            claim.joint.ratio.half_width_percent,
+            claim.decision.ratio.half_width_percent,
+        )
         assert joint is not None
         assert single is not None
         assert joint > 1.5 * single
@@ -77,7 +80,7 @@ def test_the_only_comparison_needs_no_other() -> None:
     study = study_of(("A", "B"), mixes=(0,), sizes=("4KiB",))
     draw = noisy(random.Random(3), {"A": 150.0, "B": 100.0}, 0.01)
     (claim,) = make_claims(comparison_of(study, draw))
-    assert claim.joint.ratio == claim.ratio
+    assert claim.joint.ratio == claim.decision.ratio
     assert "together" not in claim.bounds
 
 
@@ -92,7 +95,7 @@ def test_a_finding_that_the_count_leaves_open_is_a_sentence_that_says_so() -> No
     assert large(comparison) == []
     for claim in make_claims(comparison):
         assert claim.note == "Not decided when all 8 comparisons are counted."
-        assert claim.as_dict()["comparisons"] == 8
+        assert claim.as_dict()["joint"]["comparisons"] == 8
 
 
 def test_what_nobody_asked_takes_no_place_of_what_is_open() -> None:
@@ -104,17 +107,18 @@ def test_what_nobody_asked_takes_no_place_of_what_is_open() -> None:
     )
     comparison = comparison_of(study, both(random.Random(2), 2.0, noise=0.02))
     assert [verdict.kind for verdict in verdicts(comparison)] == ["undecided"]
-    rates = [claim for claim in make_claims(comparison) if claim.metric == RATE]
+    rates = [claim for claim in make_claims(comparison) if claim.decision.quantity == RATE]
     assert all(claim.joint.decided and not claim.note for claim in rates)
     # Two were asked for, four more were examined.
-    assert {claim.joint.count for claim in rates} == {6}
+    assert {claim.joint.comparisons for claim in rates} == {6}
     assert large(comparison) == []
 
 
 def test_a_card_tells_a_size_that_is_known() -> None:
     comparison = comparison_of(study_of(("A", "B"), mixes=(0,)), both(random.Random(3), 1.5))
     claims = make_claims(comparison)
-    rate = next(claim for claim in claims if claim.metric == RATE)
+    rate = next(claim for claim in claims if claim.decision.quantity == RATE)
     for low, known in ((1.3, True), (1.01, False)):
-        joint = replace(rate.joint, ratio=Interval(2.0, low, 9.0, 3))
-        assert cards([replace(rate, joint=joint)], [], []) == [replace(rate, joint=joint)] * known
+        joint = rate.joint.model_copy(update={"interval": Interval(2.0, low, 9.0, 3)})
+        vague = replace(rate, card=replace(rate.card, decision=joint))
+        assert cards([vague], [], []) == [vague] * known

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from storlab.analysis.compare import Ratio
-from storlab.analysis.stats import Interval
 from storlab.figures.ratio_text import MOVES, span_words
+from storlab.model.decision import Decision, Interval
+from support.made_comparisons import decided
 
 
-def ratio(estimate: float, low: float | None, high: float | None) -> Ratio:
-    return Ratio(Interval(estimate, low, high, 3))
+def ratio(estimate: float, low: float | None, high: float | None) -> Decision:
+    return decided(Interval(estimate, low, high, 3))
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from storlab.analysis.answer import Advantage, Verdict
-from storlab.analysis.stats import Interval
+from storlab.analysis.verdict import Verdict
 from storlab.cli import conclusion, terminal
+from storlab.model.decision import Interval
+from support.made_comparisons import decided
 
-HEADLINE = Advantage(
-    key="throughput_mb_s.all",
+HEADLINE = decided(
+    Interval(1.47, 1.43, 1.51, 3),
+    ("Disk", "Memory"),
     what="throughput",
-    ahead="Disk",
-    behind="Memory",
     where="70/30 read/write, 256\u00a0KiB, 8\u00a0jobs",
-    times=Interval(1.47, 1.43, 1.51, 3),
-    point_ids=(),
-    run_ids=(),
 )
 VERDICT = Verdict(
     question="throughput",
@@ -40,7 +36,7 @@ VERDICT = Verdict(
 
 
 def of(workload: str) -> Verdict:
-    return replace(VERDICT, workload=workload)
+    return VERDICT.model_copy(update={"workload": workload})
 
 
 def test_one_question_is_answered_in_three_lines() -> None:
@@ -53,7 +49,9 @@ def test_one_question_is_answered_in_three_lines() -> None:
 
 
 def test_each_question_has_its_answer_while_there_is_room() -> None:
-    second = replace(VERDICT, question="efficiency", winner="Memory", caveat="Of the second.")
+    second = VERDICT.model_copy(
+        update={"question": "efficiency", "winner": "Memory", "caveat": "Of the second."}
+    )
     first, other = (conclusion.lines([each])[0] for each in (VERDICT, second))
     assert other.startswith("Memory moves")
     assert conclusion.lines([VERDICT, second]) == [first, other, VERDICT.caveat]
@@ -66,7 +64,7 @@ def test_each_question_has_its_answer_while_there_is_room() -> None:
 
 
 def test_every_workload_is_answered_before_a_second_question() -> None:
-    asked = [of("scan"), replace(of("scan"), winner="Memory"), of("ingest")]
+    asked = [of("scan"), of("scan").model_copy(update={"winner": "Memory"}), of("ingest")]
     told = conclusion.lines(asked)
     assert [line.partition(" moves")[0] for line in told] == [
         "scan: Disk",

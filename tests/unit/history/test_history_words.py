@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import pytest
 
 from storlab.analysis.environments import Difference
-from storlab.analysis.stats import Interval
 from storlab.figures.trend import Mark, Trend, Turn, date_text, draw_trend
 from storlab.history.page import Briefs, point_view
 from storlab.history.record import PointRecord, Record, Value
@@ -24,6 +23,7 @@ from storlab.history.words import (
     shift_text,
     unchanged_text,
 )
+from storlab.model.decision import Interval
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = {"kernel": "Linux 6.8", "targets.Disk.drives.1.firmware": "A", "targets.Other.kind": "file"}

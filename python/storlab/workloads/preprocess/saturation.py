@@ -27,8 +27,9 @@ from typing import Any, Literal
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval, ratio_interval
+from storlab.analysis.stats import ratio_interval
 from storlab.contracts.details import StageTimes
+from storlab.model.decision import Interval, Outcome
 from storlab.model.result import RunRecord
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.params import PreprocessParams
@@ -47,7 +48,6 @@ MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program
 DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
 
 Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
-Change = Literal["faster", "same", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ def _workers(number: int | None) -> str:
     return "1 worker" if number == 1 else f"{number or 0:,} workers"
 
 
-def change(few: Sequence[float], many: Sequence[float]) -> Change:
-    """Return whether more workers are faster.
+def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
+    """Return whether more workers are better, that is faster.
 
     Args:
         few: Times of runs with fewer workers, in s.
@@ -167,10 +167,10 @@ def change(few: Sequence[float], many: Sequence[float]) -> Change:
     """
     ratio = ratio_interval(many, few)
     if ratio.low is None or ratio.high is None:
-        return "undecided"
+        return "within noise"
     if round(ratio.estimate, DIGITS) <= 1 - LEAST_GAIN:
-        return "faster" if ratio.high < 1 else "undecided"
-    return "same" if ratio.low > 1 - HIDDEN_GAIN else "undecided"
+        return "better" if ratio.high < 1 else "within noise"
+    return "equivalent" if ratio.low > 1 - HIDDEN_GAIN else "within noise"
 
 
 def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
@@ -189,10 +189,10 @@ def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
         if last.workers < LEAST_SPAN * step.workers:
             break
         changes = {change(step.times, more.times) for more in steps[place + 1 :]}
-        if changes == {"same"}:
+        if changes == {"equivalent"}:
             certain = last.is_busy is False and last.uses_device
             return ("device" if certain else "waiting"), step.workers
-        undecided |= "faster" not in changes
+        undecided |= "better" not in changes
     return ("undecided" if undecided else "open"), last.workers
 
 
@@ -238,7 +238,7 @@ def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
         reference = next((step for step in other.steps if step.workers == largest.workers), None)
         if other.verdict != "waiting" or reference is None or reference.uses_device:
             continue
-        if change(largest.times, reference.times) != "faster":
+        if change(largest.times, reference.times) != "better":
             return replace(saturation, verdict="waiting")
     return saturation
 

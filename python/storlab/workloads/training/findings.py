@@ -9,14 +9,14 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import account_of
 from storlab.analysis.points import CLIENTS, describe, page_of
-from storlab.analysis.stats import Interval
 from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
-from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
+from storlab.model.decision import Interval
+from storlab.words.text import and_list, plural, spread_text
 from storlab.workloads.training.capacity_answer import kept_busy
 
 KIND = "training"

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import Interval
+from storlab.model.decision import Interval
 
 THROUGHPUT = "throughput_mb_s.all"
 EFFICIENCY = "efficiency_mb_s_w.all"

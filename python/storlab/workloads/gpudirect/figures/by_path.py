@@ -11,7 +11,6 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import NBSP, Section, WorkloadPoint, describe
-from storlab.analysis.stats import Interval
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -25,6 +24,7 @@ from storlab.figures.common import (
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Look, line_plot, mean_of, rounded
 from storlab.figures.theme import log_bounds
+from storlab.model.decision import Interval
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"

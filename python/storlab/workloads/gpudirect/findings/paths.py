@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from storlab.analysis.compare import Cell, Comparison, Ratio, ratios_of
+from storlab.analysis.compare import Cell, Comparison, decisions_of
 from storlab.analysis.efficiency import spread_ratio
 from storlab.analysis.points import NBSP, WorkloadPoint, describe, sort_value, spaced_size
-from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, cell_marks
 from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
-from storlab.brief.text import and_list, ratio_spread, spread_text
 from storlab.figures.common import digits3, times_text
+from storlab.model.decision import Interval
+from storlab.words.text import and_list, ratio_spread, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
 from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of
@@ -194,7 +194,7 @@ def _ratios(comparison: Comparison, compared: Sequence[Place], tail: str) -> Dat
 
 def _ratio_numbers(comparison: Comparison, first: Way, other: Way, tail: str) -> list[Number]:
     keys = (THROUGHPUT, tail, CPU)
-    known = ratios_of(first.cell, other.cell, keys)
+    known = decisions_of(first.cell, other.cell, keys)
     numbers = []
     for key in keys:
         column = comparison.column(key)
@@ -262,14 +262,15 @@ def _sentence(
 ) -> str:
     tail = _tail(compared)
     words = {"throughput": THROUGHPUT, _tail_words(tail): tail, "client CPU per GB": CPU}
-    every = {
-        word: [r for f, o in pairs if (r := _ratio(f.cell, o.cell, key)) is not None]
+    decisions = {
+        word: [d for f, o in pairs for d in decisions_of(f.cell, o.cell, (key,)).values()]
         for word, key in words.items()
     }
+    every = {word: [decision.ratio for decision in own] for word, own in decisions.items()}
     energies = [e for f, o in pairs if (e := energy_ratio(f.cell, o.cell)) is not None]
-    every[ENERGY] = [Ratio(energy) for energy in energies]
+    every[ENERGY] = energies
     parts = [f"{word} {_range(ratios)}" for word, ratios in every.items() if ratios]
-    apart = any(ratio.concurrency is not None for ratio in every[_tail_words(tail)])
+    apart = any(d.concurrency is not None for d in decisions[_tail_words(tail)])
     doubt = " (which not all bytes took, or nobody counted)" if _doubtful(pairs) else ""
     more = (
         " Some of these latencies were taken at different effective concurrency." if apart else ""
@@ -298,20 +299,16 @@ def _doubtful(pairs: Sequence[tuple[Way, Way]]) -> bool:
     return bool(kinds & {NOT_DIRECT, UNPROVEN})
 
 
-def _ratio(first: Cell, other: Cell, key: str) -> Ratio | None:
-    return ratios_of(first, other, (key,)).get(key)
-
-
-def _range(ratios: Sequence[Ratio]) -> str:
+def _range(ratios: Sequence[Interval]) -> str:
     """Format the range of ratios, such as ``0.98× to 1.02×``.
 
     A single ratio has its interval; several ratios have a note if none is significant.
     """
-    values = sorted(ratio.interval.estimate for ratio in ratios)
+    values = sorted(ratio.estimate for ratio in ratios)
     low, high = times_text(values[0]), times_text(values[-1])
-    interval = ratios[0].interval
+    interval = ratios[0]
     if len(values) == 1:
         return f"{low} ({ratio_spread(interval)})" if interval.is_known else low
     span = low if low == high else f"{low} to {high}"
-    decided = sum(ratio.decided for ratio in ratios)
+    decided = sum(ratio.excludes(1.0) for ratio in ratios)
     return span if decided else f"{span} (no interval excludes 1)"

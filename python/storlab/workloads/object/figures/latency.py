@@ -8,7 +8,6 @@ from typing import Any
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
     interval_text,
@@ -19,6 +18,7 @@ from storlab.figures.common import (
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.ratio_text import spans_in_words
+from storlab.model.decision import Interval
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
-from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S, significant
 from storlab.figures.common import digits3, ratio_digits, times_text
+from storlab.model.decision import Interval
 
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))

@@ -1,0 +1,222 @@
+"""Decision: result of one comparison of two sides in one quantity.
+
+Comparisons of targets, gates, crosschecks and histories all end in a :class:`Decision`. It is made
+once, by :func:`outcome_of`; terminals, JSON documents and briefs only render it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+Outcome = Literal["better", "worse", "equivalent", "within noise", "refused", "not measured"]
+"""Outcome for the first side.
+
+- better, worse: the whole interval lies on one side of the bound;
+- equivalent: both sides agree within a stated margin;
+- within noise: the bound lies inside the interval, or there are too few repeats for an interval;
+- refused: the two values must not be compared; ``Decision.reason`` says why;
+- not measured: a side has no value; ``Decision.reason`` may say why.
+"""
+Better = Literal["more", "less", ""]
+"""Direction in which a quantity improves; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Estimate with its confidence interval and the number of repeats behind it.
+
+    ``low`` and ``high`` are None if the repeats cannot give an interval (fewer than two on a side).
+    The unit is that of the values; a ratio has none.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval has bounds."""
+        return self.low is not None and self.high is not None
+
+    def excludes(self, value: float) -> bool:
+        """Return whether ``value`` lies outside the bounds; False without bounds."""
+        if self.low is None or self.high is None:
+            return False
+        return value < self.low or value > self.high
+
+    @property
+    def half_width_percent(self) -> float | None:
+        """Half the interval in percent of the estimate; None without bounds or for estimate 0."""
+        if self.low is None or self.high is None or self.estimate == 0:
+            return None
+        return 100 * (self.high - self.low) / (2 * abs(self.estimate))
+
+    def within(self, least: float, most: float | None) -> Interval:
+        """Clip the bounds to the physical range of the quantity, which a t-interval ignores.
+
+        Args:
+            least: Smallest possible value.
+            most: Largest possible value; None if there is no limit.
+        """
+        if self.low is None or self.high is None:
+            return self
+        low = max(self.low, min(least, self.estimate))
+        high = self.high if most is None else min(self.high, max(most, self.estimate))
+        return Interval(self.estimate, low, high, self.n)
+
+    def around(self, estimate: float) -> Interval:
+        """Return this interval for another estimate, widened if the estimate lies outside it."""
+        if self.low is None or self.high is None:
+            return Interval(estimate, self.low, self.high, self.n)
+        return Interval(estimate, min(self.low, estimate), max(self.high, estimate), self.n)
+
+    def inverse(self) -> Interval:
+        """Return the interval of 1 / ratio."""
+        low = None if not self.high else 1 / self.high
+        high = None if not self.low else 1 / self.low
+        return Interval(1 / self.estimate, low, high, self.n)
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval multiplied by a factor that has no uncertainty."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Interval(self.estimate * factor, low, high, self.n)
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the fields as plain values for JSON."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}
+
+
+def outcome_of(
+    interval: Interval | None, bound: float, better: Better, *, reached: bool = False
+) -> Outcome:
+    """Decide on which side of a bound a value lies; without a direction, more is better.
+
+    Args:
+        interval: Interval of the value; None if nothing was measured.
+        bound: Bound in the unit of the value; 1 for a ratio of two sides.
+        better: Whether more or less than the bound is better.
+        reached: Whether an interval that just reaches the bound is better, as for a limit.
+    """
+    if interval is None:
+        return "not measured"
+    if interval.low is None or interval.high is None:
+        return "within noise"
+    low, high = interval.low, interval.high
+    touches = reached and bound == (high if better == "less" else low)
+    below, above = high < bound, low > bound
+    inside, outside = (below, above) if better == "less" else (above, below)
+    return "better" if inside or touches else "worse" if outside else "within noise"
+
+
+class Decision(BaseModel):
+    """Result of comparing two sides in one quantity, seen from the first side."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quantity: str
+    """Column key, such as ``latency_p99_ns.read``."""
+    better: Better = ""
+    """Direction in which the quantity improves."""
+    sides: tuple[str, str]
+    """Names of the two sides: targets, engines, or a target and what it is held against."""
+    outcome: Outcome
+    reason: str = ""
+    """Why the comparison was refused, or why there is no value or no decision."""
+    interval: Interval | None = None
+    """First side's value over the second's; in a gate also a value in the unit of ``bound``."""
+    bound: float = 1.0
+    """Value that the interval is compared with: 1 for a ratio."""
+    confidence: float = 0.95
+    """Confidence of the interval."""
+    comparisons: int = 1
+    """Number of comparisons whose intervals hold together (Bonferroni) at 95 %."""
+    what: str = ""
+    """Quantity in the words of the workload family, such as "p99 read latency"."""
+    where: str = ""
+    """Workload point in words, such as "4 KiB, 70/30 read/write, 8 jobs"."""
+    points: tuple[str, ...] = ()
+    """Ids of the points compared, first side's first."""
+    runs: tuple[tuple[str, ...], ...] = ()
+    """Ids of the runs that have a value, by side."""
+    concurrency: tuple[float, float] | None = None
+    """Effective concurrency of both sides, if it differs by more than 10 %."""
+    boundaries: str = ""
+    """Power boundaries of both sides if they differ and the study accepts it."""
+    share: float = 1.0
+    """Factor applied to the ratio for values per declared fact, such as per terabyte."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether one side is better, or, without a direction, larger."""
+        return self.interval is not None and self.interval.excludes(self.bound)
+
+    @property
+    def ratio(self) -> Interval:
+        """The interval of a comparison that has one.
+
+        Raises:
+            ValueError: There is no interval: the comparison was refused or a value is missing.
+        """
+        if self.interval is None:
+            raise ValueError(f"{self.quantity} of {' and '.join(self.sides)}: {self.outcome}")
+        return self.interval
+
+    @property
+    def advantage(self) -> Interval:
+        """How many times as good as the second side the first one is."""
+        return self.ratio.inverse() if self.better == "less" else self.ratio
+
+    @property
+    def winner(self) -> str:
+        """Side that is decided better; empty if undecided."""
+        return {"better": self.sides[0], "worse": self.sides[1]}.get(self.outcome, "")
+
+    @property
+    def leader_first(self) -> Self:
+        """This decision with the better estimate as the first side, whether decided or not."""
+        return self if self.advantage.estimate >= 1 else self.reversed()
+
+    def seen_from(self, side: str) -> Self:
+        """Return this decision with ``side`` as the first side."""
+        return self if self.sides[0] == side else self.reversed()
+
+    def reversed(self) -> Self:
+        """Return the same decision with the sides exchanged."""
+        swapped: dict[Outcome, Outcome] = {"better": "worse", "worse": "better"}
+        return self.model_copy(
+            update={
+                "sides": self.sides[::-1],
+                "outcome": swapped.get(self.outcome, self.outcome),
+                "interval": None if self.interval is None else self.interval.inverse(),
+                "points": self.points[::-1],
+                "runs": self.runs[::-1],
+                "concurrency": self.concurrency[::-1] if self.concurrency else None,
+                "share": 1 / self.share,
+            }
+        )
+
+
+def equivalence(interval: Interval, family: Interval, margin: float) -> Outcome:
+    """Decide whether two sides agree within a margin; "better" stands for larger.
+
+    They differ if the ratio lies outside [1 / (1 + margin), 1 + margin] and the interval that holds
+    for all comparisons together excludes 1. They are equivalent if the ratio lies inside and the
+    95 % interval does not extend beyond the zone on both sides.
+
+    Args:
+        interval: 95 % interval of the ratio.
+        family: Interval of the ratio that holds for all comparisons together.
+        margin: Allowed relative difference, such as 0.05.
+    """
+    if interval.low is None or interval.high is None:
+        return "within noise"
+    low, high = 1 / (1 + margin), 1 + margin
+    inside = low <= interval.estimate <= high
+    if not inside and family.excludes(1):
+        return "better" if interval.estimate > 1 else "worse"
+    too_wide = interval.low < low and interval.high > high
+    return "equivalent" if inside and not too_wide else "within noise"

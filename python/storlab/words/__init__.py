@@ -1,0 +1,1 @@
+"""Sentences that users read, one module per subject."""

@@ -1,0 +1,130 @@
+"""Sentences of claims: both values, the lead of one over the other, and the numbers used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storlab.analysis import digits
+from storlab.analysis.columns import STATISTICS, TIMES, Column
+from storlab.audit.from_claims import ClaimNumber, NumberKind
+from storlab.contracts.page import Page, Quantity
+from storlab.model.decision import Decision, Interval
+from storlab.words.text import latency_unit, ratio_bracket, sentence_case
+
+THROUGHPUT = "throughput_mb_s.all"
+# units of quantities of which less is better
+NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}
+CHANGE_BELOW = 2.0  # above this ratio, a multiple alone is printed
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Sentences of a claim and the numbers in them."""
+
+    sentence: str
+    short: str  # version for a card that already shows place and ratio
+    unit: str  # text of the line below the ratio
+    numbers: tuple[ClaimNumber, ...]
+
+
+def what_of(page: Page, column: Column, quantity: Quantity | None) -> str:
+    """Return the name of a quantity, such as ``throughput`` or ``p99 read latency``."""
+    if quantity is not None:
+        return quantity.title
+    if column.key == THROUGHPUT:
+        return "throughput"
+    if not column.time:
+        return column.label
+    statistic = STATISTICS[column.name.split("_")[-2]]
+    return f"{statistic} {page.name_of(column.operation)} {TIMES[column.time]}"
+
+
+def words_of(
+    claimed: Decision, values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
+) -> Words:
+    """Return the sentences of a claim with every number that the audit recomputes.
+
+    Args:
+        claimed: The decision, with the side that is ahead first.
+        values: Values of both sides.
+        unit: Unit of the values.
+        quantity: The workload family's own quantity, if it is one.
+    """
+    first_side, second_side = claimed.sides
+    what, where = claimed.what, claimed.where
+    less = claimed.better == "less"
+    times = times_of(claimed)
+    second = f"{second_side}’s"
+    below = f"{second} {what}"
+    printed = _values(values, unit, quantity)
+    if printed is None:
+        sentence = f"{first_side} is ahead of {second_side} in {what} at {where}: {times.words}."
+        return Words(sentence, f"{sentence_case(what)}: {times.words}.", below, (times,))
+    first, other = printed
+    change = _change(claimed, NOUNS.get(unit, "") if quantity is not None else "")
+    more = f", {change.words}" if change is not None else ""
+    numbers = (first, times, other, *([change] if change is not None else []))
+    moved = claimed.quantity == THROUGHPUT and quantity is None
+    subject = f"{first_side} moved" if moved else f"{first_side}’s {what} was"
+    if less:
+        sentence = (
+            f"{subject} {first.words} at {where}, against {second} {other.words}: "
+            f"ahead by {times.words}{more}."
+        )
+    else:
+        sentence = (
+            f"{subject} {first.words} at {where}: {times.words} {second} {other.words}{more}."
+        )
+    if moved:
+        short = f"{first_side} moved {first.words}, {second_side} {other.words}{more}."
+    else:
+        on = f"{first.words} on {first_side}, {other.words} on {second_side}"
+        short = f"{sentence_case(what)}: {on}{more}."
+    return Words(sentence, short, below, numbers)
+
+
+def _values(
+    values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
+) -> list[ClaimNumber] | None:
+    """Return both values with their intervals; None if one of them is too uncertain to print."""
+    if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in values):
+        return None
+    factor, space = 1.0, "\u00a0"
+    if unit == "ns":
+        unit, factor = latency_unit([value.estimate for value in values], least=1)
+    if quantity is None:
+        space = " "
+    kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
+    return [
+        ClaimNumber(
+            kind,
+            digits.estimate_text(value, factor),
+            f"{digits.text(value, factor)}{space}{unit}",
+            unit,
+            digits.rounding_step(value, factor),
+        )
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+
+
+def times_of(claimed: Decision) -> ClaimNumber:
+    """Return the size of the lead: a multiple, or its lower bound if the ratio is imprecise."""
+    less, times = claimed.better == "less", claimed.advantage
+    words = ratio_bracket(times)
+    if digits.is_imprecise(times):
+        text = digits.times(times, "").removeprefix("at least ")
+        kind: NumberKind = "least less" if less else "least more"
+        return ClaimNumber(kind, text, words)
+    kind = "inverse" if less else "multiple"
+    return ClaimNumber(kind, digits.times(times, ""), words, step=digits.rounding_step(times))
+
+
+def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
+    """Return the lead in percent; None if a multiple is clearer or the ratio is imprecise."""
+    ratio = claimed.ratio
+    if digits.is_imprecise(claimed.advantage) or ratio.estimate >= CHANGE_BELOW:
+        return None
+    share, step = abs(ratio.estimate - 1), digits.rounding_step(ratio)
+    text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))
+    word: NumberKind = "less" if claimed.better == "less" else "more"
+    return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}", step=100 * step)
