@@ -23,6 +23,7 @@ FLOORS = (
     "lab",
     "audit",
     "figures",
+    "words",
     "brief",
     "history",
     "exchange",

@@ -126,18 +126,19 @@ class Results:
     def ratios(self) -> pa.Table:
         """Table with one row per workload point, target and metric: the ratio to the baseline.
 
-        ``decided`` is true if the interval excludes 1.
+        ``outcome`` is that of the target; ``decided`` is true if the interval excludes 1.
         """
         rows = [
             {
-                **identity, "target": target, "metric": key, **_interval(ratio.interval),
-                "decided": ratio.decided,
+                **identity, "target": target, "metric": key, **_interval(decision.ratio),
+                "outcome": decision.outcome, "decided": decision.decided,
             }
             for identity, row in self._rows()
             for target, ratios in row.ratios.items()
-            for key, ratio in ratios.items()
+            for key, decision in ratios.items()
         ]  # fmt: skip
-        return _table(rows, ("workload", "where", "target", "metric"), ("decided",))
+        texts = ("workload", "where", "target", "metric", "outcome")
+        return _table(rows, texts, ("decided",))
 
     @cached_property
     def figures(self) -> list[Drawing]:
@@ -169,6 +170,11 @@ class Results:
             raise UsageError(run_id, what, "name it as their brief does, or load one directory")
         return Drawing(first, render(first))
 
+    @property
+    def sentences(self) -> list[str]:
+        """Sentences of all answers, the study's first question first."""
+        return [sentence for verdict in self.verdicts for sentence in sentences(verdict)]
+
     def _rows(self) -> Iterator[tuple[dict[str, str], Any]]:
         for section in self.comparison.sections:
             for point in section.points:
@@ -178,8 +184,8 @@ class Results:
     def _repr_html_(self) -> str:
         from html import escape
 
-        lines = [s for verdict in self.verdicts for s in sentences(verdict)]
-        return "".join(f"<p>{escape(line)}</p>" for line in lines) or "<p>No run has finished.</p>"
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.sentences)
+        return lines or "<p>No run has finished.</p>"
 
 
 def _interval(interval: Interval) -> dict[str, float | int | None]:
