@@ -37,7 +37,6 @@ from storlab.base.errors import ResultError
 from storlab.base.units import significant
 from storlab.contracts.page import Page
 from storlab.model.decision import Decision, Outcome, equivalence, outcome_of
-from storlab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore

@@ -25,7 +25,6 @@ from storlab.brief import build, write_brief
 from storlab.brief.audit_input import audit_directory, audited
 from storlab.brief.claims import Claim, make_claims
 from storlab.model.decision import Interval
-from storlab.results.store import ResultStore
 from storlab.model.result import Metric, RunRecord
 from storlab.results.store import ResultStore
 

@@ -15,7 +15,6 @@ from integration.brief.brief_fixture import build_store
 from integration.brief.kinds import draw
 from integration.brief.power_fixture import Kind, build_power_store
 from storlab.analysis import digits
-from storlab.analysis.answer import inverse
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief.build import build_brief
@@ -130,7 +129,7 @@ def test_the_heat_table_names_the_better_side_with_its_ratio(comparison: Compari
             assert cell is not None
             assert point is not None
             interval = comparison.row(point).ratios["Disk"][key].interval
-            times = inverse(interval) if interval.estimate < 1 else interval
+            times = interval.inverse() if interval.estimate < 1 else interval
             gain = times.estimate
             assert cell.text == digits.times(times)
             assert cell.index == comparison.targets.index("Memory")
