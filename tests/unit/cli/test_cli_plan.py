@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from storlab import __version__
-from storlab.analysis.stats import Interval
+from storlab.model.decision import Interval
 from storlab.base.errors import ExitCode
 from storlab.cli.common import emit_json
 from storlab.cli.consoles import CLOSED_PIPE
