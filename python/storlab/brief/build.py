@@ -54,8 +54,6 @@ from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
-from storlab.words.answers import document
-from storlab.words.text import and_list, date_range
 from storlab.brief.timelines import chosen_section, timelines_section
 from storlab.brief.work_item_tables import work_item_tables
 from storlab.contracts.figure import FigureKind
@@ -78,6 +76,8 @@ from storlab.figures.svg import render
 from storlab.model.published import PublishedTable
 from storlab.model.publisher import BriefTable
 from storlab.results.store import ResultStore
+from storlab.words.answers import document
+from storlab.words.text import and_list, date_range
 
 
 def build_brief(

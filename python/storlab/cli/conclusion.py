@@ -11,8 +11,8 @@ from storlab.cli import terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from storlab.analysis.verdict import Verdict
     from storlab.analysis.compare import Comparison
+    from storlab.analysis.verdict import Verdict
 
 MOST_LINES = 3
 

@@ -74,7 +74,9 @@ class Shift(Decision):
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
         """``better`` or ``worse``, or empty if the quantity has no direction."""
-        return self.outcome if self.better and self.before != self.after else ""
+        if not self.better or self.before == self.after:
+            return ""
+        return "better" if self.outcome == "better" else "worse"
 
 
 @dataclass(frozen=True, slots=True)

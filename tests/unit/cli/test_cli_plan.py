@@ -18,7 +18,6 @@ import jsonschema
 import pytest
 
 from storlab import __version__
-from storlab.model.decision import Interval
 from storlab.base.errors import ExitCode
 from storlab.cli.common import emit_json
 from storlab.cli.consoles import CLOSED_PIPE
@@ -29,6 +28,7 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import LoadedStudy, load_study, parse_study
 from storlab.lab.study.json_schema import study_schema
 from storlab.lab.study.starter import FileTarget, FoundDevice, found_devices, starter_study
+from storlab.model.decision import Interval
 from storlab.model.result import Metric
 from support.schema_parts import PLACE, schema_parts
 
