@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from storlab._native import Histogram
 from storlab.analysis.columns import (
@@ -39,10 +39,7 @@ from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import CONFIDENCE, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
-from storlab.model.decision import Decision, Interval, outcome_of
-
-if TYPE_CHECKING:
-    from storlab.analysis.verdict import Verdict
+from storlab.model.decision import Decision, Interval, Verdict, outcome_of
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}

@@ -72,7 +72,7 @@ class Check(Decision):
     remarks: tuple[str, ...]
     """Circumstances that distort the numbers."""
     boundary: str = ""
-    """What the power meter includes; empty if not measured."""
+    """Power boundary of the meter; empty if not measured."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.verdict import Verdict, verdicts
+from storlab.analysis.verdict import verdicts
 from storlab.base.errors import UsageError
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
-from storlab.model.decision import Interval
+from storlab.model.decision import Interval, Verdict
 from storlab.results.store import ResultStore
 from storlab.words.answers import sentences
 

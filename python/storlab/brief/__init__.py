@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from storlab.analysis.dataset import Dataset
-    from storlab.analysis.verdict import Verdict
     from storlab.brief.model import Brief
+    from storlab.model.decision import Verdict
     from storlab.model.publisher import BriefTable
     from storlab.results.store import ResultStore
 

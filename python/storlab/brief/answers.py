@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.verdict import Standing, Verdict, verdicts
+from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import Assertion, ClaimNumber
 from storlab.brief.claims import boundaries_of, marks_of
 from storlab.brief.flags import Mark
 from storlab.brief.model import Answer, Contrast
-from storlab.model.decision import Decision
+from storlab.model.decision import Decision, Standing, Verdict
 from storlab.words import answers as answer_words
 from storlab.words.text import and_list
 

@@ -19,7 +19,7 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison, Row, decide
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import CONFIDENCE
-from storlab.analysis.verdict import Verdict, questions_of, verdicts
+from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
@@ -31,7 +31,7 @@ from storlab.figures.common import (
     quantity_named,
     times_text,
 )
-from storlab.model.decision import Decision
+from storlab.model.decision import Decision, Verdict
 from storlab.words.claims import THROUGHPUT, times_of, what_of, words_of
 from storlab.words.text import BIAS, and_list, plural, ratio_bracket
 
@@ -65,7 +65,7 @@ class Claim:
 
     @property
     def joint(self) -> Decision:
-        """The same decision with the interval that holds for all comparisons together."""
+        """Decision with the interval that holds for all comparisons together."""
         return self.card.decision
 
     @property

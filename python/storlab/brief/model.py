@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis.verdict import Verdict
 from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim, cards
 from storlab.brief.flags import Mark
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
+from storlab.model.decision import Verdict
 
 CARDS = 4  # claims with a large number; further ones are listed
 

@@ -17,11 +17,11 @@ from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.analysis.dataset import Dataset
-    from storlab.analysis.verdict import Verdict
     from storlab.cli.documents import RunDocument
     from storlab.contracts.reporter import Reporter
     from storlab.lab.run.campaign import Summary
     from storlab.live.page import LivePage
+    from storlab.model.decision import Verdict
     from storlab.model.point import Plan, Point
     from storlab.model.result import RunRecord
     from storlab.results.store import ResultStore

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from storlab.analysis.compare import Comparison
-    from storlab.analysis.verdict import Verdict
+    from storlab.model.decision import Verdict
 
 MOST_LINES = 3
 

@@ -12,12 +12,11 @@ from pydantic import ConfigDict, Field
 
 from storlab.analysis import gate
 from storlab.analysis.proofs import TargetProof
-from storlab.analysis.verdict import Verdict
 from storlab.audit.finding import Finding, Severity
 from storlab.contracts.check import Check
 from storlab.contracts.document import OPTIONAL, Document, Error, Part
 from storlab.contracts.meter import Discovered
-from storlab.model.decision import Interval
+from storlab.model.decision import Interval, Verdict
 from storlab.model.point import Plan
 from storlab.model.published import Row
 from storlab.model.result import Attempt, BadBlock, Failure, RunRecord

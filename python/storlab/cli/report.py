@@ -14,7 +14,7 @@ from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
-    from storlab.analysis.verdict import Verdict
+    from storlab.model.decision import Verdict
 
 DirectoriesArgument = Annotated[
     list[Path],

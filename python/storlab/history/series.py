@@ -69,7 +69,7 @@ class Shift(Decision):
     """New level."""
     candidates: tuple[Candidate, ...] = Field(exclude=True)
     boundary: str = ""
-    """Of power: what the meter includes."""
+    """Power boundary of the meter; empty for other quantities."""
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Outcome = Literal["better", "worse", "equivalent", "within noise", "refused", "not measured"]
 """Outcome for the first side.
@@ -22,6 +22,8 @@ Outcome = Literal["better", "worse", "equivalent", "within noise", "refused", "n
 """
 Better = Literal["more", "less", ""]
 """Direction in which a quantity improves; empty if it has none."""
+VerdictKind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
+"""Kind of the answer to a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +222,71 @@ def equivalence(interval: Interval, family: Interval, margin: float) -> Outcome:
         return "better" if interval.estimate > 1 else "worse"
     too_wide = interval.low < low and interval.high > high
     return "equivalent" if inside and not too_wide else "within noise"
+
+
+class Standing(BaseModel):
+    """Comparison of two targets in one quantity over all points."""
+
+    model_config = ConfigDict(frozen=True)
+
+    points: int
+    """Points at which the first side of the example is decided better."""
+    of: int
+    """Points at which both have a value."""
+    example: Decision
+    """Decision with the median lead among those points."""
+
+    @property
+    def ahead(self) -> str:
+        """Target that is better at these points."""
+        return self.example.sides[0]
+
+    @property
+    def behind(self) -> str:
+        """Target that is worse at these points."""
+        return self.example.sides[1]
+
+
+class Verdict(BaseModel):
+    """Answer to one question for one workload family."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str
+    """Name of the question in the study."""
+    title: str = Field("", exclude=True)
+    """Heading, such as "Time to durable"."""
+    kind: VerdictKind
+    workload: str = ""
+    """Name of the workload family; empty if the study has only one."""
+    targets: tuple[str, ...]
+    """Labels of the compared targets."""
+    winner: str = ""
+    does: str = Field("", exclude=True)
+    """Predicate of the answer sentence, with placeholders."""
+    unsure: str = Field("", exclude=True)
+    """Replacement for ``does`` if nothing is decided; often empty."""
+    headline: Decision | None = None
+    """Lead of the winner; without one, the largest difference. Its first side is ahead."""
+    points: int = 0
+    """Number of compared points."""
+    won: int = 0
+    """Points at which the winner is decided ahead of the next best."""
+    ahead: dict[str, int] = {}
+    """Number of points at which each target leads."""
+    comparisons: int = 0
+    """Number of comparisons whose intervals hold simultaneously."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest lead of the winner over the next best, over all points."""
+    caveat: str = ""
+    """The most important caveat, as a sentence."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Textual answers as pairs of target and text; an empty target stands for all."""
+    better: tuple[Standing, ...] = ()
+    """Quantities in which the leader is better, over all points."""
+    worse: tuple[Standing, ...] = ()
+
+    @property
+    def leader(self) -> str:
+        """The winner; without one, the target ahead in the largest difference, or empty."""
+        return self.winner or (self.headline.sides[0] if self.headline is not None else "")

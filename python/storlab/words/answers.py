@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.verdict import Standing, Verdict
-from storlab.model.decision import Decision
+from storlab.model.decision import Decision, Standing, Verdict
 
 
 def sentences(verdict: Verdict) -> list[str]:

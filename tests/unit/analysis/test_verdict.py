@@ -10,8 +10,8 @@ import pytest
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
-from storlab.analysis.verdict import Verdict, questions_of, verdicts
-from storlab.model.decision import Interval
+from storlab.analysis.verdict import questions_of, verdicts
+from storlab.model.decision import Interval, Verdict
 from storlab.words.answers import against as against_of
 from storlab.words.answers import amount as amount_of
 from storlab.words.answers import basis, compared, document, sentences, warnings

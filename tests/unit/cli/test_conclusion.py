@@ -7,9 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from storlab.analysis.verdict import Verdict
 from storlab.cli import conclusion, terminal
-from storlab.model.decision import Interval
+from storlab.model.decision import Interval, Verdict
 from support.made_comparisons import decided
 
 HEADLINE = decided(
