@@ -352,7 +352,7 @@ def _point(
 ) -> PointAgreement:
     point = store.plan.points[pair[0]]
     runs = [record for point_id in pair for record in records.get(point_id, [])]
-    margins = page_of(point.kind).margins
+    margins = page_of(point.kind).metrics.margins
     engines = point.engine, store.plan.points[pair[1]].engine
     metrics = [
         _metric(engines, key, *values, margins[key[0]], family_confidence)

@@ -270,7 +270,7 @@ def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decisio
     decision, section, row, per = contest
     page = section.page
     column = COLUMNS[PLACES[decision.quantity]]
-    where, scale_note = section.where(row.point), page.scale_note(row.point.params)
+    where, scale_note = section.where(row.point), page.text.scale_note(row.point.params)
     return decision.seen_from(target).model_copy(
         update={
             "what": f"{label_of(page, column, whole=True)}{PER_WORDS[per]}",

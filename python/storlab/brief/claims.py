@@ -244,7 +244,7 @@ def undecided(comparison: Comparison) -> list[str]:
                 ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
                     where = _title(section, point)
-                    noun = section.page.headline.noun
+                    noun = section.page.metrics.headline.noun
                     words = f"{ratio_bracket(ratio.ratio)} the {noun} of {comparison.baseline}"
                     if digits.is_open(ratio.ratio):
                         words = f"{noun} not known to within tenfold"
@@ -313,7 +313,7 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
 
 def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     section, row, column = look.section, look.row, look.column
-    own = quantity_named(section.page, column.key) if section.page.findings else None
+    own = quantity_named(section.page, column.key) if section.page.metrics.findings else None
     decision = look.decision.leader_first.model_copy(
         update={
             "what": what_of(section.page, column, own),

@@ -36,7 +36,7 @@ def what_of(page: Page, column: Column, quantity: Quantity | None) -> str:
     if not column.time:
         return column.label
     statistic = STATISTICS[column.name.split("_")[-2]]
-    return f"{statistic} {page.name_of(column.operation)} {TIMES[column.time]}"
+    return f"{statistic} {page.operations.name_of(column.operation)} {TIMES[column.time]}"
 
 
 def words_of(
