@@ -57,8 +57,9 @@ class SharedWork:
             cells = comparison.row(point).cells
             for target in comparison.planned([point]):
                 ratios = decisions_of(cells[target], base[target], keys)
-                own = {k: d for k, d in ratios.items() if d.interval and name != self.reference}
-                yield Entry(name, cells[target], own)
+                own = [k for k in keys if k in ratios and name != self.reference]
+                known = {key: ratios[key] for key in own if ratios[key].interval is not None}
+                yield Entry(name, cells[target], known)
 
 
 def shared_works(comparison: Comparison) -> list[SharedWork]:

@@ -16,11 +16,11 @@ _OBEYED = re.compile(
 
 
 def visible(value: ValueT) -> ValueT:
-    """Return a text, or the texts in lists and dicts, with U+FFFD for each such character."""
+    """Return a text, or the texts in containers, with U+FFFD for each such character."""
     shown: object = value
     if isinstance(value, str):
         shown = _OBEYED.sub("\N{REPLACEMENT CHARACTER}", value)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         shown = [visible(item) for item in value]
     elif isinstance(value, dict):
         shown = {visible(key): visible(item) for key, item in value.items()}

@@ -97,7 +97,7 @@ def test_the_verdict_that_an_example_prints_is_that_of_compare(
 ) -> None:
     assert main(["compare", str(place / "results" / "two-ssds")]) == 0
     shown = _words(capsys.readouterr().out)
-    lines = _output(printed, "for verdict in").splitlines()
+    lines = _output(printed, "results.sentences").splitlines()
     assert lines
     assert [line for line in lines if _words(line) not in shown] == []
 

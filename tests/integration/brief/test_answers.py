@@ -115,7 +115,7 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     brief = build_brief(store, beside=tmp_path)
     assert [answer.title for answer in brief.answers] == ["Latency", "Throughput"]
     assert brief.cards[0].decision.quantity == "latency_p99_ns.read"
-    assert "different effective concurrency" in brief.answers[0].finding.statements[-1]
+    assert "different effective concurrency" in brief.answers[0].sentences[-1]
 
 
 def test_one_target_has_no_answer(full_store: ResultStore) -> None:

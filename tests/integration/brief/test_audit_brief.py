@@ -77,15 +77,15 @@ def test_runs_that_lost_their_meter_stand_behind_no_claim_of_power(tmp_path: Pat
 
 
 def test_a_wrong_ratio(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
-    ratio = claims[0].ratio
-    wrong = replace(claims[0], ratio=replace(ratio, estimate=ratio.estimate * 1.02))
+    ratio = claims[0].decision.ratio
+    wrong = changed(claims[0], interval=replace(ratio, estimate=ratio.estimate * 1.02))
     assert "ratio does not follow" in why(wrong, records)
 
 
 def test_a_wrong_interval(claims: list[Assertion], records: dict[str, RunRecord]) -> None:
-    ratio = claims[0].ratio
+    ratio = claims[0].decision.ratio
     assert ratio.low is not None
-    wrong = replace(claims[0], ratio=replace(ratio, low=ratio.low * 1.05))
+    wrong = changed(claims[0], interval=replace(ratio, low=ratio.low * 1.05))
     assert "interval does not follow" in why(wrong, records)
 
 
@@ -134,7 +134,7 @@ def test_the_sentences_of_claims(comparison: Comparison) -> None:
     claims = make_claims(comparison)
     p99 = next(c for c in claims if c.decision.quantity == "latency_p99_ns.read")
     shown = [claims[0], next(c for c in claims if c.kind == "latency"), p99]
-    assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
+    assert [claim.finding.statement.replace("\u00a0", " ") for claim in shown] == [
         "Memory moved 3,000 [2,900\u20133,100] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
         "3.3\u00d7 [3.0\u20133.6] Disk\u2019s 910 [820\u20131,020] MB/s.",
         "Memory\u2019s mean read latency was 7.7 [7.5\u20137.9] ms at 30/70 read/write, "

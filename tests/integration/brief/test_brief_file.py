@@ -127,7 +127,7 @@ def test_the_data_inside_is_the_comparison(made: Made, comparison: Comparison) -
     assert len(data["comparison"]["points"]) == len(comparison.rows)
     assert len(data["runs"]) == len(made.store.plan.runs)
     assert "throughput_mb_s.all" in data["runs"][0]["metrics"]
-    assert all(claim["runs"] for claim in data["claims"])
+    assert all(claim["decision"]["runs"] for claim in data["claims"])
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:

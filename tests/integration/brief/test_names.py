@@ -45,19 +45,21 @@ def test_numbers_are_still_checked_beside_such_names(
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=names)
     comparison = compare(load_dataset([store]))
     claim = make_claims(comparison)[0]
-    value = next(n for n in claim.numbers if n.kind == "value")
-    assert f"moved {value.text} " in claim.sentence
-    assert claim.big in claim.sentence
-    for number in claim.numbers:
+    finding = claim.finding
+    value = next(n for n in finding.numbers if n.kind == "value")
+    assert f"moved {value.text} " in finding.statement
+    assert claim.big in finding.statement
+    for number in finding.numbers:
         words = number.words.replace(number.text, "77", 1)
         wrong = replace(
-            claim,
-            sentence=claim.sentence.replace(number.words, words),
+            finding,
+            statement=finding.statement.replace(number.words, words),
             numbers=tuple(
-                replace(n, text="77", words=words) if n is number else n for n in claim.numbers
+                replace(n, text="77", words=words) if n is number else n for n in finding.numbers
             ),
         )
-        errors = [f for f in audited(comparison, [wrong]) if f.severity == "error"]
+        found = audited(comparison, [replace(claim, finding=wrong)])
+        errors = [f for f in found if f.severity == "error"]
         assert [f.rule for f in errors] == ["own_claim"]
         assert "in the sentence differs from that of the runs" in errors[0].why
 

@@ -35,6 +35,7 @@ from storlab.lab.run.campaign import Summary
 from storlab.model.result import Flag, RunRecord
 from storlab.results.files import read_checked
 from storlab.results.store import ResultStore
+from storlab.words.answers import document
 from support.large_campaign import large_campaign, study_text
 
 
@@ -204,8 +205,10 @@ def test_all_that_a_page_of_a_selection_links_to_is_on_it(
     anchors = set(re.findall(r' id="([^"]+)"', page))
     assert set(re.findall(r' href="#([^"]+)"', page)) <= anchors
     assert {f"point-{point}" for point in linked} <= anchors
-    assert told.data["verdicts"] == [each.as_dict() for each in verdict.verdicts(whole)]
-    named = {run for each in told.data["verdicts"] for run in each["headline"]["runs"]}
+    assert told.data["verdicts"] == [document(each) for each in verdict.verdicts(whole)]
+    named = {
+        run for each in told.data["verdicts"] for runs in each["headline"]["runs"] for run in runs
+    }
     assert named <= {run["run_id"] for run in told.data["runs"]}
 
 

@@ -282,7 +282,7 @@ def test_each_rule_has_a_line_and_a_verdict(
     assert main([*words, "--json"]) == ExitCode.DISAGREE
     told = json.loads(capsys.readouterr().out)
     assert [(r["number"], r["verdict"]) for r in told["rules"]] == [(1, "held"), (2, "broken")]
-    assert {check["rule_number"] for check in told["checks"]} == {1, 2}
+    assert {check["number"] for check in told["checks"]} == {1, 2}
 
 
 @pytest.mark.parametrize(

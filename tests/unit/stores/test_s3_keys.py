@@ -8,6 +8,7 @@ import json
 import pytest
 
 from storlab.base.errors import PreflightError
+from storlab.contracts.document import Error
 from storlab.model.point import PlannedRun
 from storlab.model.s3 import Credentials, S3Store
 from storlab.stores.s3.errors import refused, unreachable
@@ -275,4 +276,4 @@ def test_no_answer_in_words(raised: OSError, what: str, fix: str) -> None:
     assert text.where == "https://h:1/bench"
     assert what in text.what
     assert fix in text.fix
-    assert json.dumps(text.as_dict())
+    assert json.loads(Error.of(text).model_dump_json())["what"] == text.what
