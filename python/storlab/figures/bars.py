@@ -16,7 +16,6 @@ from storlab.figures.common import MISSING, digits3, interval_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, heights, linear, runs_of, series_of
 from storlab.figures.ratio_text import ratio_words
-from storlab.model.decision import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import Interval
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
 from storlab.figures.axis_extent import cut_words, in_sight
@@ -22,6 +21,7 @@ from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
 from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import colour, dash_of, log_bounds, shape
+from storlab.model.decision import Interval
 
 BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
 CLOSE = 0.09  # share of the axis; labels closer than this are moved apart

@@ -10,7 +10,6 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell
-from storlab.analysis.stats import Interval
 from storlab.figures.common import digits3, interval_text, plotted
 from storlab.figures.theme import (
     HEIGHT,
@@ -24,6 +23,7 @@ from storlab.figures.theme import (
     role,
     series_label,
 )
+from storlab.model.decision import Interval
 
 Records = Sequence[Mapping[str, Any]]
 INK = alt.ColorValue(role("fig-ink"))
