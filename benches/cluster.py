@@ -138,16 +138,16 @@ def _load(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
     (point,) = agreement(store).points
     metrics = {(m.name, m.operation): m for m in point.metrics}
     rate = metrics["iops", "all"]
-    low, high = rate.interval.low or 0.0, rate.interval.high or float("inf")
+    low, high = rate.ratio.low or 0.0, rate.ratio.high or float("inf")
     yield Line(
         f"sum of {asked.clients} clients over that of fio, 4 KiB reads",
         "1 in the interval",
-        f"{rate.ratio:.3f} ({low:.3f} to {high:.3f})",
-        low <= 1 <= high or rate.ratio > 1,
+        f"{rate.ratio.estimate:.3f} ({low:.3f} to {high:.3f})",
+        low <= 1 <= high or rate.ratio.estimate > 1,
     )
     cpu = metrics["cpu_us_per_io", "all"]
-    value = f"{cpu.ratio:.3f} ({cpu.native:.2f} / {cpu.reference:.2f} us)"
-    yield Line("CPU per I/O of the clients over fio's", "< 1", value, cpu.ratio < 1)
+    value = f"{cpu.ratio.estimate:.3f} ({cpu.native:.2f} / {cpu.reference:.2f} us)"
+    yield Line("CPU per I/O of the clients over fio's", "< 1", value, cpu.ratio.estimate < 1)
     yield _client_mode(asked, place, rate.reference)
 
 

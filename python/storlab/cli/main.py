@@ -84,7 +84,7 @@ VERBS: dict[str, Verb] = {
     ),
     "verify": Verb(
         "storlab.cli.verify:verify",
-        "Read back what verify-mode runs wrote, and report lost, torn, stale and misplaced blocks.",
+        "Read back what verify-mode runs wrote: lost, torn, stale and misplaced blocks.",
     ),
     "audit": Verb(
         "storlab.cli.audit:audit",

@@ -184,13 +184,11 @@ class Campaign:
             self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
         for run in todo:
             for attempt in range(1, MOST_ATTEMPTS + 1):
-                record = self._attempt(run, last=attempt == MOST_ATTEMPTS)
-                if record is not None:
-                    summary.records.append(record)
+                if self._attempt(run, summary, last=attempt == MOST_ATTEMPTS):
                     break
 
-    def _attempt(self, run: PlannedRun, *, last: bool) -> RunRecord | None:
-        """Execute and store a run; None if it must be repeated, as its target was unreachable."""
+    def _attempt(self, run: PlannedRun, summary: Summary, *, last: bool) -> bool:
+        """Execute and store a run; False if it must be repeated, as its target was unreachable."""
         point = self.store.plan.points[run.point_id]
         target = self.study.target_named(point.target)
         self.stop.pause(0)
@@ -204,6 +202,7 @@ class Campaign:
         prepared = point.target not in self._unprepared
         record = self._run(run, point, last=last) if prepared else self._left_out(run, point)
         if record is not None:
+            summary.records.append(record)  # at once: the clean-up below may be interrupted
             self.reporter.run_ended(record)
             if record.failure is not None and record.failure.changed is not None:
                 self._spoiled.add(target.name)
@@ -212,7 +211,7 @@ class Campaign:
         if not metered or (put_right and self._metering.any):
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
-        return record
+        return record is not None
 
     def _check_files(self, target: Target, clients: int | None) -> bool:
         """Check before a run that files are unchanged since earlier runs.

@@ -303,12 +303,12 @@ def test_crosscheck_from_the_command_line(
     assert code == {"agree": 0, "differ": 10, "inconclusive": 12}[report["verdict"]]
     assert report["failed"] == report["missing"] == 0
     assert len(report["points"]) == 1
-    metrics = {(m["name"], m["operation"]): m for m in report["points"][0]["metrics"]}
+    metrics = {tuple(m["quantity"].split(".")): m for m in report["points"][0]["metrics"]}
     for name in (("throughput_mb_s", "all"), ("latency_p99_ns", "read"), ("cpu_us_per_io", "all")):
         assert metrics[name]["native"] > 0
         assert metrics[name]["reference"] > 0
-        low, high = metrics[name]["interval"]
-        assert low <= metrics[name]["ratio"] <= high
+        interval = metrics[name]["interval"]
+        assert interval["low"] <= interval["estimate"] <= interval["high"]
     runs = [json.loads(p.read_text()) for p in Path("r/runs").glob("*/run.json")]
     assert sorted(r["engine"]["name"] for r in runs) == ["fio", "fio", "native", "native"]
     assert main(["compare", "r", "--json"]) == 0

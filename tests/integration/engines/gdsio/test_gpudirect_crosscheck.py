@@ -59,7 +59,7 @@ def test_both_references_are_held_against_native(
     assert code == {"agree": 0, "differ": 10, "inconclusive": 12}[report["verdict"]]
     assert report["failed"] == report["missing"] == 0
     (point,) = report["points"]
-    metrics = {(m["name"], m["operation"]): m for m in point["metrics"]}
+    metrics = {tuple(m["quantity"].split(".")): m for m in point["metrics"]}
     for name in KNOWN:
         assert metrics[name]["native"] > 0
         assert metrics[name]["reference"] > 0
