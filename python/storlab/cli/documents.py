@@ -89,10 +89,15 @@ class ClientClock(Part):
 
 
 class ClientStore(Part):
-    """Response of an object store endpoint to a client; `skew_s` is how far its clock is ahead."""
+    """Response of an object store endpoint to a client.
+
+    `unreachable` is true if the network or the store may recover; `skew_s` is how far the store's
+    clock is ahead.
+    """
 
     problem: str
     fix: str
+    unreachable: bool
     skew_s: float | None
     listed_ns: int | None
 

@@ -67,6 +67,7 @@ def doctor(rig: ClusterRig, study: Path) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=240, env=os.environ | KEYS
     )
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
