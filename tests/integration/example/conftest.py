@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import storlab.workloads
 from storlab import _native
-from storlab.contracts.registry import FAMILIES
 
 TEMPLATE = Path(__file__).parents[3] / "templates" / "family"
+MODULE = f"""\
+import storlab.workloads
+
+storlab.workloads.__path__.append({str(TEMPLATE)!r})
+from storlab.workloads.example.family import ExampleWorkload
+"""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    """Register the template in this process, as an entry point would."""
+@pytest.fixture(autouse=True)
+def registered(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the template by an entry point in the programs that a test starts.
+
+    This process may have listed the columns of all families already.
+    """
     if "example" not in _native.family_names():
         pytest.skip("the native engine is an optimised build, without the template: make develop")
-    storlab.workloads.__path__.append(str(TEMPLATE))
-    FAMILIES.loaded["example"] = import_module("storlab.workloads.example.family").ExampleWorkload()
-    yield
-    del FAMILIES.loaded["example"]
-    storlab.workloads.__path__.remove(str(TEMPLATE))
+    site = tmp_path_factory.mktemp("site")
+    about = site / "template-1.0.dist-info"
+    about.mkdir()
+    (site / "template_family.py").write_text(MODULE)
+    point = "example = template_family:ExampleWorkload"
+    (about / "entry_points.txt").write_text(f"[storlab.families]\n{point}\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
 from storlab.base.errors import ExitCode
-from storlab.cli.main import main
-from storlab.results.store import ResultStore
+from storlab.model.result import RunRecord
 
 STUDY = """\
 [study]
@@ -33,21 +32,31 @@ workers = [1, 2]
 """
 
 
-def test_a_study_is_run_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def storlab(*arguments: str | Path) -> tuple[int, str]:
+    """Return exit code and messages of the command."""
+    command = [sys.executable, "-m", "storlab", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_study_is_run_and_drawn(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(place=tmp_path))
-    assert main(["run", str(study), "--out", str(tmp_path / "out"), "--clean"]) == ExitCode.OK
-    records = ResultStore.open(tmp_path / "out").records()
+    code, errors = storlab("run", study, "--out", tmp_path / "out", "--clean")
+    assert code == ExitCode.OK, errors
+    files = (tmp_path / "out" / "runs").glob("*/run.json")
+    records = [RunRecord.model_validate_json(file.read_bytes()) for file in files]
     assert len(records) == 2 * 2 * 2
     for record in records:
         assert record.status == "finished", record.failure
         assert [(s.kind, s.bytes) for s in record.spans] == [("write", 81920), ("read", 81920)]
         assert record.metric("files_s") > 0
         assert record.metric("latency_p99_ns", "write") > 0
-    assert (tmp_path / "out" / "brief.html").is_file()
+    assert 'id="fig-files-by-workers' in (tmp_path / "out" / "brief.html").read_text()
     assert not list(tmp_path.glob("*/storlab-data/*/file*"))
     study.write_text(STUDY.format(place=tmp_path).replace("[1, 2]", "21"))
-    assert main(["plan", str(study)]) == ExitCode.STUDY
-    assert "more than files" in capsys.readouterr().err
+    code, errors = storlab("plan", study)
+    assert code == ExitCode.STUDY
+    assert "more than files" in errors
