@@ -12,20 +12,12 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint, title_of
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.figures.axis_extent import cut_words
-from storlab.figures.common import (
-    MISSING,
-    NOT_MEASURED,
-    family_name,
-    family_place,
-    far_points,
-    interval_text,
-    point_ids,
-)
+from storlab.figures.common import MISSING, NOT_MEASURED, interval_text
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import LINES, told_apart
+from storlab.figures.mixes import LINES, Mixes, mixes_of
 from storlab.figures.plot import Plot, groups, heights, series_of
 from storlab.figures.ratio_text import span_words
 from storlab.figures.theme import WIDTH, configured, role
@@ -40,37 +32,25 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Draw one figure per facet, at the last point of the swept axis."""
     if comparison.column(KEY) is None:
         return []
-    facets = far_points(comparison, sections).values()
-    figures = [_figure(comparison, facet, places) for facet, places in facets]
+    figures = map(_figure, mixes_of(comparison, sections))
     return [figure for figure in figures if figure is not None]
 
 
-def _figure(
-    comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]
-) -> Figure | None:
-    order = told_apart([section.mix for section, _ in places])
-    data, missing = _data(comparison, places, order)
+def _figure(mixes: Mixes) -> Figure | None:
+    data, missing = _data(mixes)
     if not data:  # other facets have data
         return None
-    remark = cut_words(data)
-    section, points = places[0][0], [point for _, point in places]
-    place = ": ".join(part for part in (section.prefix, family_place(places, facet)) if part)
-    title = f"{place}: {_title(comparison, points)}"
-    page = section.page
-    mix = (
-        title_of(page, page.parameters.mix)
-        if page.parameters.mix and section.axes.section == (page.parameters.mix,)
-        else None
-    )
-    return Figure(
-        name=family_name("efficiency", section, section.facet_text(facet)),
+    section = mixes.section
+    place = ": ".join(part for part in (section.prefix, mixes.place) if part)
+    return mixes.figure(
+        name=mixes.name("efficiency"),
         kind="efficiency_bars",
-        title=title,
-        alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "
-        f"at {place}. {title}",
-        spec=_spec(comparison.planned(points), data, missing, order, mix),
+        title=f"{place}: {_title(mixes.comparison, mixes.points)}",
+        shows="Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "
+        f"at {place}",
+        spec=_spec(mixes, data, missing),
         columns=[
-            "mix" if page.parameters.mix else "workload",
+            "mix" if section.page.parameters.mix else "workload",
             "target",
             "MB/s/W",
             "TB/kWh",
@@ -78,53 +58,37 @@ def _figure(
             "boundary",
             "provenance",
         ],
-        rows=[
-            _row(mix, comparison.row(p).cells[t])
-            for mix, (_, p) in zip(order, places, strict=True)
-            for t in comparison.planned([p])
-        ],
-        point_ids=point_ids(comparison, points),
+        rows=[_row(mix, cell) for mix, _, cell in mixes.cells()],
         note=place,
-        remark=remark,
+        remark=cut_words(data),
     )
 
 
-def _data(
-    comparison: Comparison, places: list[tuple[Section, WorkloadPoint]], mixes: Sequence[str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    cells = [cell for _, point in places for cell in comparison.row(point).cells.values()]
-    apart = len({cell.power.label for cell in cells if cell.power}) > 1
+def _data(mixes: Mixes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    apart = len({cell.power.label for _, _, cell in mixes.cells() if cell.power}) > 1
     data: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    for mix, (_, point) in zip(mixes, places, strict=True):
-        for index, target in enumerate(comparison.targets):
-            cell = comparison.row(point).cells[target]
-            if cell.point_id is None:
-                continue
-            value, account = cell.values.get(KEY), cell.power
-            if value is None or account is None:
-                missing.append({"x": mix, "target": target, "text": MISSING})
-                continue
-            own = series_of(cell, index, account.provenance)
-            own["series"] += f", {account.label}" if apart else ""
-            data.append(
-                {
-                    "x": mix,
-                    **own,
-                    **heights(value),
-                    "tb": interval_text(cell.values.get(TB_KEY)),
-                    "boundary": account.label,
-                }
-            )
+    for mix, index, cell in mixes.cells():
+        value, account = cell.values.get(KEY), cell.power
+        if value is None or account is None:
+            missing.append({"x": mix, "target": cell.target, "text": MISSING})
+            continue
+        own = series_of(cell, index, account.provenance)
+        own["series"] += f", {account.label}" if apart else ""
+        data.append(
+            {
+                "x": mix,
+                **own,
+                **heights(value),
+                "tb": interval_text(cell.values.get(TB_KEY)),
+                "boundary": account.label,
+            }
+        )
     return data, missing
 
 
 def _spec(
-    targets: Sequence[str],
-    data: list[dict[str, Any]],
-    missing: list[dict[str, Any]],
-    order: list[str],
-    mix: str | None,
+    mixes: Mixes, data: list[dict[str, Any]], missing: list[dict[str, Any]]
 ) -> dict[str, Any]:
     top = max((d["high"] for d in data), default=1.0) * 1.12
     ticks = _ticks(top)
@@ -134,7 +98,8 @@ def _spec(
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(values=ticks, format=",~r"),
     )
-    plot = Plot(groups(order, mix, alt.Axis(labelExpr=LINES, labelLimit=220)), y, targets)
+    axis = alt.Axis(labelExpr=LINES, labelLimit=220)
+    plot = Plot(groups(mixes.order, mixes.x_title, axis), y, mixes.targets)
     words = {
         "series": "target",
         "x": "workload",
