@@ -23,7 +23,7 @@ from storlab.figures.figure import Figure, Place
 from storlab.figures.footer import scale_words, with_foot
 from storlab.figures.over_sweep import sweep_figure
 from storlab.figures.stacks import stack_figure
-from storlab.figures.worker_bars import crew_figure
+from storlab.figures.worker_bars import worker_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -58,7 +58,7 @@ def _part(kind: FigureKind, part: Part, far: Place) -> Figure | None:
         case StackOverSweep():
             return stack_figure(kind.name, part, far)
         case WorkerBars():
-            return crew_figure(kind.name, part, far)
+            return worker_figure(kind.name, part, far)
         case Drawn():
             drawn: Figure | None = load(part.place)(far, *part.arguments)
             return drawn

@@ -16,30 +16,33 @@ from storlab.figures.theme import colour, shape
 MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is numeric
 
 
-def crew_figure(kind: str, crew: WorkerBars, far: Place) -> Figure | None:
+def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
     """Return the figure, or None if fewer than two ranks or accelerators reported times."""
-    crews = {t: workers_of(c, crew.pieces, summed=crew.summed) for t, c in far.cells.items()}
-    members = [(target, worker) for target, workers in crews.items() for worker in workers]
+    by_target = {
+        target: workers_of(cell, wanted.pieces, summed=wanted.summed)
+        for target, cell in far.cells.items()
+    }
+    members = [(target, worker) for target, workers in by_target.items() for worker in workers]
     numbers = {worker.number for _, worker in members}
     if len(numbers) < 2:
         return None
     slowest = [
         (target, max(workers, key=lambda worker: worker.interval.estimate))
-        for target, workers in crews.items()
+        for target, workers in by_target.items()
         if workers
     ]
     data, last = ([_datum(*member) for member in some] for some in (members, slowest))
     text = "; ".join(
-        f"{crew.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
+        f"{wanted.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
         for target, worker in slowest
     )
     return far.figure(
         kind=kind,
-        name=crew.name,
-        text=f"{crew.what} of {len(numbers)} is {text}",
-        shows=f"Markers: {crew.title} of each {crew.worker}, one marker per target",
-        spec=_plot(far, len(numbers), crew, data, last).spec(),
-        columns=[crew.worker, "target", "s, mean [95 %]", "least", "most"],
+        name=wanted.name,
+        text=f"{wanted.what} of {len(numbers)} is {text}",
+        shows=f"Markers: {wanted.title} of each {wanted.worker}, one marker per target",
+        spec=_plot(far, len(numbers), wanted, data, last).spec(),
+        columns=[wanted.worker, "target", "s, mean [95 %]", "least", "most"],
         rows=[
             [
                 str(worker.number),
@@ -67,20 +70,20 @@ def _datum(target: str, worker: Worker) -> dict[str, Any]:
 def _plot(
     far: Place,
     count: int,
-    crew: WorkerBars,
+    wanted: WorkerBars,
     data: list[dict[str, Any]],
     last: list[dict[str, Any]],
 ) -> Plot:
     targets, every = far.targets, far.comparison.targets
     is_few = count <= MOST_PLACES
     x = (
-        alt.X("number:O", title=crew.worker, axis=alt.Axis(labelOverlap=True))
+        alt.X("number:O", title=wanted.worker, axis=alt.Axis(labelOverlap=True))
         if is_few
-        else alt.X("number:Q", title=crew.worker, scale=alt.Scale(nice=False, zero=False))
+        else alt.X("number:Q", title=wanted.worker, scale=alt.Scale(nice=False, zero=False))
     )
     y = alt.Y(
         "value:Q",
-        title=crew.title,
+        title=wanted.title,
         scale=alt.Scale(zero=True, nice=True),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
@@ -88,7 +91,7 @@ def _plot(
     colours = colour(every, targets)
     plot.source("workers", data)
     plot.intervals("workers", colours, 1.6)
-    tips = tooltip({"target": "target", "number": crew.worker, "text": "s, mean [95 %]"})
+    tips = tooltip({"target": "target", "number": wanted.worker, "text": "s, mean [95 %]"})
     plot.markers("workers", colours, shape(every, targets), tips, 46)
     plot.rings("slowest", last)
     return plot
