@@ -45,7 +45,7 @@ class FakeClients(Clients):
     begun: list[tuple[str, list[str], dict[str, Any]]]
     sessions: list[FakeSession]
 
-    def begin_on(
+    def begin(
         self, task: Any, chosen: Any, directory: Path, arguments: Any, inputs: Any = None
     ) -> Any:
         del directory, inputs

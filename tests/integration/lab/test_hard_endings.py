@@ -152,4 +152,4 @@ def test_a_full_disk_is_named_whatever_is_written_to_it(tmp_path: Path) -> None:
             write_capacity(search, {})
         assert f"storlab capacity STUDY --out {store.directory}" in told.value.fix
         with pytest.raises(ResultError, match=f"task: .*{full}"):
-            clients.begin_on("run", [], small / "task", {}, {1: bytes(8192)})
+            clients.begin("run", [], small / "task", {}, {1: bytes(8192)})

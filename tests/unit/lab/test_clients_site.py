@@ -77,7 +77,7 @@ def test_what_lost_clients_have_left_is_put_right(
     plan, run = store.plan, store.plan.runs[0]
     guard = guard_of(tmp_path)
     chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
-    clients: Any = SimpleNamespace(begin=lambda *_: (LostSession(), chosen))
+    clients: Any = SimpleNamespace(places=lambda _: chosen, begin=lambda *_: LostSession())
     reporter: Any = SimpleNamespace(run_progress=lambda _: None)
     site = ClientsSite(clients, store, guard, StopRequest(), reporter)
     done: list[str] = []
@@ -101,7 +101,7 @@ def test_what_is_left_on_a_target_waits_for_its_next_run(
     guard = guard_of(tmp_path)
     guard.access["u"] = Access()
     chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
-    clients: Any = SimpleNamespace(begin=lambda *_: (LostSession(), chosen))
+    clients: Any = SimpleNamespace(places=lambda _: chosen, begin=lambda *_: LostSession())
     reporter: Any = SimpleNamespace(run_progress=lambda _: None)
     site = ClientsSite(clients, store, guard, StopRequest(), reporter)
     done: list[str] = []
@@ -187,7 +187,7 @@ def test_a_window_has_a_planned_length_unless_work_ends_it(
     planned: bool,
 ) -> None:
     store = store_of(tmp_path, target, workload)
-    clients: Any = SimpleNamespace(begin=lambda *_: (None, []))
+    clients: Any = SimpleNamespace(places=lambda _: [], begin=lambda *_: None)
     site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), None)  # type: ignore[arg-type]
     given: list[Any] = []
 

@@ -42,7 +42,7 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
     everybody = clients.places(clients.most)
     directory = Path(tempfile.mkdtemp(prefix="storlab-devices-"))
     arguments: dict[str, Any] = {"shared": [], "campaign": "", "paths": device_paths(study, plan)}
-    session = clients.begin_on("check", everybody, directory / "task", arguments)
+    session = clients.begin("check", everybody, directory / "task", arguments)
     try:
         while (gathered := session.wait(1.0)) is None:
             pass

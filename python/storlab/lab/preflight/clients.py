@@ -127,7 +127,7 @@ def check_arguments(study: StudyBase, plan: Plan, base: Path, campaign: str) -> 
 def _ask(
     clients: Clients, chosen: Sequence[ClientPlace], directory: Path, arguments: dict[str, Any]
 ) -> Gathered:
-    session = clients.begin_on("check", chosen, directory / "task", arguments)
+    session = clients.begin("check", chosen, directory / "task", arguments)
     try:
         while (gathered := session.wait(1.0)) is None:
             pass

@@ -69,6 +69,13 @@ class ClientReport:
             raise ValueError(f"a client gave {type(report).__name__}")
         return report
 
+    def failure_on(self, client: str) -> Failure | None:
+        """Return the failure with the name of its client in front of the message."""
+        if self.failure is None:
+            return None
+        message = f"{client}: {self.failure.message}"
+        return self.failure.model_copy(update={"message": message})
+
     def take_rows(self) -> list[tuple[Any, ...]]:
         """Return the samples as rows (see ``sample_row``) once, and release them to save memory.
 

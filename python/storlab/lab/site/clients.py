@@ -69,18 +69,6 @@ class Clients:
     def begin(
         self,
         task: Task,
-        count: int,
-        directory: Path,
-        arguments: dict[str, Any],
-        inputs: Mapping[int, bytes] | None = None,
-    ) -> tuple[Session, list[ClientPlace]]:
-        """Start a task on the first ``count`` clients, as ``begin_on`` does."""
-        chosen = self.places(count)
-        return self.begin_on(task, chosen, directory, arguments, inputs), chosen
-
-    def begin_on(
-        self,
-        task: Task,
         chosen: Sequence[ClientPlace],
         directory: Path,
         arguments: dict[str, Any],
@@ -156,7 +144,7 @@ class ClientTaskCall:
             PrepareError: A client failed; names it.
             Interrupted: A stop was requested.
         """
-        session = clients.begin_on(self.task, self.chosen, directory, self.arguments, self.inputs)
+        session = clients.begin(self.task, self.chosen, directory, self.arguments, self.inputs)
         try:
             gathered = _await(session, stop, reporter)
         finally:
@@ -168,9 +156,7 @@ class ClientTaskCall:
             raise PrepareError(self.where, gathered.failure)
         reports = [ClientReport.unpack(gathered.outcomes[place.rank]) for place in self.chosen]
         for place, report in zip(self.chosen, reports, strict=True):
-            if report.failure is not None:
-                message = f"{place.name}: {report.failure.message}"
-                failure = report.failure.model_copy(update={"message": message})
+            if (failure := report.failure_on(place.name)) is not None:
                 raise PrepareError(self.where, failure)
             for note in report.notes:
                 if reporter is not None:
@@ -210,9 +196,9 @@ def read_again(
     chosen = clients.places(clients.most)
     last = max(place.rank for place in chosen if place.name in {w.writer for w in written})
     chosen = clients.places(last)
-    errand = ClientTaskCall("verify", target, chosen, arguments, handed_on(written, chosen))
+    call = ClientTaskCall("verify", target, chosen, arguments, handed_on(written, chosen))
     whole: VerifyReport | None = None
-    for report in errand.carry_out(clients, directory, stop, reporter):
+    for report in call.carry_out(clients, directory, stop, reporter):
         if report.reread is not None:
             whole = merged(whole, report.reread.report)
     return whole or VerifyReport(checked_blocks=0)
@@ -259,7 +245,7 @@ def ask_each(
             while waiting and len(asked) < _AT_ONCE:
                 place = waiting.pop(0)
                 alone = renumbered([place])
-                session = clients.begin_on("check", alone, directory / place.name, arguments)
+                session = clients.begin("check", alone, directory / place.name, arguments)
                 asked[place.name] = session, monotonic_ns() + ANSWER_NS
             for name, (session, deadline_ns) in list(asked.items()):
                 go_on()

@@ -137,13 +137,13 @@ class ClientsSite:
     ) -> RunOutcome:
         """Execute one run on all clients of its point."""
         del engine  # clients choose their engine
-        count = point.clients or 1
+        chosen = self._clients.places(point.clients or 1)
         target = self.study.target_named(point.target)
         family = FAMILIES[point.kind]
         if family.estimate(point, self.study.study, target).writes:
             self._states.forget(self.study, target)
         arguments = self._arguments({point.target}) | {"run": run.dump()}
-        session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
+        session = self._clients.begin("run", chosen, work_dir / "cluster", arguments)
         by_work = family.fixed_work or point.params.get(family.page.load.byte_limit) is not None
         header = self.study.study
         planned_ns = None if by_work else header.runtime
@@ -304,13 +304,13 @@ class ClientsSite:
         arguments: dict[str, Any],
         stop: StopRequest | None = None,
     ) -> list[ClientReport]:
-        errand = ClientTaskCall(task, where, self._clients.places(count), arguments)
-        return self._send(errand, stop or self._stop)
+        call = ClientTaskCall(task, where, self._clients.places(count), arguments)
+        return self._send(call, stop or self._stop)
 
-    def _send(self, errand: ClientTaskCall, stop: StopRequest) -> list[ClientReport]:
-        directory = self._store.directory / "work" / errand.task
+    def _send(self, call: ClientTaskCall, stop: StopRequest) -> list[ClientReport]:
+        directory = self._store.directory / "work" / call.task
         try:
-            return errand.carry_out(self._clients, directory, stop, self.reporter)
+            return call.carry_out(self._clients, directory, stop, self.reporter)
         finally:
             with suppress(OSError):  # a campaign removes it when all else in it is gone
                 directory.parent.rmdir()
@@ -391,7 +391,8 @@ class ClientsRun:
         self.worked = any(report.worked or report.outcome is None for _, report in reports)
         self.written = {p.name: report.written for p, report in reports if report.written}
         self.job = next((report.job for _, report in reports if report.job), b"")
-        failure = gathered.failure or _first_failure(reports)
+        failures = (report.failure_on(place.name) for place, report in reports)
+        failure = gathered.failure or next(filter(None, failures), None)
         if failure is not None:
             failed = failed_outcome(failure, "failed")
             failed.raw = raw_of(reports)
@@ -418,14 +419,6 @@ def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
     now = monotonic_ns()
     engine = EngineInfo(name="cluster", version=__version__)
     return RunOutcome(status, engine, now, now, [], {}, None, failure)
-
-
-def _first_failure(reports: Sequence[tuple[ClientPlace, ClientReport]]) -> Failure | None:
-    for place, report in reports:
-        if report.failure is not None:
-            message = f"{place.name}: {report.failure.message}"
-            return report.failure.model_copy(update={"message": message})
-    return None
 
 
 def claim_of(store: ResultStore, base: Path, campaign: str) -> dict[str, Any]:

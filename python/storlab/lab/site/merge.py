@@ -76,10 +76,6 @@ class Client:
             raise ValueError(f"{self.place.name} has no outcome")
         return self.report.outcome
 
-    def controller_ns(self, client_ns: int) -> int:
-        """Convert a time on this client's clock to the controller's clock."""
-        return client_ns - self.before.offset_ns
-
 
 def merge(
     clients: Sequence[Client],
@@ -415,8 +411,8 @@ def _client_run(
 ) -> ClientRun:
     outcome, place = client.outcome, client.place
     length_ns = max(1, outcome.window_end_ns - outcome.window_start_ns)
-    begin = max(start_ns, client.controller_ns(outcome.window_start_ns))
-    done = client.controller_ns(outcome.window_end_ns)
+    begin = max(start_ns, client.before.controller_ns(outcome.window_start_ns))
+    done = client.before.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
     # As in the run's own figures, flushes do not count as operations.
     totals = [t for name, t in outcome.totals.items() if name in page.operations.main]
