@@ -40,8 +40,7 @@ def _figure(mixes: Mixes) -> Figure | None:
     data, missing = _data(mixes)
     if not data:  # other facets have data
         return None
-    section = mixes.section
-    place = ": ".join(part for part in (section.prefix, mixes.place) if part)
+    place, mix = mixes.whole_place, mixes.section.page.parameters.mix
     return mixes.figure(
         name=mixes.name("efficiency"),
         kind="efficiency_bars",
@@ -50,7 +49,7 @@ def _figure(mixes: Mixes) -> Figure | None:
         f"at {place}",
         spec=_spec(mixes, data, missing),
         columns=[
-            "mix" if section.page.parameters.mix else "workload",
+            "mix" if mix else "workload",
             "target",
             "MB/s/W",
             "TB/kWh",

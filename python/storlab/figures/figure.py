@@ -31,6 +31,38 @@ class Figure:
     foot: tuple[str, ...] = ()  # lines below the drawing: source, flags, scale
     latencies: bool = False  # whether it shows latencies, so that their flags stand below it
 
+    @classmethod
+    def of(
+        cls,
+        comparison: Comparison,
+        points: list[WorkloadPoint],
+        *,
+        kind: str,
+        name: str,
+        title: str,
+        shows: str,
+        spec: dict[str, Any],
+        columns: list[str],
+        rows: list[list[str]],
+        **more: Any,
+    ) -> Figure:
+        """Return a figure of points of a comparison.
+
+        Args:
+            comparison: Comparison that has the points.
+            points: Points that are drawn.
+            kind: Name of the figure's kind.
+            name: File name.
+            title: Result that the figure shows.
+            shows: Description of the drawing for readers who cannot see it, without the result.
+            spec: Vega-Lite specification.
+            columns: Heads of the data table.
+            rows: Rows of the data table.
+            more: Further fields of the figure.
+        """
+        alt, ids = f"{shows}. {title}", point_ids(comparison, points)
+        return cls(name, kind, title, alt, spec, columns, rows, ids, **more)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -71,40 +103,15 @@ class Place:
         """Positions of the points on the axis."""
         return [x_text(self.section, point) for point in self.points]
 
-    def figure(
-        self,
-        *,
-        kind: str,
-        name: str,
-        text: str,
-        shows: str,
-        spec: dict[str, Any],
-        columns: list[str],
-        rows: list[list[str]],
-        **more: Any,
-    ) -> Figure:
+    def figure(self, *, name: str, text: str, **fields: Any) -> Figure:
         """Return the figure of these points.
 
         Args:
-            kind: Name of the figure's kind.
             name: Beginning of its file name.
             text: Result that the title states after the place.
-            shows: Description of the drawing for readers who cannot see it.
-            spec: Vega-Lite specification.
-            columns: Heads of the data table.
-            rows: Rows of the data table.
-            more: Further fields of the figure.
+            fields: Further arguments of ``Figure.of``.
         """
-        title = f"{self.words}: {text}"
-        return Figure(
-            name=figure_name(name, self.section, self.facet),
-            kind=kind,
-            title=title,
-            alt=f"{shows}. {title}",
-            spec=spec,
-            columns=columns,
-            rows=rows,
-            point_ids=point_ids(self.comparison, self.points),
-            note=self.words,
-            **more,
+        name, title = figure_name(name, self.section, self.facet), f"{self.words}: {text}"
+        return Figure.of(
+            self.comparison, self.points, name=name, title=title, note=self.words, **fields
         )

@@ -10,7 +10,7 @@ import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
-from storlab.figures.common import family_name, family_place, far_points, point_ids
+from storlab.figures.common import family_name, family_place, far_points
 from storlab.figures.figure import Figure
 from storlab.figures.plot import Plot, groups, logarithmic, tooltip
 from storlab.figures.theme import TAIL, colour, role, shape
@@ -52,14 +52,14 @@ class Mixes:
         return family_place(self.places, self.facet)
 
     @property
+    def whole_place(self) -> str:
+        """The place after the workload and engine of the sections, if there are several."""
+        return ": ".join(part for part in (self.section.prefix, self.place) if part)
+
+    @property
     def targets(self) -> list[str]:
         """Targets on which any of these points is planned."""
         return self.comparison.planned(self.points)
-
-    @property
-    def point_ids(self) -> list[str]:
-        """Point ids of all measured cells."""
-        return point_ids(self.comparison, self.points)
 
     def cells(self) -> Iterator[tuple[str, int, Cell]]:
         """Yield mix, index of the target among all targets, and cell, in axis order."""
@@ -98,31 +98,9 @@ class Mixes:
         """Return an empty drawing area with the targets side by side at each mix."""
         return Plot(self.x(), y, self.targets)
 
-    def figure(
-        self,
-        *,
-        kind: str,
-        name: str,
-        title: str,
-        shows: str,
-        spec: dict[str, Any],
-        columns: list[str],
-        rows: list[list[str]],
-        **more: Any,
-    ) -> Figure:
-        """Return the figure of these points; its arguments are those of ``Place.figure``."""
-        note = {"note": self.place, **more}
-        return Figure(
-            name=name,
-            kind=kind,
-            title=title,
-            alt=f"{shows}. {title}",
-            spec=spec,
-            columns=columns,
-            rows=rows,
-            point_ids=self.point_ids,
-            **note,
-        )
+    def figure(self, **fields: Any) -> Figure:
+        """Return the figure of these points, with the other arguments of ``Figure.of``."""
+        return Figure.of(self.comparison, self.points, **{"note": self.place, **fields})
 
 
 def told_apart(names: Sequence[str]) -> list[str]:

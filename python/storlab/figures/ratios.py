@@ -15,7 +15,6 @@ from storlab.figures.common import (
     family_name,
     operations_of,
     plotted,
-    point_ids,
     ratio_text,
     sentence,
 )
@@ -91,17 +90,17 @@ def _figure(
     words += [f"all: {shared}"] if shared else []
     places = list(names.values())
     chart = _chart(places, comparison, (low, high), words)
-    title = f"{sentence(metric)}: {_title(data, comparison.baseline)}"
     points = [point for section in sections for point in section.points]
-    return Figure(
+    return Figure.of(
+        comparison,
+        points,
         name=family_name(f"ratio {metric}", sections[0]),
         kind="ratios",
-        title=title,
-        alt=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals. {title}",
+        title=f"{sentence(metric)}: {_title(data, comparison.baseline)}",
+        shows=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals",
         spec=configured(chart, {"ratios": data}, beside="|".join(places).split("|")),
         columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],
         rows=[[d["label"], d["target"], d["text"], d["state"]] for d in data],
-        point_ids=point_ids(comparison, points),
         latencies="latency" in key,
     )
 

@@ -135,8 +135,7 @@ def _figure(mixes: Mixes, way: Worth) -> Figure | None:
     if len({bar["target"] for bar in bars}) < 2:
         return None
     unit, remark = _unit(mixes, column, way), cut_words(bars)
-    section = mixes.section
-    place = ": ".join(part for part in (section.prefix, mixes.place) if part)
+    place = mixes.whole_place
     title = f"{place}: {_title(mixes, column, way) or f'{column.label} {way.words}'}"
     label = f"{column.label} {way.words}"
     return mixes.figure(

@@ -18,7 +18,6 @@ from storlab.figures.common import (
     family_name,
     interval_text,
     latency_text,
-    point_ids,
     x_text,
 )
 from storlab.figures.figure import Figure
@@ -176,19 +175,19 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
     )
     several = len(comparison.planned(same.section.points)) > 1
     place = ", ".join([same.where, same.target] if several else [same.where])
-    title = f"{place}: {_title(same, cells, column, wanted)}"
     ways = list(same.ways)
     every = [*comparison.targets, *ways]
     by_place = {(way, x): cell for way, x, cell in cells}
-    return Figure(
+    return Figure.of(
+        comparison,
+        [point for _, points in same.ways.values() for point in points],
         name=family_name(f"paths-{wanted.name}", same.section, same.where, same.target),
         kind=KIND,
-        title=title,
-        alt=f"Line chart of {look.words} against {axis_title(same.section)}. {title}",
+        title=f"{place}: {_title(same, cells, column, wanted)}",
+        shows=f"Line chart of {look.words} against {axis_title(same.section)}",
         spec=line_plot(look, same.section, order, (means, dots), ways, every, "path").spec(),
         columns=[same.section.axes.x, *(f"{way} ({wanted.unit})" for way in ways)],
         rows=[[x, *(_text(by_place.get((way, x)), column, wanted) for way in ways)] for x in order],
-        point_ids=point_ids(comparison, [p for _, points in same.ways.values() for p in points]),
         note=place,
         latencies=column.unit == "ns",
     )
