@@ -21,7 +21,7 @@ from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
-from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
+from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS, mix_phrase
 from storlab.workloads.common.metrics import FLUSH
 
 NBSP = "\u00a0"
@@ -50,7 +50,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value) if name == "access" else None
     if name == MIX:
-        return _mix(float(value), float(params.get(TRIMS) or 0))
+        return mix_phrase(float(value), float(params.get(TRIMS) or 0))
     if name == TRIMS:
         return "" if value and MIX in params else None
     if name == "jobs":
@@ -58,20 +58,6 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "rate_iops":
         return f"{exact_number(value)} operations/s"
     return None
-
-
-def _mix(reads: float, trims: float) -> str:
-    """Return a phrase for the mix, such as ``20/50/30 read/write/trim``."""
-    if trims == 100:
-        return "trims only"
-    if trims:
-        return (
-            f"{exact_number(reads)}/{exact_number(100 - reads - trims)}/{exact_number(trims)} "
-            "read/write/trim"
-        )
-    if reads in (0, 100):
-        return "reads only" if reads else "writes only"
-    return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from storlab.base.errors import Problem
-from storlab.base.units import format_size, parse_size
+from storlab.base.units import exact_number, format_size, parse_size
 from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, Arrival
 from storlab.model.types import BYTES, SIZE_PATTERN
 
@@ -55,6 +55,20 @@ def numbered(unit: str) -> AfterValidator:
         return numbers
 
     return AfterValidator(checked)
+
+
+def mix_phrase(reads: float, trims: float = 0.0) -> str:
+    """Return a mix in percent as a phrase, such as ``20/50/30 read/write/trim``."""
+    if trims == 100:
+        return "trims only"
+    if trims:
+        return (
+            f"{exact_number(reads)}/{exact_number(100 - reads - trims)}/{exact_number(trims)} "
+            "read/write/trim"
+        )
+    if reads in (0, 100):
+        return "reads only" if reads else "writes only"
+    return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
 Region = Annotated[

@@ -17,7 +17,7 @@ from storlab.contracts.page import (
     margins,
 )
 from storlab.workloads.common.costs import IOPS
-from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
+from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS, mix_phrase
 from storlab.workloads.gpudirect.definitions import GPUDIRECT_DEFINITIONS
 from storlab.workloads.gpudirect.flags import GPUDIRECT_FLAGS
 from storlab.workloads.gpudirect.metrics import DATA
@@ -47,7 +47,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name in ("path", "access"):
         return str(value)
     if name == MIX:
-        return _mix(float(value))
+        return mix_phrase(float(value))
     if name in ("api", "register_buffers", "queue_depth"):
         return _of_path(name, params)
     if name == "workers":
@@ -82,12 +82,6 @@ def gpus_text(numbers: list[int]) -> str:
     """Return ``GPU 0`` or ``GPUs 0, 1``."""
     noun = "GPU" if len(numbers) == 1 else "GPUs"
     return f"{noun}{NBSP}{', '.join(str(number) for number in numbers)}"
-
-
-def _mix(reads: float) -> str:
-    if reads in (0, 100):
-        return "reads only" if reads else "writes only"
-    return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
