@@ -27,21 +27,18 @@ if TYPE_CHECKING:
     from storlab.results.store import ResultStore
 
 
-def reporter_for(
-    quiet: bool, as_json: bool, points: Iterable[Point] = (), repeats: int = 0
-) -> Reporter:
+def reporter_for(quiet: bool, as_json: bool, points: Iterable[Point] = ()) -> Reporter:
     """Return a progress reporter for stderr: live on a terminal, one line per run elsewhere.
 
     Args:
         quiet: Whether to print one line per run even on a terminal.
         as_json: Whether the command prints JSON, which also turns the live view off.
         points: Points of the campaign; runs are named by the parameters that distinguish them.
-        repeats: Repeats of each point; 0 if not fixed in advance.
     """
     from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
 
-    return make_reporter(terminal.log, quiet or as_json, RunNames(points, repeats))
+    return make_reporter(terminal.log, quiet or as_json, RunNames(points, repeats=0))
 
 
 def reporter_of(plan: Plan, quiet: bool, as_json: bool, page: LivePage | None = None) -> Reporter:

@@ -40,7 +40,7 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
     family = FAMILIES[point.kind]
     page = family.page
     every = len((*page.operations.main, *page.operations.auxiliary, *page.operations.first_byte))
-    kinds = estimate.histograms or every * (2 if point.params.get(page.load.open_loop or "") else 1)
+    kinds = estimate.histograms or every * (2 if point.params.get(page.load.open_loop) else 1)
     workers = page.load.workers_of(point.params)
     # The duration of fixed work is only an estimate.
     intervals = 0 if family.fixed_work else 1 + estimate.duration_ns // header.interval
