@@ -51,11 +51,9 @@ def clean_campaign(
         )
     base = Path(recorded["working_directory"])
     cleaned = Cleaned()
-    cluster = store.study.cluster
-    if cluster is not None:
-        with store.campaign_lock(), reporter() as told:
-            return clean_clients(store, cluster, base, recorded, stop, told)
     with store.campaign_lock(), reporter() as told:
+        if store.study.cluster is not None:
+            return clean_clients(store, store.study.cluster, base, recorded, stop, told)
         for target in store.study.target:
             cleaned.attempt(partial(_clean_files, target, base, recorded.get("campaign", "")))
             if target.directory is not None and "campaign" in recorded:
