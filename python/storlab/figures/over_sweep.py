@@ -19,7 +19,7 @@ from storlab.figures.axis_extent import cut_words, in_sight
 from storlab.figures.common import axis_title, digits3, interval_text, last_point
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
-from storlab.figures.ratio_text import ratio_words
+from storlab.figures.ratio_text import OF, ratio_words
 from storlab.figures.theme import colour, dash_of, log_bounds, shape
 from storlab.model.decision import Interval
 
@@ -262,7 +262,9 @@ def sweep_figure(kind: str, part: OverSweep, far: Place) -> Figure | None:
         log=part.log,
         rings=lines.at(ringed),
     )
-    return lines.figure(look, text or _title(comparison, section, facet, column, noun, part.ratio))
+    return lines.figure(
+        look, text or _title(comparison, section, facet, column, noun, part.ratio or OF)
+    )
 
 
 def _title(
