@@ -141,3 +141,10 @@ def decided(
         outcome=outcome_of(interval, 1.0, better),
         **fields,
     )
+
+
+def width(interval: Interval) -> float:
+    """Return the width of an interval relative to its estimate."""
+    assert interval.low is not None
+    assert interval.high is not None
+    return (interval.high - interval.low) / interval.estimate

@@ -23,17 +23,10 @@ from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
-from storlab.figures.common import (
-    NOT_MEASURED,
-    digits3,
-    last_point,
-    latency_kind,
-    quantity_named,
-    times_text,
-)
+from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quantity_named
 from storlab.model.decision import Decision, Verdict
 from storlab.words.claims import THROUGHPUT, times_of, what_of, words_of
-from storlab.words.text import BIAS, and_list, plural, ratio_bracket
+from storlab.words.text import BIAS, and_list, digits3, plural, ratio_bracket, times_text
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 

@@ -26,8 +26,16 @@ from storlab.brief.flags import meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FactTable, FigureGroup, Number
 from storlab.brief.tables import Leaf, Scales, table_of
 from storlab.contracts.services import dividing_family
-from storlab.figures.common import digits3, last_point, latency_text, place_of, times_text
-from storlab.words.text import BIAS, and_list, plural, sentence_case
+from storlab.figures.common import last_point, place_of
+from storlab.words.text import (
+    BIAS,
+    and_list,
+    digits3,
+    latency_text,
+    plural,
+    sentence_case,
+    times_text,
+)
 from storlab.workloads.common.flags import CLIENT_FLAGS
 
 NONE = Number("–", missing=True)

@@ -15,9 +15,9 @@ from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, Scales, number_of, table_of
 from storlab.contracts.page import Page
-from storlab.figures.common import MISSING, is_swept, place_of, times_text
+from storlab.figures.common import is_swept, place_of
 from storlab.model.decision import Interval
-from storlab.words.text import cell_texts, plural
+from storlab.words.text import MISSING, cell_texts, plural, times_text
 
 THROUGHPUT = "throughput_mb_s.all"
 GB = 1e-3  # GB/s per MB/s

@@ -16,11 +16,11 @@ from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, Ta
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
 from storlab.contracts.page import Page
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
+from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Interval
 from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
-from storlab.words.text import cell_texts
+from storlab.words.text import MISSING, cell_texts, digits3
 
 UNDECLARED = "not declared"
 THROUGHPUT, POWER = "throughput_mb_s.all", "power_w.all"

@@ -30,11 +30,10 @@ from storlab.base.units import (
 from storlab.brief.all_mixes import reach
 from storlab.brief.method_definitions import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
-from storlab.figures.common import digits3
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
 from storlab.results.store import ResultStore
-from storlab.words.text import and_list, plural
+from storlab.words.text import and_list, digits3, plural
 
 INTENDED = (
     "In open loop operations are due at given times. Latency from the intended start counts the "

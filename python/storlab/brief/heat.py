@@ -17,12 +17,7 @@ from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
 from storlab.brief.flags import Mark, mark
 from storlab.brief.model import HeatCell, HeatRow, HeatTable
 from storlab.brief.tables import ratio_number
-from storlab.figures.common import (
-    far_points,
-    last_point,
-    latency_kind,
-    operations_of,
-)
+from storlab.figures.common import far_points, last_point, latency_kind, operations_of
 from storlab.figures.theme import sign_of
 from storlab.model.decision import Decision
 from storlab.words.text import ratio_spread

@@ -13,16 +13,19 @@ from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.contracts.page import Page
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
+from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
 from storlab.words.text import (
     BIAS,
+    MISSING,
     and_list,
     cell_texts,
+    digits3,
     percent,
     plural,
     ratio_bracket,
     ratio_texts,
+    times_text,
 )
 
 KEYS = (

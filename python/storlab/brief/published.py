@@ -25,11 +25,10 @@ from storlab.brief.published_points import points_of, reads_of
 from storlab.brief.tables import Scale, Scales, scales_of
 from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
-from storlab.figures.common import MISSING, digits3
 from storlab.figures.theme import series_label
 from storlab.model.published import PublishedTable, Row, load_published
 from storlab.results.store import ResultStore
-from storlab.words.text import and_list, cell_texts, plural
+from storlab.words.text import MISSING, and_list, cell_texts, digits3, plural
 
 SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6}
 SI |= {

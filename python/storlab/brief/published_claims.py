@@ -20,10 +20,10 @@ from storlab.brief.flags import cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.contracts.page import Quantity
-from storlab.figures.common import MISSING, far_places, quantity_named, times_text
+from storlab.figures.common import far_places, quantity_named
 from storlab.model.decision import Interval
 from storlab.model.published import PublishedTable, Row
-from storlab.words.text import percent, ratio_spread
+from storlab.words.text import MISSING, percent, ratio_spread, times_text
 
 IMPOSSIBLE = "impossible"
 FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}

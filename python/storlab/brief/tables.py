@@ -28,9 +28,16 @@ from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.contracts.question import Per
-from storlab.figures.common import MISSING, digits3, latency_text
 from storlab.model.decision import Decision
-from storlab.words.text import cell_texts, latency_unit, plural, ratio_texts
+from storlab.words.text import (
+    MISSING,
+    cell_texts,
+    digits3,
+    latency_text,
+    latency_unit,
+    plural,
+    ratio_texts,
+)
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
 COUNTED = ("errors",)  # metrics that are integers

@@ -13,9 +13,9 @@ from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.contracts.page import WorkItemColumn, WorkItemKind
-from storlab.figures.common import NOT_MEASURED, digits3, last_point, place_at
+from storlab.figures.common import NOT_MEASURED, last_point, place_at
 from storlab.model.decision import Interval
-from storlab.words.text import spread_text
+from storlab.words.text import digits3, spread_text
 
 MOST = 24  # stages in a table; of more, the first and the last are shown
 MOST_WORKERS = 16  # ranks in a table; of more, the slowest are shown

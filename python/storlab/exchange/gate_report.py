@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from storlab.analysis.environments import Difference
 from storlab.analysis.gate import ERROR, VERDICTS, Check, Gate, RuleVerdict
 from storlab.base.units import format_quantity, show
-from storlab.figures.common import interval_text
+from storlab.words.text import interval_text
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
 VAGUE = 1_000  # high / low of an interval above which its ends are not printed

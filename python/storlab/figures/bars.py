@@ -12,10 +12,10 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.contracts.figure import Bars
 from storlab.figures.axis_extent import cut_words
-from storlab.figures.common import MISSING, digits3, interval_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, heights, linear, runs_of, series_of
 from storlab.figures.ratio_text import ratio_words
+from storlab.words.text import MISSING, digits3, interval_text
 
 
 @dataclass(frozen=True, slots=True)

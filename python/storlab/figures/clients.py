@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.clients import Balance, Seen, balance_of, by_client, clients_of
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, linear
 from storlab.figures.theme import colour, role, shape
+from storlab.words.text import digits3
 
 FAIR = 0.8  # clients below this share are flagged
 MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import (
     CLIENTS,
@@ -18,13 +16,10 @@ from storlab.analysis.points import (
     format_value,
     title_of,
 )
-from storlab.base.units import NS_PER_S, significant
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
-from storlab.model.decision import Interval
 
-MISSING = "not measured"
 NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
 
 
@@ -110,11 +105,6 @@ def plural_of(section: Section, operation: str) -> str:
     return f"{name}es" if name.endswith("sh") else f"{name}s"
 
 
-def sentence(text: str) -> str:
-    """Return the text with its first letter capitalised."""
-    return text[:1].upper() + text[1:]
-
-
 def quantity_named(page: Page, key: str) -> Quantity | None:
     """Return the family's own quantity of this column key, or None if it has none."""
     return next((quantity for quantity in page.metrics.quantities if quantity.key == key), None)
@@ -197,61 +187,6 @@ def point_ids(comparison: Comparison, points: list[WorkloadPoint]) -> list[str]:
     return [cell.point_id for cell in cells if cell.point_id and cell.measured]
 
 
-def latency_text(value_ns: float) -> str:
-    """Format a latency with three digits and an SI unit, as ``85.1 µs``."""
-    for unit, factor in (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3)):
-        if value_ns >= factor * 0.9995:
-            return f"{digits3(value_ns / factor)}\u00a0{unit}"
-    return f"{value_ns:.0f}\u00a0ns"
-
-
 def plotted(value: float) -> float:
     """Round a value for a chart's data to seven significant digits."""
     return float(f"{value:.7g}")
-
-
-def digits3(value: float) -> str:
-    """Format with three significant digits and no exponent: ``1,240``, ``85.1``, ``0.412``."""
-    if value == 0:
-        return "0"
-    magnitude = abs(value)
-    if magnitude >= 99.95:
-        return f"{value:,.0f}"
-    if magnitude >= 9.995:
-        return f"{value:.1f}"
-    if magnitude >= 0.9995:
-        return f"{value:.2f}"
-    decimals = 2 - math.floor(math.log10(magnitude * 1.0005))
-    return f"{value:.{decimals}f}"
-
-
-def interval_text(interval: Interval | None, show: Any = digits3) -> str:
-    """Format as ``1,240 [1,200, 1,280]``, or as the estimate with "(one run)" without bounds."""
-    if interval is None:
-        return MISSING
-    if interval.low is None or interval.high is None:
-        return f"{show(interval.estimate)} (one run)"
-    return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
-
-
-def ratio_text(ratio: Interval) -> str:
-    r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
-
-    If only its bound is certain, the text starts with ``at most 0.11\u00d7``.
-    """
-    plain = interval_text(ratio, ratio_digits)
-    if not digits.is_imprecise(ratio):
-        return plain
-    return f"{digits.times(ratio)} {plain[plain.index('[') :]}"
-
-
-def times_text(ratio: float) -> str:
-    r"""Format a ratio as ``0.42\u00d7``: two decimals from 0.095 to 10, two digits below."""
-    return f"{ratio_digits(ratio)}\u00d7"
-
-
-def ratio_digits(ratio: float) -> str:
-    """Format a ratio like ``times_text`` but without the multiplication sign."""
-    if 0 < ratio < 0.095:
-        return significant(ratio, 2)
-    return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)

@@ -11,10 +11,11 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.density import whole_cost
 from storlab.analysis.points import Section
 from storlab.base.units import TB
-from storlab.figures.common import digits3, slug
+from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.plot import Plot, linear
 from storlab.figures.theme import colour, fill_of, shape
+from storlab.words.text import digits3
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:

@@ -15,12 +15,13 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.figures.axis_extent import cut_words
-from storlab.figures.common import MISSING, NOT_MEASURED, interval_text
+from storlab.figures.common import NOT_MEASURED
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import LINES, Mixes, mixes_of
 from storlab.figures.plot import Plot, groups, heights, series_of
 from storlab.figures.ratio_text import span_words
 from storlab.figures.theme import WIDTH, configured, role
+from storlab.words.text import MISSING, interval_text
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"

@@ -11,12 +11,7 @@ import altair as alt
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures.common import (
-    latency_kind,
-    latency_text,
-    plural_of,
-    timed_operations,
-)
+from storlab.figures.common import latency_kind, plural_of, timed_operations
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import logarithmic
 from storlab.figures.theme import (
@@ -27,6 +22,7 @@ from storlab.figures.theme import (
     log_bounds,
     panel_width,
 )
+from storlab.words.text import latency_text
 
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
 STEPS = 90

@@ -12,13 +12,10 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
-    MISSING,
     axis_title,
-    interval_text,
     is_swept,
     last_point,
     latency_kind,
-    latency_text,
     operations_of,
     plural_of,
     timed_operations,
@@ -37,6 +34,7 @@ from storlab.figures.theme import (
     shape,
 )
 from storlab.model.decision import Decision, Interval
+from storlab.words.text import MISSING, interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -16,12 +16,13 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
 from storlab.figures.axis_extent import cut_words, in_sight
-from storlab.figures.common import axis_title, digits3, interval_text, last_point
+from storlab.figures.common import axis_title, last_point
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
 from storlab.figures.ratio_text import OF, ratio_words
 from storlab.figures.theme import colour, dash_of, log_bounds, shape
 from storlab.model.decision import Interval
+from storlab.words.text import digits3, interval_text
 
 BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
 CLOSE = 0.09  # share of the axis; labels closer than this are moved apart

@@ -10,7 +10,7 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell
-from storlab.figures.common import digits3, interval_text, plotted
+from storlab.figures.common import plotted
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,
@@ -24,6 +24,7 @@ from storlab.figures.theme import (
     series_label,
 )
 from storlab.model.decision import Interval
+from storlab.words.text import digits3, interval_text
 
 Records = Sequence[Mapping[str, Any]]
 INK = alt.ColorValue(role("fig-ink"))

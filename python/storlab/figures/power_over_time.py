@@ -11,16 +11,11 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
 from storlab.analysis.power_trace import power_trace
 from storlab.base.units import NS_PER_S
-from storlab.figures.common import (
-    MISSING,
-    digits3,
-    interval_text,
-    plotted,
-    window_words,
-)
+from storlab.figures.common import plotted, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
+from storlab.words.text import MISSING, digits3, interval_text
 
 PANEL_HEIGHT = 104
 TIME = "time from the {words}’s start (s)"

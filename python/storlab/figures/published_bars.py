@@ -11,18 +11,13 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.published import PublishedCell, published_words
-from storlab.figures.common import (
-    MISSING,
-    axis_title,
-    digits3,
-    interval_text,
-    x_text,
-)
+from storlab.figures.common import axis_title, x_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, groups, linear
 from storlab.figures.theme import (
     fill_of,
 )
+from storlab.words.text import MISSING, digits3, interval_text
 
 KEY = "throughput_mb_s.all"
 

@@ -16,7 +16,6 @@ from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
 from storlab.base.units import exact_number
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
-from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, logarithmic, tooltip
@@ -27,6 +26,7 @@ from storlab.figures.theme import (
     series_role,
 )
 from storlab.model.decision import Interval
+from storlab.words.text import MISSING, digits3, interval_text, latency_text, sentence_case
 
 MS_LABELS = "format(datum.value / 1e6, ',~g')"
 SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
@@ -75,10 +75,8 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
     sources = list(dict.fromkeys(cell.source for cell in cells))
     names = " and ".join(config.removesuffix(" (published)") for config in configs)
     label = column.label
-    title = (
-        f"{mixes.where(sentence(label))}: {names} as published, hatched, beside what was measured "
-        "here"
-    )
+    shown = mixes.where(sentence_case(label))
+    title = f"{shown}: {names} as published, hatched, beside what was measured here"
     stated = all(cell.stated for cell in cells)
     unsaid = "" if stated else " The publication does not name its concurrency"
     cut = edge_words(_intervals(mixes, column), bounds)

@@ -11,13 +11,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
-from storlab.figures.common import (
-    family_name,
-    operations_of,
-    plotted,
-    ratio_text,
-    sentence,
-)
+from storlab.figures.common import family_name, operations_of, plotted
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import told_apart
 from storlab.figures.plot import logarithmic, tooltip
@@ -30,6 +24,7 @@ from storlab.figures.theme import (
     role,
     shape,
 )
+from storlab.words.text import ratio_text, sentence_case
 
 ROW_HEIGHT = 14
 ROOM, NARROWEST = 410, 150  # px of labels plus plot, and the narrowest plot beside long labels
@@ -96,7 +91,7 @@ def _figure(
         points,
         name=family_name(f"ratio {metric}", sections[0]),
         kind="ratios",
-        title=f"{sentence(metric)}: {_title(data, comparison.baseline)}",
+        title=f"{sentence_case(metric)}: {_title(data, comparison.baseline)}",
         shows=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals",
         spec=configured(chart, {"ratios": data}, beside="|".join(places).split("|")),
         columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],

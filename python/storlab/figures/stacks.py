@@ -12,18 +12,13 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.contracts.figure import StackOverSweep
 from storlab.figures.bars import provenance_of
-from storlab.figures.common import (
-    MISSING,
-    axis_title,
-    digits3,
-    interval_text,
-    last_point,
-)
+from storlab.figures.common import axis_title, last_point
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of, tooltip
 from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import role, series_role
 from storlab.model.decision import Interval
+from storlab.words.text import MISSING, digits3, interval_text
 
 PALE = 0.25  # opacity of the last part
 

@@ -9,10 +9,11 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS, Section
 from storlab.figures.axis_extent import in_sight
-from storlab.figures.common import digits3, is_small, is_swept, last_point, times_text
+from storlab.figures.common import is_small, is_swept, last_point
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
 from storlab.figures.ratio_text import MOVES, ratio_words
+from storlab.words.text import digits3, times_text
 
 KEY = "throughput_mb_s.all"
 GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s

@@ -11,16 +11,11 @@ import altair as alt
 
 from storlab.analysis.dataset import RunData
 from storlab.base.units import NS_PER_S
-from storlab.figures.common import (
-    digits3,
-    latency_text,
-    plotted,
-    plural_of,
-    window_words,
-)
+from storlab.figures.common import plotted, plural_of, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import logarithmic
 from storlab.figures.theme import WIDTH, colour, configured, log_bounds
+from storlab.words.text import digits3, latency_text
 
 PANEL_HEIGHT = 104
 MOST_POINTS = 300  # per line; longer runs are reduced to groups of intervals

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.timeline import Stretch, Timeline
-from storlab.figures.common import digits3, latency_text, plotted, slug
+from storlab.figures.common import plotted, slug
 from storlab.figures.figure import Figure
 from storlab.figures.plot import logarithmic
 from storlab.figures.theme import (
@@ -21,6 +21,7 @@ from storlab.figures.theme import (
     role,
     series_role,
 )
+from storlab.words.text import digits3, latency_text
 
 HEAT_HEIGHT, LANE_HEIGHT, FLAG_HEIGHT = 96, 56, 16
 AXIS_PX = 46  # room for the axis labels, so that all lanes start at the same x

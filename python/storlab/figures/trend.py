@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from storlab.analysis.changes import level
 from storlab.base.units import NS_PER_S
-from storlab.figures.common import digits3, latency_text
 from storlab.figures.theme import CHARACTER_PX, FONT, FONT_PX, HEIGHT, WIDTH, role
 from storlab.model.decision import Interval
+from storlab.words.text import digits3, latency_text
 
 WIDE = 980  # drawing area on wide pages
 LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30

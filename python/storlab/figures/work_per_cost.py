@@ -16,13 +16,14 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
 from storlab.base.units import TB
 from storlab.figures.axis_extent import cut_words
-from storlab.figures.common import clients_of, digits3, is_small, slug
+from storlab.figures.common import clients_of, is_small, slug
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, series_of
 from storlab.figures.ratio_text import span_words
 from storlab.model.decision import Decision, Interval
 from storlab.model.target import Target
+from storlab.words.text import digits3
 
 Divide = Callable[[Cell, Target, str], Interval | None]
 

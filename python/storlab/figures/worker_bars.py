@@ -8,10 +8,10 @@ import altair as alt
 
 from storlab.analysis.work_items import Worker, workers_of
 from storlab.contracts.figure import WorkerBars
-from storlab.figures.common import digits3, interval_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, tooltip
 from storlab.figures.theme import colour, shape
+from storlab.words.text import digits3, interval_text
 
 MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is numeric
 

@@ -10,13 +10,12 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from storlab import __version__
 from storlab.analysis.changes import FEWEST
 from storlab.brief.html import brief_script, shown, style_sheet
-from storlab.figures.common import sentence
 from storlab.figures.svg import inline
 from storlab.history.page import OPEN, DirectoryRow, PointView
 from storlab.history.read import Problem
 from storlab.history.series import NEAR
 from storlab.history.words import unchanged_text
-from storlab.words.text import plural
+from storlab.words.text import plural, sentence_case
 
 NEWEST = 3  # changes of a point that are shown unfolded
 _TEMPLATES = ("base", "macros", "index", "point", "method")
@@ -48,7 +47,7 @@ class Pages:
         self._environment.globals.update(
             version=__version__,
             plural=plural,
-            sentence=sentence,
+            sentence=sentence_case,
             near=NEAR,
             inline=inline,
             unchanged=unchanged_text,
@@ -88,7 +87,7 @@ def script() -> bytes:
 def _summary(points: Sequence[PointView]) -> str:
     changed = [view for view in points if view.changes]
     if not changed:
-        return f"{sentence(unchanged_text(most_results(points), 'no change was found'))}."
+        return f"{sentence_case(unchanged_text(most_results(points), 'no change was found'))}."
     newest = changed[0]
     return (
         f"{plural(len(changed), 'point')} changed. The newest change: {newest.changed} of "

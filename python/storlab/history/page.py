@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from storlab.analysis.changes import FEWEST
 from storlab.analysis.compare import PLACES
-from storlab.figures.common import digits3, latency_text, sentence, slug
+from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.trend import (
     Mark,
@@ -30,7 +30,7 @@ from storlab.history.words import (
     shift_text,
 )
 from storlab.model.decision import Interval
-from storlab.words.text import plural, spread_text
+from storlab.words.text import digits3, latency_text, plural, sentence_case, spread_text
 
 POINTS, BRIEFS = "points", "briefs"
 OPEN = 50  # results whose rows are shown unfolded
@@ -224,7 +224,7 @@ def point_view(point: PointHistory, briefs: Briefs) -> PointView:
         candidate=changes[0].candidates[0] if lead is not None and lead.candidates else "",
         changes=changes,
         courses=list(_courses(point)),
-        heads=[(s.column.key, sentence(s.title), _head_unit(s)) for s in point.series],
+        heads=[(s.column.key, sentence_case(s.title), _head_unit(s)) for s in point.series],
         rows=list(_rows(point, briefs)),
     )
 
@@ -260,11 +260,14 @@ def _changes(point: PointHistory, briefs: Briefs) -> Iterator[ChangeView]:
         lead = _lead(shifts)
         rows = [
             ShiftRow(
-                sentence(titles[s.column, s.boundary]), shift_text(s), shift_levels(s), s.verdict,
+                sentence_case(titles[s.column, s.boundary]),
+                shift_text(s),
+                shift_levels(s),
+                s.verdict,
                 chance_text(s),
             )
             for s in shifts
-        ]  # fmt: skip
+        ]
         index = lead.index
         yield ChangeView(
             date=date_text(point.results[index].time),
@@ -295,7 +298,7 @@ def _trend(point: PointHistory, series: Series) -> Trend:
 
 def _figure(point: PointHistory, series: Series) -> Figure:
     number, unit = len(series.places), series.column.unit
-    name = sentence(series.title)
+    name = sentence_case(series.title)
     shifts = [
         f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
     ]
@@ -307,7 +310,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
         kind="course",
         title=f"{name}: {told}",
         alt=f"{name} of {plural(number, 'result')} over time, each with its interval and its runs. "
-        f"{sentence(told)}. The newest: {latest}. The table of results has the values.",
+        f"{sentence_case(told)}. The newest: {latest}. The table of results has the values.",
         spec={},
         columns=[],
         rows=[],

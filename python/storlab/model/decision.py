@@ -50,13 +50,6 @@ class Interval:
             return False
         return value < self.low or value > self.high
 
-    @property
-    def half_width_percent(self) -> float | None:
-        """Half the interval in percent of the estimate; None without bounds or for estimate 0."""
-        if self.low is None or self.high is None or self.estimate == 0:
-            return None
-        return 100 * (self.high - self.low) / (2 * abs(self.estimate))
-
     def within(self, least: float, most: float | None) -> Interval:
         """Clip the bounds to the physical range of the quantity, which a t-interval ignores.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -9,10 +10,10 @@ from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
 from storlab.base.units import NS_PER_S, significant
-from storlab.figures.common import digits3, ratio_digits, times_text
 from storlab.model.decision import Interval
 
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
+MISSING = "not measured"
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
 
@@ -21,6 +22,38 @@ def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, f
     smallest = min(values_ns, default=1e6)
     fitting = [(unit, factor) for unit, factor in LATENCY_UNITS if smallest >= least * factor]
     return fitting[-1] if fitting else ("ns", 1.0)
+
+
+def digits3(value: float) -> str:
+    """Format with three significant digits and no exponent: ``1,240``, ``85.1``, ``0.412``."""
+    if value == 0:
+        return "0"
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:,.0f}"
+    if magnitude >= 9.995:
+        return f"{value:.1f}"
+    if magnitude >= 0.9995:
+        return f"{value:.2f}"
+    decimals = 2 - math.floor(math.log10(magnitude * 1.0005))
+    return f"{value:.{decimals}f}"
+
+
+def latency_text(value_ns: float) -> str:
+    """Format a latency with three digits and an SI unit, as ``85.1 µs``."""
+    for unit, factor in (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3)):
+        if value_ns >= factor * 0.9995:
+            return f"{digits3(value_ns / factor)}\u00a0{unit}"
+    return f"{value_ns:.0f}\u00a0ns"
+
+
+def interval_text(interval: Interval | None, show: Callable[[float], str] = digits3) -> str:
+    """Format as ``1,240 [1,200, 1,280]``, or as the estimate with "(one run)" without bounds."""
+    if interval is None:
+        return MISSING
+    if interval.low is None or interval.high is None:
+        return f"{show(interval.estimate)} (one run)"
+    return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
 
 
 def spread_text(
@@ -41,9 +74,27 @@ def cell_texts(
     return show(interval.estimate / factor), spread_text(interval, factor, show)
 
 
-def bracket(interval: Interval, factor: float = 1.0) -> str:
-    """Format for a sentence, ``1,230 [1,200–1,260]``, with the digits the interval supports."""
-    return digits.text(interval, factor)
+def times_text(ratio: float) -> str:
+    r"""Format a ratio as ``0.42\u00d7``: two decimals from 0.095 to 10, two digits below."""
+    return f"{ratio_digits(ratio)}\u00d7"
+
+
+def ratio_digits(ratio: float) -> str:
+    """Format a ratio like ``times_text`` but without the multiplication sign."""
+    if 0 < ratio < 0.095:
+        return significant(ratio, 2)
+    return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)
+
+
+def ratio_text(ratio: Interval) -> str:
+    r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
+
+    If only its bound is certain, the text starts with ``at most 0.11\u00d7``.
+    """
+    plain = interval_text(ratio, ratio_digits)
+    if not digits.is_imprecise(ratio):
+        return plain
+    return f"{digits.times(ratio)} {plain[plain.index('[') :]}"
 
 
 def ratio_bracket(interval: Interval) -> str:

@@ -22,13 +22,14 @@ from storlab.brief.fact_tables import environment_tables
 from storlab.brief.heat import STEPS, heat_tables
 from storlab.brief.pdf import render_pages
 from storlab.figures.axis_extent import CUT_WORDS, cut_words
-from storlab.figures.common import digits3, is_small, last_point
+from storlab.figures.common import is_small, last_point
 from storlab.figures.figure import Figure
 from storlab.figures.footer import with_foot
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT, SHAPES, TAIL
 from storlab.figures.throughput_vs_jobs import KEY, draw_rates
 from storlab.results.store import ResultStore
+from storlab.words.text import digits3
 from storlab.workloads.block.page import BLOCK_PAGE
 from support.vega import assert_vega_lite
 

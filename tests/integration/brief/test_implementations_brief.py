@@ -20,10 +20,9 @@ from storlab.analysis.implementations import shared_works
 from storlab.analysis.stats import ratio_interval
 from storlab.brief import write_brief
 from storlab.brief.implementations import implementations
-from storlab.figures.common import digits3, times_text
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
-from storlab.words.text import ratio_spread
+from storlab.words.text import digits3, ratio_spread, times_text
 from storlab.workloads.preprocess.findings import bottlenecks
 
 THREE = 'implementation = ["polars", "native", "pandas"]'

@@ -23,11 +23,11 @@ from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
 from storlab.brief.claims import make_claims, summarise, undecided
-from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
+from storlab.words.text import digits3
 from storlab.workloads.checkpoint.interval import daly_interval
 from support.made_comparisons import told
 

@@ -22,9 +22,9 @@ from storlab.analysis.efficiency import spread_ratio
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.build import build_brief
-from storlab.figures.common import digits3, times_text
 from storlab.figures.drawing import draw
 from storlab.model.result import RunRecord
+from storlab.words.text import digits3, times_text
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import PATHS
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points

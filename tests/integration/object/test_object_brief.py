@@ -22,12 +22,12 @@ from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.published import match
 from storlab.cli.main import main
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.model.published import load_published
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
+from storlab.words.text import digits3
 from support.vega import assert_vega_lite
 
 MIXES = (30, 50, 70, 90)

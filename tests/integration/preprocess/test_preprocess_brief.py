@@ -30,12 +30,12 @@ from storlab.brief import write_brief
 from storlab.brief.audit_input import audited
 from storlab.brief.claims import make_claims
 from storlab.cli import conclusion
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 from storlab.words.answers import sentences
+from storlab.words.text import digits3
 from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
 from support.made_comparisons import told

@@ -22,11 +22,11 @@ from storlab.base.errors import ResultError
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
 from storlab.cli.main import main
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
+from storlab.words.text import digits3
 from storlab.workloads.training.capacity_answer import Kept, largest, title
 from storlab.workloads.training.findings import capacity_section
 from support.made_comparisons import told

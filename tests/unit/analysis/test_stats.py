@@ -53,7 +53,7 @@ def test_one_value_has_no_bounds() -> None:
     ratio = ratio_interval([8.0], [2.0, 2.0])
     assert (ratio.estimate, ratio.low, ratio.high, ratio.n) == (pytest.approx(4), None, None, 1)
     assert not mean_interval([7.5]).excludes(1.0)
-    assert mean_interval([7.5]).half_width_percent is None
+    assert not mean_interval([7.5]).is_known
 
 
 def test_equal_values_are_known_to_their_resolution_only() -> None:

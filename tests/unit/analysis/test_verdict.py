@@ -15,7 +15,15 @@ from storlab.model.decision import Interval, Verdict
 from storlab.words.answers import against as against_of
 from storlab.words.answers import amount as amount_of
 from storlab.words.answers import basis, compared, document, sentences, warnings
-from support.made_comparisons import comparison_of, dataset_of, decided, filled, noisy, study_of
+from support.made_comparisons import (
+    comparison_of,
+    dataset_of,
+    decided,
+    filled,
+    noisy,
+    study_of,
+    width,
+)
 
 RATE = "throughput_mb_s.all"
 P99 = "latency_p99_ns.read"
@@ -84,10 +92,7 @@ def test_more_comparisons_make_wider_intervals() -> None:
     assert basis(few).endswith("the only comparison")
     assert few.headline is not None
     assert many.headline is not None
-    widths = [v.headline.advantage.half_width_percent for v in (few, many) if v.headline]
-    assert widths[0] is not None
-    assert widths[1] is not None
-    assert widths[0] < widths[1]
+    assert width(few.headline.advantage) < width(many.headline.advantage)
 
 
 def test_the_baseline_wins_by_a_ratio_above_one() -> None:

@@ -6,19 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storlab.analysis import digits
 from storlab.brief.fact_tables import capacity_text, flatten
-from storlab.figures.common import digits3, interval_text, latency_text, times_text
 from storlab.model.decision import Interval
 from storlab.words.text import (
     and_list,
-    bracket,
     breakable,
     change,
     date_range,
+    digits3,
+    interval_text,
+    latency_text,
     latency_unit,
     percent_digits,
     ratio_bracket,
     ratio_texts,
+    times_text,
 )
 
 
@@ -104,9 +107,9 @@ def test_a_small_share_is_not_nothing(share: float, text: str) -> None:
 
 
 def test_an_interval_stands_with_its_number() -> None:
-    assert bracket(Interval(1234.4, 1200.0, 1260.0, 3)) == "1,230 [1,200–1,260]"
-    assert bracket(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == "5 [4–6]"
-    assert bracket(Interval(7.5, None, None, 1)) == "7.50"
+    assert digits.text(Interval(1234.4, 1200.0, 1260.0, 3)) == "1,230 [1,200–1,260]"
+    assert digits.text(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == "5 [4–6]"
+    assert digits.text(Interval(7.5, None, None, 1)) == "7.50"
     assert ratio_bracket(Interval(0.42, 0.4, 0.44, 3)) == "0.42× [0.40–0.44]"
     assert ratio_bracket(Interval(0.017, 0.0074, 0.11, 3)) == "at most 0.11×"
     assert ratio_texts(Interval(0.017, 0.0074, 0.11, 3)) == ("at most 0.11×", "0.0074–0.11")

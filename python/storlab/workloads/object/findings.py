@@ -11,7 +11,8 @@ from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, mark
 from storlab.brief.model import DataTable, ExtraSection, Number
 from storlab.brief.tables import Leaf, Scale, table_of
-from storlab.figures.common import digits3, far_places, latency_text, place_of
+from storlab.figures.common import far_places, place_of
+from storlab.words.text import digits3, latency_text
 from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.endpoints import (
     UNEVEN,

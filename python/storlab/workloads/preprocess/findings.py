@@ -12,8 +12,8 @@ from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
-from storlab.figures.common import place_of, times_text
-from storlab.words.text import and_list, breakable, plural, ratio_spread, sentence_case
+from storlab.figures.common import place_of
+from storlab.words.text import and_list, breakable, plural, ratio_spread, sentence_case, times_text
 from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES

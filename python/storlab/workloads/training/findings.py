@@ -14,9 +14,9 @@ from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
-from storlab.figures.common import MISSING, digits3, place_of
+from storlab.figures.common import place_of
 from storlab.model.decision import Interval
-from storlab.words.text import and_list, plural, spread_text
+from storlab.words.text import MISSING, and_list, digits3, plural, spread_text
 from storlab.workloads.training.capacity_answer import kept_busy
 
 KIND = "training"

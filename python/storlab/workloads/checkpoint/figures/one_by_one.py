@@ -8,10 +8,10 @@ import altair as alt
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, work_items_of
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, linear
 from storlab.figures.theme import colour, shape
+from storlab.words.text import digits3
 
 FEWEST = 2  # checkpoints of a run that this figure needs
 MOST = 400

@@ -10,11 +10,11 @@ import altair as alt
 
 from storlab.analysis.compare import Cell
 from storlab.base.units import NS_PER_S, format_duration
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure, Place
 from storlab.figures.mixes import CROSS
 from storlab.figures.plot import Plot, logarithmic
 from storlab.figures.theme import colour, dash_of, log_bounds, role
+from storlab.words.text import digits3
 from storlab.workloads.checkpoint.interval import (
     daly_interval,
     of_whole,

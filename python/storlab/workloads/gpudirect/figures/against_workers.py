@@ -8,9 +8,10 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.common import digits3, latency_text, x_text
+from storlab.figures.common import x_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look
+from storlab.words.text import digits3, latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
 
 GB = 1e-3  # converts MB/s to GB/s

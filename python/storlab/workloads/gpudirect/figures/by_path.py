@@ -11,19 +11,12 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import NBSP, Section, WorkloadPoint, describe
-from storlab.figures.common import (
-    MISSING,
-    axis_title,
-    digits3,
-    family_name,
-    interval_text,
-    latency_text,
-    x_text,
-)
+from storlab.figures.common import axis_title, family_name, x_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Look, line_plot, mean_of, rounded
 from storlab.figures.theme import log_bounds
 from storlab.model.decision import Interval
+from storlab.words.text import MISSING, digits3, interval_text, latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"

@@ -9,8 +9,8 @@ from storlab.analysis.density import scaled
 from storlab.analysis.points import Section
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, Scale, number_of, table_of
-from storlab.figures.common import digits3, is_swept, place_of
-from storlab.words.text import spread_text
+from storlab.figures.common import is_swept, place_of
+from storlab.words.text import digits3, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, Best, best_points
 from storlab.workloads.gpudirect.job import GpuDirectJob
 

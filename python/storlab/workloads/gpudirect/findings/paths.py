@@ -14,9 +14,8 @@ from storlab.brief.flags import Mark, cell_marks
 from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
-from storlab.figures.common import digits3, times_text
 from storlab.model.decision import Interval
-from storlab.words.text import and_list, ratio_spread, spread_text
+from storlab.words.text import and_list, digits3, ratio_spread, spread_text, times_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
 from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of

@@ -13,9 +13,8 @@ from storlab.base.units import format_bytes_si, significant
 from storlab.brief.flags import cell_marks
 from storlab.brief.model import DataTable, FactTable, Number
 from storlab.brief.tables import Leaf, table_of
-from storlab.figures.common import digits3
 from storlab.model.result import Operation, OperationTotals
-from storlab.words.text import and_list, plural
+from storlab.words.text import and_list, digits3, plural
 from storlab.workloads.gpudirect.details import (
     CuFileTold,
     GpuDirectDetails,

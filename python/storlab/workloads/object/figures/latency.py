@@ -9,16 +9,12 @@ from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
-from storlab.figures.common import (
-    interval_text,
-    latency_kind,
-    latency_text,
-    operations_of,
-)
+from storlab.figures.common import latency_kind, operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.ratio_text import spans_in_words
 from storlab.model.decision import Interval
+from storlab.words.text import interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.common import interval_text, operations_of
+from storlab.figures.common import operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.stacks import Stacks, mean_text
+from storlab.words.text import interval_text
 from storlab.workloads.object.figures.throughput import NAME, ratios_in_words
 
 

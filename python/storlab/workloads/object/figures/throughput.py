@@ -8,17 +8,12 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.common import (
-    MISSING,
-    digits3,
-    interval_text,
-    operations_of,
-    sentence,
-)
+from storlab.figures.common import operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, runs_of, series_of
 from storlab.figures.ratio_text import MOVES, spans_in_words
+from storlab.words.text import MISSING, digits3, interval_text, sentence_case
 
 NAME = "throughput_mb_s"
 NARROW = 275  # width in pixels; three charts fit in a row
@@ -51,7 +46,7 @@ def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure 
     bars, dots = _data(mixes, column)
     if not bars:
         return None
-    title = f"{mixes.where(sentence(words))}: {_title(mixes, column, bars)}"
+    title = f"{mixes.where(sentence_case(words))}: {_title(mixes, column, bars)}"
     return mixes.figure(
         kind="object_throughput",
         name=mixes.name("throughput-by-mix", column.operation),

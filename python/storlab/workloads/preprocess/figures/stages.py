@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from storlab.analysis.compare import Cell
 from storlab.figures.bars import provenance_of
-from storlab.figures.common import digits3, interval_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.stacks import Stacks, mean_text
+from storlab.words.text import digits3, interval_text
 from storlab.workloads.preprocess.job import STAGES
 
 TIME, BUSY = "completion_time_s", "worker_busy_percent"

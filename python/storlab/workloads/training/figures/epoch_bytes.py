@@ -11,9 +11,9 @@ import altair as alt
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, interval_of
-from storlab.figures.common import digits3
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, linear, series_of
+from storlab.words.text import digits3
 
 MOST_EPOCHS = 40
 

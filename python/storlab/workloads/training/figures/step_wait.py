@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from storlab._native import Histogram
-from storlab.figures.common import latency_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.latency_cdf import cdf_line, cdf_panels, percentile_text
 from storlab.figures.theme import configured, log_bounds
+from storlab.words.text import latency_text
 
 CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a file"))
 LEAST_NS = 1_000  # start of the axis: smaller waits do not matter
