@@ -33,7 +33,7 @@ class OverSweep:
     keys: tuple[str, ...]  # candidate quantities: the first that was measured is drawn
     name: str
     words: str  # description in a sentence
-    ratio: str = ""  # template of the title; default: ``storlab.figures.ratio_text.OF``
+    ratio: str = ""  # template of the title; default: ``storlab.words.figures.OF``
     noun: str = ""  # what the title compares; default: the quantity's label
     axis: str = ""  # title of the vertical axis; default: the quantity with its unit
     log: bool = False  # whether the vertical axis is logarithmic

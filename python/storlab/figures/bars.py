@@ -14,7 +14,7 @@ from storlab.contracts.figure import Bars
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, heights, linear, runs_of, series_of
-from storlab.figures.ratio_text import ratio_words
+from storlab.words.figures import ratio_title, values_on
 from storlab.words.text import MISSING, digits3, interval_text
 
 
@@ -132,9 +132,8 @@ def _title(far: Place, wanted: Bars, columns: dict[str, Column]) -> str:
         ((w, c) for w, c in columns.items() if c.key == wanted.ratio), next(iter(columns.items()))
     )
     noun = f"{wanted.what} {_plain(word)}"
-    parts = ratio_words(far.comparison, row, column.key, noun)
-    if parts:
-        return "; ".join(parts)
+    text = ratio_title(far.comparison, [row], column.key, noun)
+    if text:
+        return text
     known = [(t, c.values[column.key]) for t, c in row.cells.items() if column.key in c.values]
-    values = "; ".join(f"{digits3(i.estimate)}\u00a0{column.unit} on {t}" for t, i in known)
-    return f"{noun}: {values}"
+    return f"{noun}: {values_on(((t, i.estimate, '') for t, i in known), column.unit)}"

@@ -19,8 +19,8 @@ from storlab.figures.common import NOT_MEASURED
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import LINES, Mixes, mixes_of
 from storlab.figures.plot import Plot, groups, heights, series_of
-from storlab.figures.ratio_text import span_words
 from storlab.figures.theme import WIDTH, configured, role
+from storlab.words.figures import ratio_range
 from storlab.words.text import MISSING, interval_text
 
 KEY = "efficiency_mb_s_w.all"
@@ -159,7 +159,8 @@ def _title(comparison: Comparison, points: list[WorkloadPoint]) -> str:
         elif ratios:
             unequal = ratios[0].boundaries
             note = f", at unequal boundaries: {unequal}" if unequal else ""
-            text = span_words(ratios, target, comparison.baseline, WHAT, SAY)
+            intervals = [decision.ratio for decision in ratios]
+            text = ratio_range(intervals, target, comparison.baseline, WHAT, SAY)
             parts.append(f"{text}{note}")
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     places = list(dict.fromkeys(cell.power.label for cell in cells if cell.power))

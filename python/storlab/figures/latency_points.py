@@ -7,7 +7,6 @@ from typing import Any
 
 import altair as alt
 
-from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
@@ -33,7 +32,8 @@ from storlab.figures.theme import (
     panel_width,
     shape,
 )
-from storlab.model.decision import Decision, Interval
+from storlab.model.decision import Interval
+from storlab.words.figures import latency_ratios
 from storlab.words.text import MISSING, interval_text, latency_text
 
 
@@ -233,45 +233,12 @@ def _title(place: Place) -> str:
     if point is None:
         return MISSING
     prefix, words = latency_kind(comparison, section)
+    ratios = comparison.row(point).ratios
+    keys = {name: f"{prefix}_mean_ns.{operation}" for operation, name in operations_of(section)}
     clauses = [
-        text
-        for target in comparison.others
-        if (text := _against(section, comparison.row(point).ratios[target], prefix,
-                             (target, comparison.baseline)))
-    ]  # fmt: skip
-    if not clauses:
-        return f"mean and 99th percentile {words}"
-    return f"{'; '.join(clauses)} at {section.at(point)}"
-
-
-def _against(
-    section: Section, ratios: dict[str, Decision], prefix: str, sides: tuple[str, str]
-) -> str:
-    """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
-
-    Empty if there are no ratios.
-    """
-    slower: dict[tuple[str, str], list[str]] = {}
-    unsure, apart = [], False
-    for operation, name in operations_of(section):
-        decision = ratios.get(f"{prefix}_mean_ns.{operation}")
-        if decision is None:
-            continue
-        apart = apart or bool(decision.concurrency)
-        interval = decision.ratio
-        if interval.is_known and not decision.decided:
-            unsure.append(f"{name}s")
-            continue
-        more = interval.estimate > 1 or interval.estimate <= 0
-        times = digits.times(interval if more else interval.inverse())
-        phrases = slower.setdefault(sides if more else (sides[1], sides[0]), [])
-        phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
-    parts = [
-        f"{' and '.join(factors)} as long on {more} as on {less}"
-        for (more, less), factors in slower.items()
+        latency_ratios([(name, own[key]) for name, key in keys.items() if key in own])
+        for own in (ratios[target] for target in comparison.others)
     ]
-    if unsure:
-        verb = f"{' and '.join(unsure)} can’t be told apart"
-        parts.append(verb if parts else f"{verb} on {sides[0]} and {sides[1]}")
-    note = " (at unequal effective concurrency)" if apart else ""
-    return f"{', '.join(parts)}{note}" if parts else ""
+    if not any(clauses):
+        return f"mean and 99th percentile {words}"
+    return f"{'; '.join(filter(None, clauses))} at {section.at(point)}"

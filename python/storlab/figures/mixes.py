@@ -44,7 +44,7 @@ class Mixes:
     @property
     def order(self) -> list[str]:
         """Labels of the mixes on the axis, in order."""
-        return told_apart([section.mix for section, _ in self.places])
+        return without_shared_parts([section.mix for section, _ in self.places])
 
     @property
     def place(self) -> str:
@@ -103,7 +103,7 @@ class Mixes:
         return Figure.of(self.comparison, self.points, **{"note": self.place, **fields})
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
+def without_shared_parts(names: Sequence[str]) -> list[str]:
     """Return axis labels without the parts common to all names, as ``direct, reads only``."""
     parts = [name.split(", ") for name in names]
     common = set(parts[0]).intersection(*parts)

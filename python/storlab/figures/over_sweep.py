@@ -19,10 +19,10 @@ from storlab.figures.axis_extent import cut_words, in_sight
 from storlab.figures.common import axis_title, last_point
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
-from storlab.figures.ratio_text import OF, ratio_words
 from storlab.figures.theme import colour, dash_of, log_bounds, shape
 from storlab.model.decision import Interval
-from storlab.words.text import digits3, interval_text
+from storlab.words.figures import OF, ratio_title, values_on
+from storlab.words.text import MISSING, digits3, interval_text
 
 BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
 CLOSE = 0.09  # share of the axis; labels closer than this are moved apart
@@ -263,34 +263,32 @@ def sweep_figure(kind: str, part: OverSweep, far: Place) -> Figure | None:
         log=part.log,
         rings=lines.at(ringed),
     )
-    return lines.figure(
-        look, text or _title(comparison, section, facet, column, noun, part.ratio or OF)
-    )
+    return lines.figure(look, text or sweep_title(far, column, noun, part.ratio or OF))
 
 
-def _title(
-    comparison: Comparison, section: Section, facet: Any, column: Column, noun: str, ratio: str
-) -> str:
+def sweep_title(far: Place, column: Column, noun: str, template: str = OF, unit: str = "") -> str:
+    """Return the ratios at the last point of the axis; without any, each target’s highest mean.
+
+    Args:
+        far: The points of the figure.
+        column: The quantity.
+        noun: Name of the quantity in the ratio.
+        template: Clause of a ratio, see ``storlab.words.figures``.
+        unit: Unit of the values; by default that of the column.
+    """
+    comparison, section, facet = far.comparison, far.section, far.facet
     point = last_point(comparison, section, facet)
     if point is None:
-        return "not measured"
-    parts = ratio_words(comparison, comparison.row(point), column.key, noun, ratio)
-    if not parts:
-        highest = _best(comparison, section, facet, column)
-        points = len(section.of_facet(facet))
-        return f"{column.label}, highest mean of {points}: {', '.join(highest)}"
-    return f"{'; '.join(parts)} at {section.at(point)}"
-
-
-def _best(comparison: Comparison, section: Section, facet: Any, column: Column) -> list[str]:
-    """Return the largest mean of each target as text, used if there is no ratio."""
-    best: dict[str, tuple[float, str]] = {}
-    for point in section.of_facet(facet):
+        return MISSING
+    ratios = ratio_title(comparison, [comparison.row(point)], column.key, noun, template)
+    if ratios:
+        return f"{ratios} at {section.at(point)}"
+    highest: dict[str, tuple[float, str]] = {}
+    points = section.of_facet(facet)
+    for point in points:
         for target, cell in comparison.row(point).cells.items():
             interval = cell.values.get(column.key)
-            if interval is not None and interval.estimate >= best.get(target, (0.0, ""))[0]:
-                best[target] = (interval.estimate, section.at(point))
-    return [
-        f"{digits3(value)}\u00a0{column.unit} on {target} with {at}"
-        for target, (value, at) in best.items()
-    ]
+            if interval is not None and interval.estimate >= highest.get(target, (0.0, ""))[0]:
+                highest[target] = (interval.estimate, section.at(point))
+    values = values_on(((target, *place) for target, place in highest.items()), unit or column.unit)
+    return f"{noun}, highest mean of {len(points)}: {values}"

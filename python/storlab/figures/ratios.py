@@ -10,10 +10,10 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, short_mix
+from storlab.analysis.points import Section, WorkloadPoint, short_mix
 from storlab.figures.common import family_name, operations_of, plotted
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import told_apart
+from storlab.figures.mixes import without_shared_parts
 from storlab.figures.plot import logarithmic, tooltip
 from storlab.figures.theme import (
     CHARACTER_PX,
@@ -24,6 +24,7 @@ from storlab.figures.theme import (
     role,
     shape,
 )
+from storlab.words.figures import side_of_baseline
 from storlab.words.text import ratio_text, sentence_case
 
 ROW_HEIGHT = 14
@@ -91,7 +92,7 @@ def _figure(
         points,
         name=family_name(f"ratio {metric}", sections[0]),
         kind="ratios",
-        title=f"{sentence_case(metric)}: {_title(data, comparison.baseline)}",
+        title=f"{sentence_case(metric)}: {_title(comparison, points, key)}",
         shows=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals",
         spec=configured(chart, {"ratios": data}, beside="|".join(places).split("|")),
         columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],
@@ -136,7 +137,7 @@ def _names(labels: Sequence[str]) -> tuple[dict[str, str], str]:
     heads = {label.rpartition(": ")[0] for label in labels}
     head = heads.pop() if len(heads) == 1 else ""
     bare = [label.removeprefix(f"{head}: ") for label in labels] if head else list(labels)
-    short = told_apart(bare)
+    short = without_shared_parts(bare)
     shared = [part for part in bare[0].split(", ") if part not in short[0].split(", ")]
     lines = ["|".join(textwrap.wrap(text, MOST, break_on_hyphens=False)) for text in short]
     return dict(zip(labels, lines, strict=True)), ", ".join([head, *shared] if head else shared)
@@ -210,25 +211,11 @@ def _chart(
     )
 
 
-def _title(data: list[dict[str, Any]], baseline: str) -> str:
-    parts = []
-    for target in dict.fromkeys(d["target"] for d in data):
-        of_target = [d for d in data if d["target"] == target]
-        above = sum(d["filled"] and d["ratio"] > 1 for d in of_target)
-        below = sum(d["filled"] and d["ratio"] < 1 for d in of_target)
-        parts.append(f"{target} {_against(len(of_target), above, below, baseline)}")
-    return "; ".join(parts)
-
-
-def _against(points: int, above: int, below: int, baseline: str) -> str:
-    for count, word in ((above, "above"), (below, "below")):
-        if count == points == 1:
-            return f"is {word} {baseline}"
-        if count == points:
-            return f"is {word} {baseline} at all {points} points"
-    if points == 1:
-        return f"and {baseline} can’t be told apart"
-    parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
-    unsure = points - above - below
-    parts += [f"undecided at {unsure}"] if unsure else []
-    return f"against {baseline} is {' and '.join(parts)} of {points} points"
+def _title(comparison: Comparison, points: Sequence[WorkloadPoint], key: str) -> str:
+    clauses = []
+    for target in comparison.others:
+        rows = [comparison.row(point).ratios.get(target, {}) for point in points]
+        ratios = [row[key].ratio for row in rows if key in row]
+        if ratios:
+            clauses.append(side_of_baseline(ratios, target, comparison.baseline))
+    return "; ".join(clauses)

@@ -15,9 +15,9 @@ from storlab.figures.bars import provenance_of
 from storlab.figures.common import axis_title, last_point
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of, tooltip
-from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import role, series_role
 from storlab.model.decision import Interval
+from storlab.words.figures import ratio_title, values_on
 from storlab.words.text import MISSING, digits3, interval_text
 
 PALE = 0.25  # opacity of the last part
@@ -206,16 +206,13 @@ def _title(part: StackOverSweep, unit: str, place: Place) -> str:
     point = last_point(comparison, section, place.facet)
     words = []
     if point is not None:
-        parts = ratio_words(comparison, comparison.row(point), part.whole, part.what)
-        words = [f"{'; '.join(parts)} at {section.at(point)}"] if parts else []
+        ratios = ratio_title(comparison, [comparison.row(point)], part.whole, part.what)
+        words = [f"{ratios} at {section.at(point)}"] if ratios else []
     least: dict[str, tuple[float, str]] = {}
     for shown in place.points:
         for target, cell in comparison.row(shown).cells.items():
             interval = cell.values.get(part.whole)
             if interval is not None and interval.estimate < least.get(target, (float("inf"),))[0]:
                 least[target] = (interval.estimate, section.at(shown))
-    lowest = (
-        f"{digits3(value)}\u00a0{unit} on {target} with {at}"
-        for target, (value, at) in least.items()
-    )
-    return "; ".join([*words, f"least {part.what}: {', '.join(lowest)}"])
+    lowest = values_on(((target, *place) for target, place in least.items()), unit)
+    return "; ".join([*words, f"least {part.what}: {lowest}"])

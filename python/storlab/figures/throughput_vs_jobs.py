@@ -9,11 +9,11 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS, Section
 from storlab.figures.axis_extent import in_sight
-from storlab.figures.common import is_small, is_swept, last_point
+from storlab.figures.common import is_small, is_swept
 from storlab.figures.figure import Figure
-from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.ratio_text import MOVES, ratio_words
-from storlab.words.text import digits3, times_text
+from storlab.figures.over_sweep import Lines, Look, sweep_title
+from storlab.words.figures import DOES, MOVES
+from storlab.words.text import times_text
 
 KEY = "throughput_mb_s.all"
 GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
@@ -83,7 +83,7 @@ def _rates(
         bounds=lines.bounds(),
     )
     text = scaling(comparison, section, facet, column.key) if of_clients else ""
-    return lines.figure(look, text or far_rates(comparison, section, facet, column.key, unit))
+    return lines.figure(look, text or sweep_title(lines.place, column, unit, DOES, unit))
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -115,20 +115,7 @@ def _figure(comparison: Comparison, section: Section, facet: Any, column: Column
         bounds=(0, ceiling * factor * 1.06),
     )
     lines = Lines.of(comparison, section, facet, column, factor)
-    return lines.figure(look, _title(comparison, section, facet))
-
-
-def _title(comparison: Comparison, section: Section, facet: Any) -> str:
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return "not measured"
-    row = comparison.row(point)
-    where = section.at(point)
-    text = ratio_words(comparison, row, KEY, "throughput", MOVES)
-    if not text:
-        known = [(t, c.values[KEY]) for t, c in row.cells.items() if KEY in c.values]
-        text = [f"{t} moves {digits3(i.estimate)} MB/s" for t, i in known]
-    return f"{'; '.join(text)} at {where}" if text else "not measured"
+    return lines.figure(look, sweep_title(lines.place, column, "throughput", MOVES))
 
 
 def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> str:
@@ -153,16 +140,3 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
 
 def _does(clients: int | None) -> str:
     return "does" if clients == 1 else "do"
-
-
-def far_rates(comparison: Comparison, section: Section, facet: Any, key: str, unit: str) -> str:
-    """Return a clause that compares rates at the last point of the axis."""
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return "not measured"
-    row = comparison.row(point)
-    parts = ratio_words(comparison, row, key, unit, "{larger} does {times} the {what} of {smaller}")
-    if not parts:
-        known = [(t, c.values[key]) for t, c in row.cells.items() if key in c.values]
-        parts = [f"{digits3(value.estimate)} {unit} on {target}" for target, value in known]
-    return f"{'; '.join(parts)} at {section.at(point)}" if parts else "not measured"

@@ -20,9 +20,9 @@ from storlab.figures.common import clients_of, is_small, slug
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, series_of
-from storlab.figures.ratio_text import span_words
-from storlab.model.decision import Decision, Interval
+from storlab.model.decision import Interval
 from storlab.model.target import Target
+from storlab.words.figures import ratio_range
 from storlab.words.text import digits3
 
 Divide = Callable[[Cell, Target, str], Interval | None]
@@ -39,7 +39,7 @@ class Worth:
     name: str
     words: str  # for example "per terabyte of raw capacity"
     unit: str  # template with {unit} of the work and {money}, the currency
-    say: str  # template of a comparison, see storlab.figures.ratio_text
+    say: str  # template of a comparison, see storlab.words.figures
     fact: Callable[[Target], float | None]  # the declared fact: terabytes or money
     divide: Divide
     costs: bool = False  # fact / work instead of work / fact
@@ -194,20 +194,19 @@ def _title(mixes: Mixes, column: Column, way: Worth) -> str:
     for target in comparison.others:
         fact = facts[target]
         rows = [comparison.row(point).ratios[target] for point in mixes.points]
-        known = [row[column.key] for row in rows if column.key in row]
+        known = [row[column.key].ratio for row in rows if column.key in row]
         if not base or not fact or not known:
             continue
         ratios = [_divided(ratio, base / fact, way) for ratio in known]
         noun = f"{column.label} {way.words}"
-        parts.append(span_words(ratios, target, comparison.baseline, noun, way.say))
+        parts.append(ratio_range(ratios, target, comparison.baseline, noun, way.say))
     return "; ".join(parts)
 
 
-def _divided(decision: Decision, share: float, way: Worth) -> Decision:
+def _divided(ratio: Interval, share: float, way: Worth) -> Interval:
     """Convert a ratio of work to a ratio of work per fact, inverted for costs."""
-    divided = decision.ratio.scaled(share)
-    interval = divided.inverse() if way.costs else divided
-    return decision.model_copy(update={"interval": interval})
+    divided = ratio.scaled(share)
+    return divided.inverse() if way.costs else divided
 
 
 def _plot(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> Plot:

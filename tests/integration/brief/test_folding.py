@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,9 +30,9 @@ from storlab.figures.throughput_vs_jobs import KEY, draw_rates
 from storlab.results.store import ResultStore
 from storlab.words.text import digits3
 from storlab.workloads.block.page import BLOCK_PAGE
+from support.golden import golden_text
 from support.vega import assert_vega_lite
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "figures"
 KINDS = ("throughput_vs_jobs", "rates_vs_jobs", "latency_points", "latency_cdf", "ratios")
 
 
@@ -46,11 +45,7 @@ def golden(name: str, spec: dict[str, Any]) -> None:
     """Compare a specification without its values with the golden file (STORLAB_GOLDEN=write)."""
     plain = {key: value for key, value in spec.items() if key not in ("datasets", "$schema")}
     text = json.dumps(plain, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    path = GOLDEN / f"{name}.json"
-    if os.environ.get("STORLAB_GOLDEN") == "write":
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, "utf-8")
-    assert json.loads(text) == json.loads(path.read_text("utf-8"))
+    assert json.loads(text) == json.loads(golden_text(f"figures/{name}.json", text))
 
 
 @pytest.mark.parametrize("kind", KINDS)

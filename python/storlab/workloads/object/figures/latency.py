@@ -12,8 +12,8 @@ from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import latency_kind, operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
-from storlab.figures.ratio_text import spans_in_words
 from storlab.model.decision import Interval
+from storlab.words.figures import ratio_clauses
 from storlab.words.text import interval_text, latency_text
 
 
@@ -116,7 +116,7 @@ def _title(mixes: Mixes, key: str, words: str) -> str:
 def times_in_words(mixes: Mixes, key: str, noun: str) -> str:
     """Return ratios such as ``HDD’s mean is 20× to 50× SSD’s``; empty without a ratio."""
     rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
-    for text, ratios in spans_in_words(mixes.comparison, rows, key, noun):
+    for text, ratios in ratio_clauses(mixes.comparison, rows, key, noun):
         apart = any(ratio.concurrency for ratio in ratios)
         parts.append(f"{text}, at different effective concurrency" if apart else text)
     return "; ".join(parts)

@@ -12,7 +12,7 @@ from storlab.figures.common import operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, runs_of, series_of
-from storlab.figures.ratio_text import MOVES, spans_in_words
+from storlab.words.figures import MOVES, ratio_title
 from storlab.words.text import MISSING, digits3, interval_text, sentence_case
 
 NAME = "throughput_mb_s"
@@ -99,5 +99,4 @@ def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
 def ratios_in_words(mixes: Mixes, column: Column) -> str:
     """Return the smallest and largest ratio of each target to the baseline; empty without any."""
     rows = [mixes.comparison.row(point) for point in mixes.points]
-    clauses = spans_in_words(mixes.comparison, rows, column.key, "throughput", MOVES)
-    return "; ".join(text for text, _ in clauses)
+    return ratio_title(mixes.comparison, rows, column.key, "throughput", MOVES)

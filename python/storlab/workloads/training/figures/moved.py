@@ -6,14 +6,13 @@ from typing import Any
 
 import altair as alt
 
-from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.base.errors import StudyError
-from storlab.figures.common import last_point, x_text
+from storlab.figures.common import x_text
 from storlab.figures.figure import Figure, Place
-from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.ratio_text import MOVES, ratio_words
+from storlab.figures.over_sweep import Lines, Look, sweep_title
 from storlab.figures.theme import role
+from storlab.words.figures import MOVES
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import profile_of
 
@@ -44,7 +43,7 @@ def draw(far: Place) -> Figure | None:
         below=_demand(lines.place.order, inside[-1]["x"]) if inside else [],
         data={"wanted": inside},
     )
-    return lines.figure(look, _title(comparison, section, facet))
+    return lines.figure(look, sweep_title(lines.place, column, "throughput", MOVES))
 
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
@@ -79,11 +78,3 @@ def _demand(order: list[str], end: str) -> list[alt.Chart]:
             color=alt.ColorValue(role("fig-muted")),
         ),
     ]
-
-
-def _title(comparison: Comparison, section: Section, facet: Any) -> str:
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return "not measured"
-    parts = ratio_words(comparison, comparison.row(point), MOVED, "throughput", MOVES)
-    return f"{'; '.join(parts) or 'throughput'} at {section.at(point)}"

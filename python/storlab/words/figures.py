@@ -1,0 +1,166 @@
+"""Titles of figures: the result that a figure shows, with the digits that are certain.
+
+In a ratio the larger side comes first, so that the number is above 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from storlab.analysis import digits
+from storlab.analysis.compare import Comparison, Row
+from storlab.model.decision import Decision, Interval
+from storlab.words.text import and_list, digits3
+
+MOVES = "{larger} moves {times} as much as {smaller}"
+DOES = "{larger} does {times} the {what} of {smaller}"
+OF = "{larger}’s {what} is {times} {smaller}’s"
+WITHIN_NOISE = "within run-to-run variation"
+
+
+def ratio_title(
+    comparison: Comparison, rows: Sequence[Row], key: str, noun: str, template: str = OF
+) -> str:
+    """Return a clause per target against the baseline, as ``A’s energy is 1.2× B’s``.
+
+    Empty if the rows have no ratio of the column.
+
+    Args:
+        comparison: Comparison with targets and baseline.
+        rows: The points.
+        key: Key of the column.
+        noun: What is compared, such as "energy".
+        template: Clause with {larger}, {times}, {smaller} and, optionally, {what}.
+    """
+    clauses = ratio_clauses(comparison, rows, key, noun, template)
+    return "; ".join(clause for clause, _ in clauses)
+
+
+def ratio_clauses(
+    comparison: Comparison, rows: Sequence[Row], key: str, noun: str, template: str = OF
+) -> list[tuple[str, list[Decision]]]:
+    """Return the clauses of :func:`ratio_title`, each with the decisions behind it."""
+    by_target = (
+        (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
+        for target in comparison.others
+    )
+    return [
+        (ratio_range([d.ratio for d in decisions], target, comparison.baseline, noun, template),
+         decisions)
+        for target, decisions in by_target
+        if decisions
+    ]  # fmt: skip
+
+
+def ratio_range(
+    ratios: Sequence[Interval], target: str, baseline: str, noun: str, template: str = OF
+) -> str:
+    """Return a clause with the range of the decided ratios and the number of points.
+
+    Ratios of single runs count as decided, because they have no interval.
+    """
+    decided = [ratio for ratio in ratios if ratio.excludes(1) or not ratio.is_known]
+    if not decided:
+        return f"the difference in {noun} between {target} and {baseline} is {WITHIN_NOISE}"
+    clause = _larger_first(decided, target, baseline, template.replace("{what}", noun), len(ratios))
+    sides = {ratio.estimate > 1 for ratio in decided}
+    if len(decided) == len(ratios) or len(sides) > 1:
+        return clause
+    return (
+        f"{clause} at {len(decided)} of {len(ratios)} points; at the others the difference is "
+        f"{WITHIN_NOISE}"
+    )
+
+
+def _larger_first(
+    ratios: Sequence[Interval], target: str, baseline: str, template: str, points: int
+) -> str:
+    least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
+    if least.estimate >= 1:
+        return template.format(larger=target, times=_span(least, most), smaller=baseline)
+    if most.estimate <= 1:
+        if least.estimate <= 0:  # a value of 0 has no multiple
+            return template.format(larger=target, times=digits.times(least), smaller=baseline)
+        span = _span(most.inverse(), least.inverse())
+        return template.format(larger=baseline, times=span, smaller=target)
+    up = f"up to {_short(most)}"
+    down = f"up to {_short(least.inverse())}" if least.estimate > 0 else "more"
+    above = sum(ratio.estimate > 1 for ratio in ratios)
+    ahead = template.format(larger=target, times=up, smaller=baseline)
+    behind = template.format(larger=baseline, times=down, smaller=target)
+    below = len(ratios) - above
+    return f"{ahead} at {above} of {points} points, and {behind} at {below}"
+
+
+def _span(least: Interval, most: Interval) -> str:
+    if least == most:
+        return digits.times(least)
+    ends = [_short(least), _short(most)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0].rstrip('×')} to {ends[1]}"
+
+
+def _short(times: Interval) -> str:
+    """Format one end of a range with the digits that its interval allows."""
+    return f"{digits.number(times.estimate, digits.rounding_step(times))}\u00d7"
+
+
+def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> str:
+    """Return a clause with the numbers of points at which a target is above or below the baseline.
+
+    Example: ``SSD against HDD is above at 2 and undecided at 1 of 3 points``.
+    """
+    points = len(ratios)
+    decided = [ratio.estimate for ratio in ratios if ratio.excludes(1)]
+    above, below = sum(ratio > 1 for ratio in decided), sum(ratio < 1 for ratio in decided)
+    for count, word in ((above, "above"), (below, "below")):
+        if count == points:
+            places = "" if points == 1 else f" at all {points} points"
+            return f"{target} is {word} {baseline}{places}"
+    if points == 1:
+        return f"the difference between {target} and {baseline} is {WITHIN_NOISE}"
+    parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
+    undecided = points - above - below
+    parts += [f"undecided at {undecided}"] if undecided else []
+    return f"{target} against {baseline} is {and_list(parts)} of {points} points"
+
+
+def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
+    """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
+
+    Args:
+        decisions: Mean latency of the same two sides by name of the operation; may be empty.
+    """
+    slower: dict[tuple[str, str], list[str]] = {}
+    undecided = []
+    for name, decision in decisions:
+        interval = decision.ratio
+        if interval.is_known and not decision.decided:
+            undecided.append(f"{name}s")
+            continue
+        more = interval.estimate > 1 or interval.estimate <= 0
+        times = digits.times(interval if more else interval.inverse())
+        sides = decision.sides if more else decision.sides[::-1]
+        phrases = slower.setdefault(sides, [])
+        phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
+    parts = [
+        f"{' and '.join(factors)} as long on {more} as on {less}"
+        for (more, less), factors in slower.items()
+    ]
+    if undecided:
+        places = "" if parts else f" on {' and '.join(decisions[0][1].sides)}"
+        parts.append(f"{' and '.join(undecided)}{places} differ {WITHIN_NOISE}")
+    apart = any(decision.concurrency for _, decision in decisions)
+    return ", ".join(parts) + (" (at different effective concurrency)" if apart else "")
+
+
+def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:
+    """Return values by target and, if given, place: ``3.10 GB/s on A with 8 jobs, 2.00 GB/s on B``.
+
+    Args:
+        values: Target, value, and the place on the axis or an empty text.
+        unit: Unit of the values.
+    """
+    return ", ".join(
+        f"{digits3(value)}\u00a0{unit} on {target}" + (f" with {place}" if place else "")
+        for target, value, place in values
+    )
