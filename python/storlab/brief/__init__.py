@@ -68,12 +68,12 @@ def write_brief(
         store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
         runs=runs, data=data,
     )  # fmt: skip
-    tell(brief.verdicts)
-    stop_on_error(str(path), [f for f in brief.audit if f.rule not in brief.told])
+    tell(brief.summary.verdicts)
+    stop_on_error(str(path), brief.audit.unstated)
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
     _write_figures(brief, figures)
-    for name, content in brief.beside.items():
+    for name, content in brief.files.items():
         replace_file(path.parent / name, content, durable=False)
     replace_file(path, render_html(brief, f"{figures.name}/").encode(), durable=False)
     if pdf:

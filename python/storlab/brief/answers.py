@@ -39,9 +39,9 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
         answer = _answer(comparison, verdict, anchors, judged[0] if number else None)
         # With two targets, what one is better in is what the other is worse in: print it only once.
         side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
-        if answer.leader:
+        if verdict.leader:
             answer = replace(answer, as_under=sides.get(side))
-            sides.setdefault(side, (answer.title, number + 1))
+            sides.setdefault(side, (answer.text.title, number + 1))
         answered.append(answer)
     return answered
 
@@ -52,41 +52,16 @@ def _answer(
     """Build the answer for one verdict, without sentences that the first answer contains."""
     at = verdict.headline
     title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
-    ids = [] if at is None else list(zip(at.sides, at.points, strict=False))
-    workload = f" ({verdict.workload})" if verdict.workload else ""
     return Answer(
-        title=f"{verdict.title}{workload}",
-        winner=verdict.winner,
+        verdict=verdict,
+        text=answer_words.text_of(verdict, first),
         index=comparison.targets.index(verdict.winner) if verdict.winner else 0,
-        amount=answer_words.amount(verdict),
-        against=answer_words.against(verdict),
-        bounds=answer_words.bounds(verdict),
-        sentences=_sentences(verdict, first),
-        basis=answer_words.basis(verdict),
-        points=ids,
         see=(title, anchor) if anchor in anchors else None,
         better=[_contrast(standing, verdict) for standing in verdict.better],
         worse=[_contrast(standing, verdict) for standing in verdict.worse],
         marks=[] if at is None else marks_beside(comparison, at),
-        leader=verdict.leader,
         texts=_texts(comparison, verdict),
-        outcome="It depends" if verdict.kind == "depends" else "No winner",
-        worse_title=_worse_title(verdict),
-        warnings=answer_words.warnings(verdict),
     )
-
-
-def _worse_title(verdict: Verdict) -> str:
-    """Return the heading of the drawbacks.
-
-    Without a winner no target is called worse; with two targets the other one is called better.
-    """
-    if verdict.winner or not verdict.leader:
-        return "Where it is worse"
-    if len(verdict.targets) > 2:
-        return f"Where {verdict.leader} is worse"
-    (other,) = (target for target in verdict.targets if target != verdict.leader)
-    return f"Where {other} is better"
 
 
 def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
@@ -107,13 +82,6 @@ def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int
     ]
 
 
-def _sentences(verdict: Verdict, first: Verdict | None) -> list[str]:
-    """Return the sentences that follow the textual answers, without those of the first answer."""
-    answer, *others = answer_words.sentences(verdict)[bool(verdict.texts) :]
-    known = [] if first is None else answer_words.sentences(first)
-    return [answer, *(text for text in others if text not in known)]
-
-
 def marks_beside(comparison: Comparison, best: Decision) -> list[Mark]:
     """Return the marks of the flags that affect a headline."""
     cells = _cells(comparison, best)
@@ -131,16 +99,11 @@ def _cells(comparison: Comparison, decision: Decision) -> list[Cell]:
 def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
     example = standing.example
     other = standing.behind if standing.ahead == verdict.leader else standing.ahead
-    where = f"at {example.where}"
-    if standing.of > 1:
-        number = "all" if standing.points == standing.of else f"{standing.points} of"
-        which = "in the middle: " if standing.points > 2 else "such as " * (standing.points == 2)
-        where = f"at {number} {standing.of} points ({which}{example.where})"
     return Contrast(
         what=example.what,
         other=other if len(verdict.targets) > 2 else "",
         amount=digits.times(example.advantage),
-        where=where,
+        where=answer_words.contrast_place(standing),
         point_id=example.points[0] if example.points else None,
         note=answer_words.note(example),
     )

@@ -36,16 +36,24 @@ from storlab.brief.implementations import (
     implementations_section,
 )
 from storlab.brief.model import (
+    Audit,
+    Body,
     Brief,
     DataTable,
     Drawing,
     ExtraSection,
     FactTable,
     FigureGroup,
+    Findings,
+    Head,
     Mapping,
     MappingRow,
-    RunRow,
+    PointRuns,
+    Publisher,
+    Reference,
+    Runs,
     SectionBlock,
+    Summary,
     TargetCard,
 )
 from storlab.brief.not_compared import not_compared
@@ -112,67 +120,78 @@ def build_brief(
     comparison = shown(whole)
     scales = tables.scales_of(whole)
     claims = make_claims(comparison, whole)
-    told, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
+    additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)
     sections, ratios = _sections(comparison, scales), _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
-    run_tables = tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores})
-    rows = [(point, run) for table in run_tables for point in table.points for run in point.runs]
+    runs_listed = Runs(tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores}))
     findings = audited(whole, claims)
     brief = Brief(
+        head=_head(whole, stores, comparison.baseline, title),
+        targets=_cards(whole),
+        summary=Summary(
+            warnings=[sentence for extra in additions for sentence in extra.warnings(whole)],
+            verdicts=verdicts(whole),
+            answers=answered,
+            not_compared=not_compared(whole),
+            differing=fact_tables.differing(whole),
+        ),
+        findings=Findings(
+            of_targets=summarise(whole),
+            of_families=_of_families(whole),
+            claims=claims,
+            undecided=undecided(comparison),
+            rule=fact_tables.rule(comparison),
+            heat=heat_tables(comparison),
+            caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
+        ),
+        body=Body(
+            mappings=_mappings(comparison),
+            sections=sections,
+            overview=_overview(comparison, "workload"),
+            ratios=ratios,
+            extras=extras,
+        ),
+        reference=Reference(
+            configuration=_configuration(whole),
+            environment=fact_tables.environment_tables(stores),
+            method=_method(comparison),
+            legend=_legend(sections, ratios, extras, runs_listed.points),
+        ),
+        runs=runs_listed,
+        audit=Audit(findings, frozenset(rule for extra in additions for rule in extra.rules)),
+        data=_data(whole, listed, claims, findings),
+        files={} if comparison is whole else {_every_point(name): every_point(whole)},
+        publisher=_publisher(whole, published_by),
+    )
+    own, _ = published_by or (store.study.brief, None)
+    return without(brief, own)
+
+
+def _head(
+    whole: Comparison, stores: Sequence[ResultStore], baseline: str, title: str | None
+) -> Head:
+    return Head(
         title=title or _title(stores),
         subtitle=_subtitle(whole, stores),
         date=_date(whole),
         study=_study_name(stores),
-        baseline=comparison.baseline,
+        baseline=baseline,
         plan_hash=", ".join(store.plan.plan_hash for store in stores),
         version=__version__,
         generated=utc_now_iso()[:19].replace("T", " ") + " UTC",
         provenance=_provenance(whole),
         status=_status(whole),
-        targets=_cards(whole),
-        warnings=[sentence for extra in told for sentence in extra.warnings(whole)],
-        verdicts=verdicts(whole),
-        answers=answered,
-        not_compared=not_compared(whole),
-        differing=fact_tables.differing(whole),
-        summary=summarise(whole),
-        of_families=_of_families(whole),
-        claims=claims,
-        undecided=undecided(comparison),
-        rule=fact_tables.rule(comparison),
-        mappings=_mappings(comparison),
-        sections=sections,
-        overview=_overview(comparison, "workload"),
-        ratios=ratios,
-        configuration=_configuration(whole),
-        environment=fact_tables.environment_tables(stores),
-        method=_method(comparison),
-        caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
-        legend=_legend(sections, ratios, extras, [run for _, run in rows]),
-        run_tables=run_tables,
-        failed=[(point.target, run) for point, run in rows if run.status != "finished"],
-        data=_data(whole, listed, claims, findings),
-        audit=findings,
-        told=frozenset(rule for extra in told for rule in extra.rules),
-        extras=extras,
-        heat=heat_tables(comparison),
-        beside={} if comparison is whole else {_every_point(name): every_point(whole)},
     )
-    return _with_publisher(brief, whole, published_by)
 
 
-def _with_publisher(
-    brief: Brief, whole: Comparison, given: tuple[BriefTable, Path] | None
-) -> Brief:
-    """Add the publisher's additions, and remove what the publisher leaves out."""
+def _publisher(whole: Comparison, published_by: tuple[BriefTable, Path] | None) -> Publisher:
     first = whole.dataset.stores[0]
-    own, folder = given or (first.study.brief, first.directory)
+    own, folder = published_by or (first.study.brief, first.directory)
     targets = [column.target for column in whole.dataset.targets]
-    brief.publisher = publisher_of(own, [folder, *folders_of(first)], targets)
-    return without(brief, own)
+    return publisher_of(own, [folder, *folders_of(first)], targets)
 
 
 def _cards(whole: Comparison) -> list[TargetCard]:
@@ -444,12 +463,12 @@ def _legend(
     sections: Sequence[SectionBlock],
     ratios: Sequence[DataTable],
     extras: Sequence[ExtraSection],
-    runs_flags: Sequence[RunRow],
+    points: Sequence[PointRuns],
 ) -> list[Mark]:
     marks = [m for section in sections for table in section.tables for m in table.marks]
     marks += [m for table in ratios for m in table.marks]
     marks += [m for extra in extras for table in extra.tables for m in table.marks]
-    marks += [m for run in runs_flags for m in run.flags]
+    marks += [m for point in points for run in point.runs for m in run.flags]
     return [mark(m.kind, "") if m.letter != "†" else m for m in legend(marks)]
 
 

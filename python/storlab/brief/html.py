@@ -85,7 +85,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
     return environment.get_template("brief").render(
         brief=brief,
         cards=cards,
-        listed=[claim for claim in brief.claims if claim not in cards],
+        listed=[claim for claim in brief.findings.claims if claim not in cards],
         css=style_sheet(),
         js=brief_script(),
         bundle=_script(vega_bundle()),

@@ -11,6 +11,7 @@ from storlab.brief.flags import Mark
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 from storlab.model.decision import Verdict
+from storlab.words.answers import AnswerText
 
 CARDS = 4  # claims with a large number; further ones are listed
 
@@ -246,36 +247,32 @@ class Contrast:
 class Answer:
     """Answer to one question, shown on the first screen above the findings."""
 
-    title: str
-    winner: str  # label of the winner; empty if there is none
-    index: int  # index of the winner, which decides its colour
-    amount: str  # multiple with its sign, such as 1.47 times
-    against: str  # "over Disk", or "better than Disk" for quantities of which less is better
-    bounds: str  # bounds of the interval as text
-    sentences: list[str]  # at most three; the first is the answer
-    basis: str
-    points: list[tuple[str, str]]  # texts, each with the point whose runs it links to
+    verdict: Verdict
+    text: AnswerText
+    index: int  # index of the winner, which decides its colour; 0 without a winner
     see: tuple[str, str] | None  # text and anchor of the section with its figure or table
     better: list[Contrast]
     worse: list[Contrast]
     marks: list[Mark]
-    leader: str = ""  # subject of better and worse: the winner, else the target most ahead
-    outcome: str = "No winner"  # text shown if there is no winner
-    worse_title: str = "Where it is worse"
-    warnings: list[str] = field(default_factory=list)  # sentences that qualify the answer
-    as_under: tuple[str, int] | None = None  # earlier answer with the same better and worse
     # Textual answers that replace the winner: target, text, colour index.
-    texts: list[tuple[str, str, int | None]] = field(default_factory=list)
+    texts: list[tuple[str, str, int | None]]
+    as_under: tuple[str, int] | None = None  # earlier answer with the same better and worse
 
     @property
-    def large(self) -> bool:
+    def points(self) -> list[tuple[str, str]]:
+        """Targets of the headline, each with the point whose runs it links to."""
+        at = self.verdict.headline
+        return [] if at is None else list(zip(at.sides, at.points, strict=False))
+
+    @property
+    def is_large(self) -> bool:
         """Whether its number is printed large above the findings."""
-        return bool(self.winner) and not self.texts
+        return bool(self.verdict.winner) and not self.texts
 
 
-@dataclass(slots=True)
-class Brief:
-    """Complete content of a brief."""
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Title of a brief, and what was measured, when and by which version of storlab."""
 
     title: str
     subtitle: str
@@ -287,56 +284,116 @@ class Brief:
     generated: str
     provenance: str
     status: str  # empty if every planned run finished
-    targets: list[TargetCard]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Answers to the questions of the study, shown first."""
+
     warnings: list[str]  # shown before all answers: why the numbers must not be compared
-    verdicts: list[Verdict]  # all verdicts, for uses other than the page
-    answers: list[Answer]  # to the questions of the study, in order
+    verdicts: list[Verdict]  # for all questions, even if there is only one target
+    answers: list[Answer]  # in the order of the questions; empty if there is only one target
     not_compared: str  # questions that cannot be answered, with reasons; may be empty
     differing: list[str]  # differences between campaigns, if there are several
-    summary: list[str]  # number of points at which each target is ahead, and by how much
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Statements about single comparisons, and the caveats of all of them."""
+
+    of_targets: list[str]  # number of points at which each target is ahead, and by how much
     of_families: list[str]  # findings that only the workload families of the study provide
     claims: list[Claim]
     undecided: list[str]
     rule: str  # rule by which the claims were chosen
+    heat: list[HeatTable]
+    caveats: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Figures and tables of numbers."""
+
     mappings: list[Mapping]
     sections: list[SectionBlock]
     overview: list[FigureGroup]
     ratios: list[DataTable]
+    extras: list[ExtraSection]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """How it was measured, on what, and what the marks mean."""
+
     configuration: list[FactTable]
     environment: list[FactTable]
     method: list[tuple[str, str]]
-    caveats: list[str]
     legend: list[Mark]
-    run_tables: list[RunTable]
-    failed: list[tuple[str, RunRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Appendix of all runs."""
+
+    tables: list[RunTable]
+
+    @property
+    def points(self) -> list[PointRuns]:
+        """All points with their runs, over all workload families."""
+        return [point for table in self.tables for point in table.points]
+
+    @property
+    def failed(self) -> list[tuple[str, RunRow]]:
+        """Runs that did not finish, each with its target."""
+        rows = ((point.target, run) for point in self.points for run in point.runs)
+        return [(target, run) for target, run in rows if run.status != "finished"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Result of the audit of the brief's own numbers."""
+
+    findings: list[Finding]
+    stated_rules: frozenset[str]  # rules whose findings the warnings already state
+
+    @property
+    def unstated(self) -> list[Finding]:
+        """Findings that the warnings of the brief do not state."""
+        return [finding for finding in self.findings if finding.rule not in self.stated_rules]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """Complete content of a brief."""
+
+    head: Head
+    targets: list[TargetCard]
+    summary: Summary
+    findings: Findings
+    body: Body
+    reference: Reference
+    runs: Runs
+    audit: Audit
     data: dict[str, Any]
-    audit: list[Finding] = field(default_factory=list)
-    told: frozenset[str] = frozenset()  # audit rules whose findings the warnings already state
-    extras: list[ExtraSection] = field(default_factory=list)
-    publisher: Publisher = field(default_factory=Publisher)
-    heat: list[HeatTable] = field(default_factory=list)
-    beside: dict[str, bytes] = field(default_factory=dict)  # files to write next to the page
+    files: dict[str, bytes]  # content of files to write next to the page, by name
+    publisher: Publisher
 
     @property
     def cards(self) -> list[Claim]:
         """Claims with a large number, except those covered by an answer with a large number."""
-        large = [{point for _, point in answer.points} for answer in self.answers if answer.large]
-        return cards(self.claims, self.verdicts, large)[:CARDS]
-
-    @property
-    def appendix(self) -> list[PointRuns]:
-        """All points with their runs, over all workload families."""
-        return [point for table in self.run_tables for point in table.points]
+        answers = self.summary.answers
+        large = [{point for _, point in answer.points} for answer in answers if answer.is_large]
+        return cards(self.findings.claims, self.summary.verdicts, large)[:CARDS]
 
     def audit_points(self, finding: Finding) -> list[str]:
         """Return the points in the appendix whose runs a finding of the audit refers to."""
-        known = {point.point_id for point in self.appendix}
+        known = {point.point_id for point in self.runs.points}
         named = (row.split(":")[0].rpartition("-r")[0] or row.split(":")[0] for row in finding.rows)
         return [point for point in dict.fromkeys(named) if point in known]
 
     @property
     def drawings(self) -> list[Drawing]:
         """All figures of the brief, in page order."""
-        groups = [*self.overview, *(group for s in self.sections for group in s.groups)]
-        groups += [group for extra in self.extras for group in extra.groups]
+        groups = [*self.body.overview, *(g for s in self.body.sections for g in s.groups)]
+        groups += [group for extra in self.body.extras for group in extra.groups]
         return [drawing for group in groups for drawing in group.drawings]

@@ -27,6 +27,7 @@ import vl_convert
 from storlab.base.display_safe import visible
 from storlab.brief.claims import Claim
 from storlab.brief.model import (
+    Answer,
     Brief,
     DataTable,
     ExtraSection,
@@ -114,51 +115,65 @@ def _claim(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _model(brief: Brief) -> dict[str, Any]:
-    claims = [_claim(claim) for claim in brief.claims]
-    cards = [claims[brief.claims.index(claim)] for claim in brief.cards]
+def _answer(answer: Answer) -> dict[str, Any]:
     return {
-        "title": brief.title,
-        "subtitle": brief.subtitle,
-        "date": brief.date,
-        "status": brief.status,
-        "provenance": brief.provenance,
-        "footer": f"storlab {brief.version} · plan {brief.plan_hash}",
+        **asdict(answer.text),
+        "winner": answer.verdict.winner,
+        "leader": answer.verdict.leader,
+        "index": answer.index,
+        "better": [asdict(contrast) for contrast in answer.better],
+        "worse": [asdict(contrast) for contrast in answer.worse],
+        "texts": answer.texts,
+        "as_under": answer.as_under,
+    }
+
+
+def _model(brief: Brief) -> dict[str, Any]:
+    body, reference = brief.body, brief.reference
+    claims = [_claim(claim) for claim in brief.findings.claims]
+    cards = [claims[brief.findings.claims.index(claim)] for claim in brief.cards]
+    return {
+        "title": brief.head.title,
+        "subtitle": brief.head.subtitle,
+        "date": brief.head.date,
+        "status": brief.head.status,
+        "provenance": brief.head.provenance,
+        "footer": f"storlab {brief.head.version} · plan {brief.head.plan_hash}",
         "colours": [LIGHT[f"s{i + 1}"] for i in range(SERIES)],
         "targets": [asdict(card) for card in brief.targets],
         "publisher": {**asdict(replace(brief.publisher, logo=None)), "logo": _logo_file(brief)},
-        "warnings": brief.warnings,
-        "answers": [asdict(answer) for answer in brief.answers],
-        "not_compared": brief.not_compared,
-        "differing": " ".join(brief.differing),
-        "summary": brief.summary,
-        "of_families": brief.of_families,
+        "warnings": brief.summary.warnings,
+        "answers": [_answer(answer) for answer in brief.summary.answers],
+        "not_compared": brief.summary.not_compared,
+        "differing": " ".join(brief.summary.differing),
+        "summary": brief.findings.of_targets,
+        "of_families": brief.findings.of_families,
         "signs": DRAWN_SIGNS,
         "cards": cards,
         "listed": [c for c in claims if c not in cards],
-        "undecided": brief.undecided,
-        "heat": [_heat(table) for table in brief.heat],
-        "caveats": brief.caveats,
-        "mappings": [asdict(mapping) for mapping in brief.mappings],
-        "sections": [_section(section) for section in brief.sections],
-        "overview": [_group(group) for group in brief.overview],
-        "baseline": brief.baseline,
-        "ratios": [_table(table) for table in brief.ratios],
+        "undecided": brief.findings.undecided,
+        "heat": [_heat(table) for table in brief.findings.heat],
+        "caveats": brief.findings.caveats,
+        "mappings": [asdict(mapping) for mapping in body.mappings],
+        "sections": [_section(section) for section in body.sections],
+        "overview": [_group(group) for group in body.overview],
+        "baseline": brief.head.baseline,
+        "ratios": [_table(table) for table in body.ratios],
         "show_target": len(brief.targets) > 2,
-        "configuration": [_facts(t) for t in (*brief.configuration, *brief.environment)],
-        "method": brief.method,
-        "extras": [_extra(extra) for extra in brief.extras],
-        "legend": [asdict(m) for m in brief.legend],
+        "configuration": [_facts(t) for t in (*reference.configuration, *reference.environment)],
+        "method": reference.method,
+        "extras": [_extra(extra) for extra in body.extras],
+        "legend": [asdict(m) for m in reference.legend],
         "run_tables": [
             {
                 "caption": table.caption,
                 "columns": table.columns,
                 "points": [_runs(point) for point in table.points],
             }
-            for table in brief.run_tables
+            for table in brief.runs.tables
         ],
-        "points": [point.point_id for point in brief.appendix],
-        "audit": [f.dump() for f in brief.audit],
+        "points": [point.point_id for point in brief.runs.points],
+        "audit": [f.dump() for f in brief.audit.findings],
     }
 
 

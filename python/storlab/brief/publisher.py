@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from storlab.brief.model import Brief, Publisher
@@ -76,15 +77,18 @@ def _components(given: Sequence[Components | None]) -> list[tuple[str, list[str]
 
 
 def without(brief: Brief, table: BriefTable | None) -> Brief:
-    """Remove from the brief what the publisher leaves out; its data and audit stay complete."""
+    """Return the brief without what the publisher leaves out; its data and audit stay complete."""
     names = set(table.leave_out) if table is not None else set()
+    body, reference, publisher = brief.body, brief.reference, brief.publisher
     if "workloads" in names:
-        brief.mappings = []
+        body = replace(body, mappings=[])
     if "ratios" in names:
-        brief.ratios, brief.overview = [], []
+        body = replace(body, ratios=[], overview=[])
     if "configuration" in names:
-        brief.configuration, brief.environment = [], []
+        reference = replace(reference, configuration=[], environment=[])
     if "components" in names:
-        brief.publisher.components.clear()
-    brief.extras = [extra for extra in brief.extras if extra.anchor not in names]
-    return brief
+        publisher = replace(publisher, components=[])
+    extras = [extra for extra in body.extras if extra.anchor not in names]
+    return replace(
+        brief, body=replace(body, extras=extras), reference=reference, publisher=publisher
+    )

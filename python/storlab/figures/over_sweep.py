@@ -274,7 +274,7 @@ def sweep_title(far: Place, column: Column, noun: str, template: str = OF, unit:
         column: The quantity.
         noun: Name of the quantity in the ratio.
         template: Clause of a ratio, see ``storlab.words.figures``.
-        unit: Unit of the values; by default that of the column.
+        unit: Name of the values if it is their unit, too, such as IOPS; by default the column’s.
     """
     comparison, section, facet = far.comparison, far.section, far.facet
     point = last_point(comparison, section, facet)
@@ -291,4 +291,4 @@ def sweep_title(far: Place, column: Column, noun: str, template: str = OF, unit:
             if interval is not None and interval.estimate >= highest.get(target, (0.0, ""))[0]:
                 highest[target] = (interval.estimate, section.at(point))
     values = values_on(((target, *place) for target, place in highest.items()), unit or column.unit)
-    return f"{noun}, highest mean of {len(points)}: {values}"
+    return f"{unit or column.label}, highest mean of {len(points)}: {values}"

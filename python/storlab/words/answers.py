@@ -2,10 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis import digits
 from storlab.model.decision import Decision, Standing, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """One answer in words, for the first screen of a brief."""
+
+    title: str
+    amount: str  # lead of the winner as a multiple; empty without a winner
+    against: str  # ``over Disk``, or ``better than Disk`` for quantities of which less is better
+    bounds: str  # bounds of the lead as text
+    outcome: str  # shown if there is no winner
+    basis: str  # confidence of the interval and number of comparisons; empty without any
+    sentences: list[str]  # at most three; the first is the answer
+    warnings: list[str]  # sentences that qualify the answer
+    worse_title: str  # heading of the drawbacks
+
+
+def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
+    """Put an answer into words.
+
+    Args:
+        verdict: The answer.
+        first: Answer printed before, whose sentences are not repeated.
+    """
+    answer, *others = sentences(verdict)[bool(verdict.texts) :]
+    known = [] if first is None else sentences(first)
+    workload = f" ({verdict.workload})" if verdict.workload else ""
+    best = verdict.headline if verdict.winner else None
+    return AnswerText(
+        title=f"{verdict.title}{workload}",
+        amount="" if best is None else _amount(best),
+        against="" if best is None else _against(best),
+        bounds="" if best is None else digits.ends_text(best.advantage),
+        outcome="It depends" if verdict.kind == "depends" else "No winner",
+        basis=_basis(verdict),
+        sentences=[answer, *(text for text in others if text not in known)],
+        warnings=_warnings(verdict),
+        worse_title=_worse_title(verdict),
+    )
 
 
 def sentences(verdict: Verdict) -> list[str]:
@@ -14,7 +54,7 @@ def sentences(verdict: Verdict) -> list[str]:
     return [text for text in texts if text]
 
 
-def warnings(verdict: Verdict) -> list[str]:
+def _warnings(verdict: Verdict) -> list[str]:
     """Return the sentences that qualify the answer: the winner's disadvantages and the caveat."""
     is_worse = verdict.kind == "winner" and bool(verdict.worse)
     texts = (_disadvantages(verdict) if is_worse else "", verdict.caveat)
@@ -26,33 +66,20 @@ def document(verdict: Verdict) -> dict[str, Any]:
     return {**verdict.model_dump(), "sentences": sentences(verdict)}
 
 
-def amount(verdict: Verdict) -> str:
-    """Return the lead of the winner: ``1.47×`` or ``at least 1.5×``; empty without a winner."""
-    if not verdict.winner or verdict.headline is None:
-        return ""
-    advantage = verdict.headline.advantage
+def _amount(best: Decision) -> str:
+    advantage = best.advantage
     return "ahead" if digits.has_unknown_size(advantage) else digits.times(advantage)
 
 
-def against(verdict: Verdict) -> str:
-    """Return the target that the lead is over, as ``over Disk``; empty without a winner."""
-    if not verdict.winner or verdict.headline is None:
-        return ""
-    behind = verdict.headline.sides[1]
-    if digits.has_unknown_size(verdict.headline.advantage):
+def _against(best: Decision) -> str:
+    behind = best.sides[1]
+    if digits.has_unknown_size(best.advantage):
         return f"of {behind}"
     # "3 times over" would be misread for a quantity of which less is better.
-    return f"{'better than' if verdict.headline.better == 'less' else 'over'} {behind}"
+    return f"{'better than' if best.better == 'less' else 'over'} {behind}"
 
 
-def bounds(verdict: Verdict) -> str:
-    """Return the interval of the lead: ``1.43-1.51`` with a dash; empty without a winner."""
-    known = verdict.winner and verdict.headline is not None
-    return digits.ends_text(verdict.headline.advantage) if known and verdict.headline else ""
-
-
-def basis(verdict: Verdict) -> str:
-    """Return the confidence of the interval and the number of comparisons behind it."""
+def _basis(verdict: Verdict) -> str:
     if verdict.headline is None or not verdict.comparisons:
         return ""
     if verdict.comparisons == 1:
@@ -61,6 +88,29 @@ def basis(verdict: Verdict) -> str:
         f"One of {verdict.comparisons:,} comparisons; their 95\u00a0% intervals hold for all of "
         "them together"
     )
+
+
+def _worse_title(verdict: Verdict) -> str:
+    """Return the heading of the drawbacks.
+
+    Without a winner no target is called worse; with two targets the other one is called better.
+    """
+    if verdict.winner or not verdict.leader:
+        return "Where it is worse"
+    if len(verdict.targets) > 2:
+        return f"Where {verdict.leader} is worse"
+    (other,) = (target for target in verdict.targets if target != verdict.leader)
+    return f"Where {other} is better"
+
+
+def contrast_place(standing: Standing) -> str:
+    """Return at how many points a target is better, with the point that the number is from."""
+    where = standing.example.where
+    if standing.of == 1:
+        return f"at {where}"
+    number = "all" if standing.points == standing.of else f"{standing.points} of"
+    which = "in the middle: " if standing.points > 2 else "such as " * (standing.points == 2)
+    return f"at {number} {standing.of} points ({which}{where})"
 
 
 def note(decision: Decision) -> str:

@@ -113,9 +113,9 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     assert table is not None
     assert table.columns[0][0].startswith("read p99")
     brief = build_brief(store, beside=tmp_path)
-    assert [answer.title for answer in brief.answers] == ["Latency", "Throughput"]
+    assert [answer.text.title for answer in brief.summary.answers] == ["Latency", "Throughput"]
     assert brief.cards[0].decision.quantity == "latency_p99_ns.read"
-    assert "different effective concurrency" in brief.answers[0].sentences[-1]
+    assert "different effective concurrency" in brief.summary.answers[0].text.sentences[-1]
 
 
 def test_one_target_has_no_answer(full_store: ResultStore) -> None:

@@ -13,7 +13,7 @@ from integration.conftest import Made
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
-from storlab.words.answers import amount, bounds
+from storlab.words.answers import text_of
 
 pytestmark = pytest.mark.browser
 SIZES = ((1366, 768), (390, 844))
@@ -46,7 +46,8 @@ def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) ->
             if first.texts:
                 wanted += [plain(each) for pair in first.texts for each in pair]
             elif first.winner:
-                wanted += [first.winner, amount(first), bounds(first), first.headline.sides[1]]
+                words = text_of(first)
+                wanted += [first.winner, words.amount, words.bounds, first.headline.sides[1]]
             for each in wanted:
                 assert plain(each) in text, (width, each)
             for place, verdict in enumerate(others, start=1):

@@ -40,7 +40,7 @@ def test_each_run_of_two_campaigns_has_its_own_place_and_links(two: list[ResultS
     first, second = two
     beside = first.directory.parent / "together"
     brief = build_brief(first, [second], beside=beside)
-    assert brief.title == first.study.study.name  # one study, run twice
+    assert brief.head.title == first.study.study.name  # one study, run twice
     page = render_html(brief, "figures/")
     ids = Counter(re.findall(r' id="([^"]+)"', page))
     assert [name for name, count in ids.items() if count > 1] == []
@@ -54,8 +54,11 @@ def test_each_run_of_two_campaigns_has_its_own_place_and_links(two: list[ResultS
     anchors = set(ids)
     targets = set(re.findall(r' href="#([^"]+)"', page))
     assert targets <= anchors
-    assert brief.plan_hash == f"{first.plan.plan_hash}, {second.plan.plan_hash}"
-    assert [table.heading for table in brief.configuration][:2] == ["Study in old", "Study in new"]
+    assert brief.head.plan_hash == f"{first.plan.plan_hash}, {second.plan.plan_hash}"
+    assert [table.heading for table in brief.reference.configuration][:2] == [
+        "Study in old",
+        "Study in new",
+    ]
     assert render_pdf(brief).startswith(b"%PDF")
 
 
@@ -77,8 +80,8 @@ def test_what_differs_is_said_once_and_first(two: list[ResultStore]) -> None:
     ]
     assert differences(two[:1], ["old"]) == []
     brief = build_brief(two[0], two[1:], beside=two[0].directory)
-    assert brief.differing == told
-    assert not set(told) & set(brief.caveats)
+    assert brief.summary.differing == told
+    assert not set(told) & set(brief.findings.caveats)
     head = render_html(brief, "figures/").partition('<p class="subtitle">')[0]
     assert " ".join(told) in head
 

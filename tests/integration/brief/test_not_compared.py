@@ -87,4 +87,4 @@ def test_the_targets_of_several_that_are_left_out_are_named(tmp_path: Path) -> N
     found = compare(load_dataset(stores))
     assert not_compared(found) == "Not compared: watts of 1x SSD (c) (not metered)."
     brief = build_brief(stores[0], stores[1:], beside=tmp_path)
-    assert brief.not_compared == not_compared(found)
+    assert brief.summary.not_compared == not_compared(found)

@@ -221,14 +221,14 @@ def test_four_transfer_sizes_leave_a_page_short_and_nothing_out(tmp_path: Path) 
         tmp_path / "four", paths='["direct", "host"]', sizes=sizes, workers="[1, 16]"
     )
     brief = build_brief(store, beside=store.directory)
-    first, other = brief.sections
+    first, other = brief.body.sections
     groups = {group.kind: group for group in first.groups}
     opened = ["gpudirect_throughput", "gpudirect_efficiency", "gpudirect_latency"]
     assert [kind for kind, group in groups.items() if not group.folded] == opened
     for kind in (*opened, "gpudirect_median", "gpudirect_cpu"):
         assert len(groups[kind].drawings) == 4, kind
     assert (first.folded, other.folded) == (False, True)
-    once = {group.kind: group for extra in brief.extras for group in extra.groups}
+    once = {group.kind: group for extra in brief.body.extras for group in extra.groups}
     for kind in ("gpudirect_efficiency_bars", "density"):  # each size's throughput by a constant
         assert once[kind].folded
         assert len(once[kind].drawings) == 4

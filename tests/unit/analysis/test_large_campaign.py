@@ -196,20 +196,21 @@ def test_all_that_a_page_of_a_selection_links_to_is_on_it(
     monkeypatch.setattr(selection, "LARGE", 10)
     monkeypatch.setattr(selection, "PLACES", 2)
     whole = compare(load_dataset([campaign]))
-    told = build_brief(campaign, beside=tmp_path)
-    linked = {point for answer in told.answers for _, point in answer.points}
-    linked |= {c.point_id for a in told.answers for c in (*a.better, *a.worse) if c.point_id}
+    brief = build_brief(campaign, beside=tmp_path)
+    answered = brief.summary.answers
+    linked = {point for answer in answered for _, point in answer.points}
+    linked |= {c.point_id for a in answered for c in (*a.better, *a.worse) if c.point_id}
     part = {c.point_id for row in shown(whole).rows.values() for c in row.cells.values()}
     assert linked - part, "a selection without the points that answers lead to"
-    page = render_html(told, "figures/")
+    page = render_html(brief, "figures/")
     anchors = set(re.findall(r' id="([^"]+)"', page))
     assert set(re.findall(r' href="#([^"]+)"', page)) <= anchors
     assert {f"point-{point}" for point in linked} <= anchors
-    assert told.data["verdicts"] == [document(each) for each in verdict.verdicts(whole)]
+    assert brief.data["verdicts"] == [document(each) for each in verdict.verdicts(whole)]
     named = {
-        run for each in told.data["verdicts"] for runs in each["headline"]["runs"] for run in runs
+        run for each in brief.data["verdicts"] for runs in each["headline"]["runs"] for run in runs
     }
-    assert named <= {run["run_id"] for run in told.data["runs"]}
+    assert named <= {run["run_id"] for run in brief.data["runs"]}
 
 
 def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(

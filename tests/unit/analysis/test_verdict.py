@@ -12,9 +12,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.model.decision import Interval, Verdict
-from storlab.words.answers import against as against_of
-from storlab.words.answers import amount as amount_of
-from storlab.words.answers import basis, compared, document, sentences, warnings
+from storlab.words.answers import compared, document, sentences, text_of
 from support.made_comparisons import (
     comparison_of,
     dataset_of,
@@ -80,7 +78,7 @@ def test_the_headline_is_the_middle_of_the_points_and_says_of_how_many() -> None
     assert (verdict.comparisons, verdict.points, verdict.won) == (4, 4, 4)
     assert verdict.ahead == {"new": 4, "old": 0}
     assert verdict.range == pytest.approx((2.0, 8.0), rel=0.05)
-    assert basis(verdict).startswith("One of 4 comparisons;")
+    assert text_of(verdict).basis.startswith("One of 4 comparisons;")
     assert sentences(verdict)[0].endswith(", the median of 4 points.")
 
 
@@ -89,7 +87,7 @@ def test_more_comparisons_make_wider_intervals() -> None:
     many = only(made({"A": 100.0, "B": 90.0}))
     assert few.winner == "A"
     assert few.comparisons == 1
-    assert basis(few).endswith("the only comparison")
+    assert text_of(few).basis.endswith("the only comparison")
     assert few.headline is not None
     assert many.headline is not None
     assert width(few.headline.advantage) < width(many.headline.advantage)
@@ -100,7 +98,7 @@ def test_the_baseline_wins_by_a_ratio_above_one() -> None:
     assert verdict.winner == "memory"
     assert verdict.headline is not None
     assert verdict.headline.advantage.estimate > 1.9
-    assert amount_of(verdict).endswith("×")
+    assert text_of(verdict).amount.endswith("×")
     assert "Disk" not in sentences(verdict)[0]  # names keep the user's spelling
 
 
@@ -275,7 +273,7 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
     assert found.headline is not None
     headline = found.headline.model_copy(update={"interval": Interval(2.0, low, high, 3)})
     verdict = found.model_copy(update={"headline": headline})
-    assert (amount_of(verdict), against_of(verdict)) == (amount, against)
+    assert (text_of(verdict).amount, text_of(verdict).against) == (amount, against)
     first = compared(verdict).replace("\u00a0", " ")
     if amount == "ahead":
         assert first == (
@@ -289,19 +287,19 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
 def test_of_what_should_be_little_the_winner_is_not_so_many_times_over_the_other() -> None:
     found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
     assert found.headline is not None
-    assert against_of(found) == "over B"
+    assert text_of(found).against == "over B"
     headline = found.headline.model_copy(update={"better": "less"})
-    assert against_of(found.model_copy(update={"headline": headline})) == "better than B"
+    assert text_of(found.model_copy(update={"headline": headline})).against == "better than B"
 
 
 def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
     found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
     assert not found.worse
-    assert warnings(found) == []
-    assert warnings(found.model_copy(update={"caveat": "Careful."})) == ["Careful."]
+    assert text_of(found).warnings == []
+    assert text_of(found.model_copy(update={"caveat": "Careful."})).warnings == ["Careful."]
     open_one = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), seed=8))
     assert open_one.kind == "undecided"
-    assert warnings(open_one) == []
+    assert text_of(open_one).warnings == []
 
 
 def test_plain_values_for_programs() -> None:
