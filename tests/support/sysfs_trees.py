@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 from storlab.base.clock import monotonic_ns
@@ -55,38 +54,43 @@ def hwmon_tree(root: Path, number: int, chip: str, device: str, **files: str | i
     return place
 
 
-class RunningCounter:
-    """Thread that counts the energy of a constant power into a file, like RAPL, until stopped.
+# Writes the counter, with its priority raised where that is permitted, until its input closes.
+_COUNT = """
+import os, select, sys, time
+file, modulus, start_uj, watts, begin_ns = sys.argv[1], *map(float, sys.argv[2:])
+try:
+    os.setpriority(os.PRIO_PROCESS, 0, -15)
+except PermissionError:
+    pass
+new = os.path.join(os.path.dirname(file), ".energy.new")
+while not select.select([sys.stdin], [], [], 0.001)[0]:
+    counted = (time.monotonic_ns() - begin_ns) * watts / 1e3
+    try:  # it may be unplugged at any moment
+        with open(new, "w") as written:
+            written.write(f"{int((start_uj + counted) % modulus)}\\n")
+        os.rename(new, file)
+    except FileNotFoundError:
+        pass
+"""
 
-    A real counter is never delayed by load, so this thread raises its priority if permitted (as
-    root); otherwise it would show too little power on a busy machine.
+
+class RunningCounter:
+    """Process that counts the energy of a constant power into a file, like RAPL, until stopped.
+
+    A real counter is never delayed by load. A thread would be, by others that hold the
+    interpreter's lock while they wait for a processor.
     """
 
     def __init__(self, file: Path, watts: float, range_uj: int, start_uj: int = 0) -> None:
         self.file = file
-        self.watts = watts
-        self._modulus = range_uj + 1
         self._start_uj = start_uj
-        self._begin_ns = monotonic_ns()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        values = (range_uj + 1, start_uj, watts, monotonic_ns())
+        self._command = [sys.executable, "-I", "-S", "-c", _COUNT, str(file), *map(str, values)]
 
     def __enter__(self) -> RunningCounter:
-        self._write()
-        self._thread.start()
+        replace(self.file, self._start_uj)
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)  # of this thread
-        while not self._stop.wait(0.001):
-            self._write()
-
-    def _write(self) -> None:
-        counted = (monotonic_ns() - self._begin_ns) * self.watts / 1e3
-        with contextlib.suppress(FileNotFoundError):  # it may be unplugged at any moment
-            replace(self.file, (self._start_uj + int(counted)) % self._modulus)
+        self._process.communicate()
