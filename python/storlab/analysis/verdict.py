@@ -25,7 +25,7 @@ from storlab.base.units import TB
 from storlab.contracts.hook import load
 from storlab.contracts.page import Page
 from storlab.contracts.question import Per, Question
-from storlab.model.decision import Decision, Standing, Verdict
+from storlab.model.decision import Caveat, Decision, Standing, Verdict
 from storlab.model.target import Target
 from storlab.workloads.common.flags import flag_meanings
 
@@ -314,35 +314,27 @@ def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
     return list(dict.fromkeys([*plain, *divided]))
 
 
-def _caveat(contest: _Compared, target: str) -> str:
+def _caveat(contest: _Compared, target: str) -> Caveat | None:
     """Return the most important caveat: first bias of the comparison, then values not measured."""
     decision = contest.decision.seen_from(target)
     column = COLUMNS[PLACES[decision.quantity]]
     cells = [contest.row.cells[side] for side in decision.sides]
     if decision.concurrency is not None:
-        return "The two were measured at different effective concurrency."
+        return Caveat(kind="different concurrency")
     if decision.boundaries:
-        return f"Their power was measured at unequal boundaries: {decision.boundaries}."
+        return Caveat(kind="unequal boundaries", detail=decision.boundaries)
     first, second = ({id(run.store) for run in cell.runs} for cell in cells)
     if not first & second:
-        return (
-            "The two were measured in different campaigns: what changed between them is part of "
-            "the difference."
-        )
+        return Caveat(kind="different campaigns")
     for meaning in flag_meanings().values():
-        flagged = [c.target for c in cells if any(f.kind == meaning.kind for f in c.flags)]
+        flagged = tuple(c.target for c in cells if any(f.kind == meaning.kind for f in c.flags))
         concerns = not meaning.about or column.name.startswith(meaning.about)
         if flagged and meaning.claims and concerns:
-            return f"On {' and '.join(flagged)}, {_first(meaning.meaning)}"
+            return Caveat(kind="flag", targets=flagged, detail=meaning.kind)
     weak = {cell.provenance_of(column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:
-            return f"The {label_of(contest.section.page, column)} is {word}."
+            what = label_of(contest.section.page, column)
+            return Caveat(kind="not measured", detail=word, what=what)
     runs = min(len(cell.runs) for cell in cells)
-    return "Each point was run only twice." if runs == 2 else ""
-
-
-def _first(text: str) -> str:
-    """Return the first sentence in lower case and without a full stop, to follow a comma."""
-    first = text.partition(". ")[0].rstrip(".")
-    return f"{first[:1].lower()}{first[1:]}."
+    return Caveat(kind="two repeats") if runs == 2 else None

@@ -124,7 +124,7 @@ def _headline(comparison: Comparison, verdict: Verdict, best: Decision) -> Asser
     return Assertion(
         statement=answer_words.compared(verdict),
         decision=best,
-        caveat=verdict.caveat,
+        caveat=answer_words.caveat_text(verdict.caveat),
         beside=frozenset(marks | ({"unequal-boundaries"} if best.boundaries else set())),
         numbers=(_number(best),),
         boundaries=boundaries_of((first, other)),

@@ -9,7 +9,6 @@ not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,8 +24,8 @@ from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
 from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quantity_named
 from storlab.model.decision import Decision, Verdict
-from storlab.words.claims import THROUGHPUT, times_of, what_of, words_of
-from storlab.words.text import BIAS, and_list, digits3, plural, ratio_bracket, times_text
+from storlab.words import claims as words
+from storlab.words.claims import THROUGHPUT, times_of, what_of
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
@@ -69,9 +68,7 @@ class Claim:
     @property
     def note(self) -> str:
         """Note required if the joint interval does not confirm the claim; otherwise empty."""
-        if self.joint.decided:
-            return ""
-        return f"Not decided when all {self.joint.comparisons:,} comparisons are counted."
+        return words.joint_note(self.joint)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the claim as plain values for the data embedded in the brief."""
@@ -236,12 +233,10 @@ def undecided(comparison: Comparison) -> list[str]:
                 key = _headline_key(comparison, section, facet)
                 ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
-                    where = _title(section, point)
                     noun = section.page.metrics.headline.noun
-                    words = f"{ratio_bracket(ratio.ratio)} the {noun} of {comparison.baseline}"
-                    if digits.is_open(ratio.ratio):
-                        words = f"{noun} not known to within tenfold"
-                    clauses.append(f"{target} at {where}: {words}")
+                    sides = (target, comparison.baseline)
+                    where = _title(section, point)
+                    clauses.append(words.undecided(ratio.ratio, sides, noun, where))
     return clauses
 
 
@@ -264,44 +259,13 @@ def summarise(comparison: Comparison) -> list[str]:
 
 
 def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -> str:
-    words = sections[0].page.metrics.headline
     ratios = []
     for section in sections:
         key = _headline_key(comparison, section)
         rows = [comparison.row(point) for point in section.points]
-        ratios += [row.ratios[target][key] for row in rows if key in row.ratios[target]]
-    if not ratios:
-        return ""
-    base, points = comparison.baseline, len(ratios)
-    less = sum(r.decided and r.ratio.estimate < 1 for r in ratios)
-    more = sum(r.decided and r.ratio.estimate > 1 for r in ratios)
-    values = [r.ratio.estimate for r in ratios]
-    middle = math.exp(sum(math.log(v) for v in values) / points)
-    only = "the only workload point"
-    if points in (less, more):
-        count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
-        sentence = f"{target} {words.less if less else words.more} {base} at {count}"
-    elif not less + more:
-        places = only if points == 1 else f"any of {points} workload points"
-        sentence = (
-            f"{target} and {base} differ in {words.noun} within run-to-run variation at {places}"
-        )
-    else:
-        of = f"of {plural(points, 'workload point')}"
-        if more:
-            sentence = f"{target} {words.more} {base} at {more} {of}"
-            sentence += f" and less at {less}" if less else ""
-        else:
-            sentence = f"{target} {words.less} {base} at {less} {of}"
-        if points - more - less:
-            sentence += f"; {points - more - less} undecided"
-    whose = "its" if less + more else f"{base}’s"
-    if points == 1:
-        return f"{sentence}: {ratio_bracket(ratios[0].ratio)} {whose} {words.noun}."
-    return (
-        f"{sentence}: {times_text(middle)} {whose} {words.noun} in the geometric mean, from "
-        f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
-    )
+        ratios += [row.ratios[target][key].ratio for row in rows if key in row.ratios[target]]
+    headline = sections[0].page.metrics.headline
+    return words.summary(target, comparison.baseline, headline, ratios) if ratios else ""
 
 
 def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
@@ -315,16 +279,16 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     )
     cells = (row.cells[decision.sides[0]], row.cells[decision.sides[1]])
     values = (cells[0].values[column.key], cells[1].values[column.key])
-    words = words_of(decision, values, column.unit, own)
+    text = words.words_of(decision, values, column.unit, own)
     # Both sides in the order of the comparison to the baseline, for the marks.
     compared = (row.cells[look.decision.sides[0]], row.cells[look.decision.sides[1]])
     caveat, marks = _caveat(compared, column, look.decision)
     finding = Assertion(
-        statement=words.sentence,
+        statement=text.sentence,
         decision=decision,
         caveat=caveat,
         beside=frozenset(m.kind for m in marks),
-        numbers=words.numbers,
+        numbers=text.numbers,
         boundaries=boundaries_of(cells),
     )
     joint = _joint(comparison, cells, column, decision, count)
@@ -334,16 +298,16 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
         finding=finding,
         card=replace(
             finding,
-            statement=f"{decision.sides[0]} {number.words} {words.unit}",
+            statement=f"{decision.sides[0]} {number.words} {text.unit}",
             decision=joint,
             numbers=(number,),
         ),
         use_cases=tuple(row.use_cases),
         index=comparison.targets.index(decision.sides[0]),
         big=digits.times(joint.advantage),
-        unit=words.unit,
-        bounds=_bounds(joint),
-        short=words.short,
+        unit=text.unit,
+        bounds=words.joint_bounds(joint),
+        short=text.short,
         marks=marks,
         asked=look.asked,
     )
@@ -363,15 +327,11 @@ def _caveat(
     caveat = _weak_power(cell, base) if column.is_power else ""
     marks = marks_of(cell, base, column)
     if decision.concurrency is not None:
-        first, other = (digits3(value) for value in decision.concurrency)
-        caveat = (
-            f"Taken at different effective concurrency: {first} on {cell.target}, {other} on "
-            f"{base.target}."
-        )
+        caveat = words.concurrency_caveat((cell.target, base.target), decision.concurrency)
         marks = (*marks, mark("different-concurrency", caveat))
     if decision.boundaries:
         marks = (*marks, mark("unequal-boundaries", decision.boundaries))
-        caveat = f"Power at unequal boundaries, which the study accepts: {decision.boundaries}."
+        caveat = words.boundary_caveat(decision.boundaries)
     return caveat, marks
 
 
@@ -390,16 +350,6 @@ def _joint(
         joint = single.model_copy(update={"confidence": confidence})
     texts = {"comparisons": count, "what": single.what, "where": single.where}
     return joint.model_copy(update=texts)
-
-
-def _bounds(joint: Decision) -> str:
-    """Return a line such as ``95 % interval 1.2-1.5, over all 12 comparisons together``."""
-    ends = digits.ends_text(joint.advantage)
-    if not ends:
-        return ""
-    count = joint.comparisons
-    together = f", over all {count:,} comparisons together" if count > 1 else ""
-    return f"95\u00a0% interval {ends}{together}"
 
 
 def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
@@ -429,11 +379,8 @@ def _side_marks(side: Cell, column: Column) -> list[Mark]:
 
 def _weak_power(cell: Cell, base: Cell) -> str:
     """Return a sentence that names the sides whose power was not measured."""
-    words: dict[str, list[str]] = {}
+    weak: dict[str, list[str]] = {}
     for side in (cell, base):
         if side.power is not None and side.power.provenance in NOT_MEASURED:
-            words.setdefault(side.power.provenance, []).append(side.target)
-    sentences = (
-        f"The power of {and_list(on)} is {word}, not measured." for word, on in words.items()
-    )
-    return " ".join(sentences)
+            weak.setdefault(side.power.provenance, []).append(side.target)
+    return words.power_caveat(weak)

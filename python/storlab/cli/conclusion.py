@@ -56,11 +56,11 @@ def _room(answered: Sequence[Verdict]) -> list[str]:
 
     Empty if the study has several workload families.
     """
-    from storlab.words.answers import compared
+    from storlab.words.answers import caveat_text, compared
 
     if not answered or any(verdict.workload for verdict in answered):
         return []
-    more = compared(answered[0]) if answered[0].texts else answered[0].caveat
+    more = compared(answered[0]) if answered[0].texts else caveat_text(answered[0].caveat)
     return [more] if more else []
 
 

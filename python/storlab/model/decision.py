@@ -240,6 +240,27 @@ class Standing(BaseModel):
         return self.example.sides[1]
 
 
+CaveatKind = Literal[
+    "different concurrency", "unequal boundaries", "different campaigns", "flag", "not measured",
+    "two repeats",
+]  # fmt: skip
+"""Bias of a comparison, values that are not measured, or few repeats."""
+
+
+class Caveat(BaseModel):
+    """Circumstance that qualifies the answer to a question."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: CaveatKind
+    targets: tuple[str, ...] = ()
+    """Targets with the flag."""
+    detail: str = ""
+    """Kind of the flag, both power boundaries, or the provenance of the value."""
+    what: str = ""
+    """Quantity that is not measured."""
+
+
 class Verdict(BaseModel):
     """Answer to one question for one workload family."""
 
@@ -271,8 +292,8 @@ class Verdict(BaseModel):
     """Number of comparisons whose intervals hold simultaneously."""
     range: tuple[float, float] | None = None
     """Smallest and largest lead of the winner over the next best, over all points."""
-    caveat: str = ""
-    """The most important caveat, as a sentence."""
+    caveat: Caveat | None = None
+    """The most important caveat."""
     texts: tuple[tuple[str, str], ...] = ()
     """Textual answers as pairs of target and text; an empty target stands for all."""
     better: tuple[Standing, ...] = ()

@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.model.decision import Decision, Standing, Verdict
+from storlab.model.decision import Caveat, Decision, Standing, Verdict
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE
+from storlab.workloads.common.flags import flag_meanings
+
+CAVEATS = {
+    "different concurrency": f"The two were measured {DIFFERENT_CONCURRENCY}.",
+    "unequal boundaries": "Their power was measured at unequal boundaries: {detail}.",
+    "different campaigns": (
+        "The two were measured in different campaigns: what changed between them is part of the "
+        "difference."
+    ),
+    "not measured": "The {what} is {detail}.",
+    "two repeats": "Each point was run only twice.",
+}
+"""Sentences of caveats by kind; a flag has a sentence of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +64,14 @@ def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
 
 def sentences(verdict: Verdict) -> list[str]:
     """Return the textual answer (if any), the comparison, the disadvantages and the caveat."""
-    texts = (_textual(verdict), compared(verdict), _disadvantages(verdict), verdict.caveat)
-    return [text for text in texts if text]
+    texts = (_textual(verdict), compared(verdict), _disadvantages(verdict))
+    return [text for text in (*texts, caveat_text(verdict.caveat)) if text]
 
 
 def _warnings(verdict: Verdict) -> list[str]:
     """Return the sentences that qualify the answer: the winner's disadvantages and the caveat."""
     is_worse = verdict.kind == "winner" and bool(verdict.worse)
-    texts = (_disadvantages(verdict) if is_worse else "", verdict.caveat)
+    texts = (_disadvantages(verdict) if is_worse else "", caveat_text(verdict.caveat))
     return [text for text in texts if text]
 
 
@@ -109,7 +123,7 @@ def contrast_place(standing: Standing) -> str:
     if standing.of == 1:
         return f"at {where}"
     number = "all" if standing.points == standing.of else f"{standing.points} of"
-    which = "in the middle: " if standing.points > 2 else "such as " * (standing.points == 2)
+    which = "the median: " if standing.points > 2 else "such as " * (standing.points == 2)
     return f"at {number} {standing.of} points ({which}{where})"
 
 
@@ -117,7 +131,17 @@ def note(decision: Decision) -> str:
     """Return why the two sides are not fully comparable; empty if they are."""
     if decision.boundaries:
         return f"power at unequal boundaries: {decision.boundaries}"
-    return "at different effective concurrency" if decision.concurrency is not None else ""
+    return DIFFERENT_CONCURRENCY if decision.concurrency is not None else ""
+
+
+def caveat_text(caveat: Caveat | None) -> str:
+    """Return a caveat as a sentence; empty without one."""
+    if caveat is None:
+        return ""
+    if caveat.kind == "flag":
+        meaning = flag_meanings()[caveat.detail].meaning.partition(". ")[0].rstrip(".")
+        return f"On {' and '.join(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
+    return CAVEATS[caveat.kind].format(detail=caveat.detail, what=caveat.what)
 
 
 def _textual(verdict: Verdict) -> str:
@@ -155,7 +179,7 @@ def compared(verdict: Verdict) -> str:
             return f"{family}{names} ran once at each point: nothing is decided."
         if digits.is_open(best.advantage):
             return f"{family}{names}: too noisy to estimate {best.what}; add repeats."
-        return f"{family}{names}: the difference in {best.what} is within run-to-run variation."
+        return f"{family}{names}: the difference in {best.what} is {WITHIN_NOISE}."
     if verdict.kind == "alone":
         only = verdict.targets[0]
         return f"{family}Only {only} was measured: there is nothing to compare it with."

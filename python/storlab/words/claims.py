@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from storlab.analysis import digits
 from storlab.analysis.columns import STATISTICS, TIMES, Column
 from storlab.audit.from_claims import ClaimNumber, NumberKind
-from storlab.contracts.page import Page, Quantity
+from storlab.contracts.page import Headline, Page, Quantity
 from storlab.model.decision import Decision, Interval
-from storlab.words.text import latency_unit, ratio_bracket, sentence_case
+from storlab.words.text import (
+    BIAS,
+    DIFFERENT_CONCURRENCY,
+    WITHIN_NOISE,
+    and_list,
+    digits3,
+    latency_unit,
+    plural,
+    ratio_bracket,
+    sentence_case,
+    times_text,
+)
 
 THROUGHPUT = "throughput_mb_s.all"
 # units of quantities of which less is better
@@ -128,3 +141,86 @@ def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
     text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))
     word: NumberKind = "less" if claimed.better == "less" else "more"
     return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}", step=100 * step)
+
+
+def joint_bounds(joint: Decision) -> str:
+    """Return a line such as ``95 % interval 1.2-1.5, over all 12 comparisons together``."""
+    ends = digits.ends_text(joint.advantage)
+    if not ends:
+        return ""
+    count = joint.comparisons
+    together = f", over all {count:,} comparisons together" if count > 1 else ""
+    return f"95\u00a0% interval {ends}{together}"
+
+
+def joint_note(joint: Decision) -> str:
+    """Return a note if the interval of all comparisons together includes 1; otherwise empty."""
+    if joint.decided:
+        return ""
+    return f"Not decided when all {joint.comparisons:,} comparisons are counted."
+
+
+def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float]) -> str:
+    """Return the caveat of latencies taken at different effective concurrency."""
+    first, other = (digits3(value) for value in concurrency)
+    return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
+
+
+def boundary_caveat(boundaries: str) -> str:
+    """Return the caveat of power measured at unequal boundaries."""
+    return f"Power at unequal boundaries, which the study accepts: {boundaries}."
+
+
+def power_caveat(weak: Mapping[str, Sequence[str]]) -> str:
+    """Return sentences that name, by provenance, the targets whose power was not measured."""
+    return " ".join(
+        f"The power of {and_list(targets)} is {provenance}, not measured."
+        for provenance, targets in weak.items()
+    )
+
+
+def undecided(ratio: Interval, sides: tuple[str, str], noun: str, where: str) -> str:
+    """Return a clause on a ratio whose interval includes 1 or is missing."""
+    target, baseline = sides
+    if digits.is_open(ratio):
+        return f"{target} at {where}: {noun} not known to within tenfold"
+    return f"{target} at {where}: {ratio_bracket(ratio)} the {noun} of {baseline}"
+
+
+def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Interval]) -> str:
+    """Return at how many points a target is ahead or behind, and by how much.
+
+    Args:
+        target: The first side of the ratios.
+        baseline: The other side.
+        headline: Words of the family's main quantity.
+        ratios: One ratio per point; at least one.
+    """
+    points = len(ratios)
+    less = sum(r.excludes(1) and r.estimate < 1 for r in ratios)
+    more = sum(r.excludes(1) and r.estimate > 1 for r in ratios)
+    values = [r.estimate for r in ratios]
+    middle = math.exp(sum(math.log(v) for v in values) / points)
+    only = "the only workload point"
+    if points in (less, more):
+        count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
+        sentence = f"{target} {headline.less if less else headline.more} {baseline} at {count}"
+    elif not less + more:
+        places = only if points == 1 else f"any of {points} workload points"
+        sentence = f"{target} and {baseline} differ in {headline.noun} {WITHIN_NOISE} at {places}"
+    else:
+        of = f"of {plural(points, 'workload point')}"
+        if more:
+            sentence = f"{target} {headline.more} {baseline} at {more} {of}"
+            sentence += f" and less at {less}" if less else ""
+        else:
+            sentence = f"{target} {headline.less} {baseline} at {less} {of}"
+        if points - more - less:
+            sentence += f"; {points - more - less} undecided"
+    whose = "its" if less + more else f"{baseline}’s"
+    if points == 1:
+        return f"{sentence}: {ratio_bracket(ratios[0])} {whose} {headline.noun}."
+    return (
+        f"{sentence}: {times_text(middle)} {whose} {headline.noun} in the geometric mean, from "
+        f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
+    )

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
 from storlab.model.decision import Decision, Interval
-from storlab.words.text import and_list, digits3
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, digits3
 
 MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
-WITHIN_NOISE = "within run-to-run variation"
 
 
 def ratio_title(
@@ -150,7 +149,7 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
         places = "" if parts else f" on {' and '.join(decisions[0][1].sides)}"
         parts.append(f"{' and '.join(undecided)}{places} differ {WITHIN_NOISE}")
     apart = any(decision.concurrency for _, decision in decisions)
-    return ", ".join(parts) + (" (at different effective concurrency)" if apart else "")
+    return ", ".join(parts) + (f" ({DIFFERENT_CONCURRENCY})" if apart else "")
 
 
 def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:

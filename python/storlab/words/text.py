@@ -14,6 +14,8 @@ from storlab.model.decision import Interval
 
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
 MISSING = "not measured"
+WITHIN_NOISE = "within run-to-run variation"
+DIFFERENT_CONCURRENCY = "at different effective concurrency"
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
 

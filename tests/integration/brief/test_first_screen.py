@@ -13,7 +13,7 @@ from integration.conftest import Made
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
-from storlab.words.answers import text_of
+from storlab.words.answers import caveat_text, text_of
 
 pytestmark = pytest.mark.browser
 SIZES = ((1366, 768), (390, 844))
@@ -42,7 +42,7 @@ def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) ->
             assert box["x"] + box["width"] <= width
             text = plain(strip.inner_text())
             assert first.headline is not None
-            wanted = [first.headline.where, first.caveat]
+            wanted = [first.headline.where, caveat_text(first.caveat)]
             if first.texts:
                 wanted += [plain(each) for pair in first.texts for each in pair]
             elif first.winner:

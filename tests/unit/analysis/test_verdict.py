@@ -78,8 +78,6 @@ def test_the_headline_is_the_middle_of_the_points_and_says_of_how_many() -> None
     assert (verdict.comparisons, verdict.points, verdict.won) == (4, 4, 4)
     assert verdict.ahead == {"new": 4, "old": 0}
     assert verdict.range == pytest.approx((2.0, 8.0), rel=0.05)
-    assert text_of(verdict).basis.startswith("One of 4 comparisons;")
-    assert sentences(verdict)[0].endswith(", the median of 4 points.")
 
 
 def test_more_comparisons_make_wider_intervals() -> None:
@@ -87,7 +85,6 @@ def test_more_comparisons_make_wider_intervals() -> None:
     many = only(made({"A": 100.0, "B": 90.0}))
     assert few.winner == "A"
     assert few.comparisons == 1
-    assert text_of(few).basis.endswith("the only comparison")
     assert few.headline is not None
     assert many.headline is not None
     assert width(few.headline.advantage) < width(many.headline.advantage)
@@ -107,7 +104,6 @@ def test_of_three_the_next_best_is_named() -> None:
     assert verdict.winner == "best"
     assert verdict.headline is not None
     assert verdict.headline.sides[1] == "next"
-    assert "as next, the next best" in sentences(verdict)[0]
 
 
 def test_where_each_is_ahead_somewhere_it_depends() -> None:
@@ -121,20 +117,18 @@ def test_where_each_is_ahead_somewhere_it_depends() -> None:
     verdict = only(comparison_of(study, values))
     assert verdict.kind == "depends"
     assert verdict.winner == ""
-    assert sentences(verdict)[0] == (
-        "No target is ahead everywhere: A is ahead at 1 of 2 points, and B at 1."
-    )
-    assert sentences(verdict)[1].startswith("The largest difference: ")
+    assert verdict.ahead == {"A": 1, "B": 1}
+    assert verdict.headline is not None and verdict.headline.decided
 
 
 def test_alike_targets_are_not_told_apart() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.kind == "undecided"
-    first, second = sentences(verdict)
-    assert first == "A and B: the difference in throughput is within run-to-run variation."
-    assert second.replace("\u00a0", " ") == (
-        "A moves 0.95 to 1.06 times as much data per second as B at writes only, 4 KiB, 1 job."
-    )
+    assert verdict.headline is not None
+    assert verdict.headline.outcome == "within noise"
+    low, high = verdict.headline.ratio.low, verdict.headline.ratio.high
+    assert (low, high) == (pytest.approx(0.95, abs=0.005), pytest.approx(1.06, abs=0.005))
+    assert len(sentences(verdict)) == 2
 
 
 def test_noise_that_hides_the_size_of_a_difference_is_told_from_likeness() -> None:
@@ -142,31 +136,21 @@ def test_noise_that_hides_the_size_of_a_difference_is_told_from_likeness() -> No
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.headline is not None
     open_ended = decided(Interval(1.0, 0.05, 20.0, 2), what="throughput")
-    (only_sentence,) = sentences(verdict.model_copy(update={"headline": open_ended}))
-    assert only_sentence == "A and B: too noisy to estimate throughput; add repeats."
+    (noisy_one,) = sentences(verdict.model_copy(update={"headline": open_ended}))
+    assert noisy_one != sentences(verdict)[0]
 
 
 def test_several_alike_targets_are_listed() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
-    first, *_ = sentences(verdict)
-    assert first == "A, B and C: the difference in throughput is within run-to-run variation."
-
-
-def test_the_points_of_a_lead_are_counted_in_plain_words() -> None:
-    verdict = only(made({"A": 100.0, "B": 50.0}))
-    for won, words in (
-        (4, "the median of 4 points."),
-        (2, "the median of the 2 points (of 4) with a clear difference."),
-        (1, "the only one of 4 points with a clear difference."),
-    ):
-        counted = verdict.model_copy(update={"won": won, "points": 4})
-        assert sentences(counted)[0].endswith(f", {words}")
+    assert verdict.targets == ("A", "B", "C")
+    assert verdict.kind == "undecided"
 
 
 def test_single_runs_decide_nothing() -> None:
     verdict = only(made({"A": 100.0, "B": 10.0}, repeats=1))
     assert verdict.kind == "undecided"
-    assert sentences(verdict) == ["A and B ran once at each point: nothing is decided."]
+    assert verdict.headline is not None and not verdict.headline.ratio.is_known
+    assert len(sentences(verdict)) == 1
 
 
 def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
@@ -185,7 +169,7 @@ def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
     (worse,) = verdict.worse
     assert (worse.ahead, worse.behind, worse.points, worse.of) == ("B", "A", 1, 2)
     assert worse.example.advantage.estimate == pytest.approx(5.0, rel=0.1)
-    assert sentences(verdict)[1] == "It is worse in read latency, mean (at 1 of 2 points)."
+    assert worse.example.quantity == "latency_mean_ns.read"
 
 
 def test_money_and_capacity_are_divided_by() -> None:
@@ -202,7 +186,6 @@ def test_money_and_capacity_are_divided_by() -> None:
     assert cost.question == "cost"
     assert cost.headline is not None
     assert cost.headline.advantage.estimate == pytest.approx(2.0, rel=0.05)
-    assert "for the same money" in sentences(cost)[0]
 
 
 def test_a_study_asks_what_it_wants_in_its_order() -> None:
@@ -223,24 +206,25 @@ def test_a_study_asks_what_it_wants_in_its_order() -> None:
 def test_what_has_no_answer_says_so() -> None:
     verdict = only(made({"A": 2.0, "B": 1.0}, header="question = ['efficiency']"))
     assert verdict.kind == "unanswered"
-    assert sentences(verdict) == ["Per watt: no two targets have a value to compare."]
+    assert (verdict.winner, verdict.headline) == ("", None)
 
 
 def test_one_target_is_compared_with_nothing() -> None:
     verdict = only(made({"A": 2.0}))
     assert verdict.kind == "alone"
-    assert sentences(verdict) == ["Only A was measured: there is nothing to compare it with."]
+    assert verdict.targets == ("A",)
 
 
 def test_targets_of_different_campaigns_were_not_measured_in_turns() -> None:
     data = dataset_of(study_of(("A", "B")))
     draw = noisy(random.Random(1), {"A": 200.0, "B": 100.0}, 0.01)
-    assert only(filled(data, draw)).caveat == ""
+    assert only(filled(data, draw)).caveat is None
     other = copy(data.stores[0])
     for (_, target), runs in data.runs.items():
         for run in runs:
             run.store = other if target == "B" else run.store
-    assert "different campaigns" in only(filled(data, draw)).caveat
+    caveat = only(filled(data, draw)).caveat
+    assert caveat is not None and caveat.kind == "different campaigns"
 
 
 def test_the_far_point_is_the_last_that_most_targets_have() -> None:
@@ -290,16 +274,6 @@ def test_of_what_should_be_little_the_winner_is_not_so_many_times_over_the_other
     assert text_of(found).against == "over B"
     headline = found.headline.model_copy(update={"better": "less"})
     assert text_of(found.model_copy(update={"headline": headline})).against == "better than B"
-
-
-def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
-    found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
-    assert not found.worse
-    assert text_of(found).warnings == []
-    assert text_of(found.model_copy(update={"caveat": "Careful."})).warnings == ["Careful."]
-    open_one = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), seed=8))
-    assert open_one.kind == "undecided"
-    assert text_of(open_one).warnings == []
 
 
 def test_plain_values_for_programs() -> None:

@@ -14,7 +14,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.model.decision import Interval
 from storlab.words.figures import ratio_clauses
-from storlab.words.text import interval_text, latency_text
+from storlab.words.text import DIFFERENT_CONCURRENCY, interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -118,5 +118,5 @@ def times_in_words(mixes: Mixes, key: str, noun: str) -> str:
     rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
     for text, ratios in ratio_clauses(mixes.comparison, rows, key, noun):
         apart = any(ratio.concurrency for ratio in ratios)
-        parts.append(f"{text}, at different effective concurrency" if apart else text)
+        parts.append(f"{text}, {DIFFERENT_CONCURRENCY}" if apart else text)
     return "; ".join(parts)

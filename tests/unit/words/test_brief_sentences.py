@@ -1,0 +1,196 @@
+"""Sentences of a brief with example values, one golden file per catalogue module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from storlab.contracts.page import Headline, Quantity
+from storlab.contracts.registry import FAMILIES
+from storlab.model.decision import Caveat, CaveatKind, Decision, Interval, Standing, Verdict
+from storlab.words import caveats, claims
+from storlab.words.answers import contrast_place, note, sentences, text_of
+from storlab.workloads.common.flags import flag_meanings
+from support.golden import golden_text
+from support.made_comparisons import decided
+
+CLEAR, WIDE = Interval(1.47, 1.43, 1.51, 3), Interval(1.02, 0.97, 1.08, 3)
+OPEN, ONE_RUN = Interval(2.0, 0.4, 9.0, 2), Interval(1.47, None, None, 1)
+LOOSE, BARELY = Interval(5.41, 1.49, 19.7, 3), Interval(2.0, 1.005, 8.0, 3)
+SIDES = ("SSD", "HDD")
+
+
+def decision(interval: Interval = CLEAR, **more: Any) -> Decision:
+    plain = {"what": "throughput", "where": "4 KiB, 8 jobs", "sides": SIDES, **more}
+    return decided(interval).model_copy(update=plain)
+
+
+def verdict(**more: Any) -> Verdict:
+    plain: dict[str, Any] = {
+        "question": "throughput",
+        "title": "Throughput",
+        "kind": "winner",
+        "targets": SIDES,
+        "winner": "SSD",
+        "does": "moves {times} as much data per second as {other}",
+        "headline": decision(),
+        "points": 1,
+        "won": 1,
+        "ahead": {"SSD": 1, "HDD": 0},
+        "comparisons": 1,
+    }
+    return Verdict(**{**plain, **more})
+
+
+def standing(points: int, of: int, **more: Any) -> Standing:
+    return Standing(points=points, of=of, example=decision(**more))
+
+
+LOW = Interval(0.68, 0.66, 0.7, 3)
+LATENCY = {"quantity": "latency_p99_ns.read", "better": "less", "what": "p99 read latency"}
+WORSE = (
+    standing(1, 1, interval=LOW, **LATENCY),
+    standing(2, 4, what="power"),
+    standing(3, 4, what="energy"),
+)
+OPEN_ONE = {"kind": "undecided", "winner": ""}
+ANSWERS: Mapping[str, Verdict] = {
+    "winner": verdict(),
+    "winner of some points": verdict(points=8, won=7, comparisons=16),
+    "winner of all points": verdict(points=8, won=8, comparisons=16),
+    "winner of one point": verdict(points=8, won=1, comparisons=16),
+    "winner of three targets": verdict(targets=(*SIDES, "Memory"), workload="block"),
+    "winner by at least": verdict(headline=decision(LOOSE)),
+    "winner by an unknown size": verdict(headline=decision(BARELY)),
+    "winner of what should be little": verdict(headline=decision(LOW, **LATENCY)),
+    "drawbacks": verdict(worse=WORSE[:1]),
+    "more drawbacks": verdict(worse=WORSE),
+    "depends": verdict(kind="depends", winner="", points=4, ahead={"SSD": 3, "HDD": 1}),
+    "undecided": verdict(**OPEN_ONE, headline=decision(WIDE)),
+    "undecided at several points": verdict(**OPEN_ONE, headline=decision(WIDE), points=4),
+    "undecided by noise": verdict(**OPEN_ONE, headline=decision(OPEN)),
+    "one run": verdict(**OPEN_ONE, headline=decision(ONE_RUN)),
+    "alone": verdict(kind="alone", winner="", targets=("SSD",), headline=None),
+    "unanswered": verdict(kind="unanswered", winner="", headline=None, title="Per watt"),
+    "in text": verdict(texts=(("SSD", "CPU-bound at 8 workers"), ("HDD", "the device saturates"))),
+}
+
+
+def golden(name: str, lines: list[str]) -> None:
+    text = "\n".join(lines).replace("\u00a0", " ") + "\n"
+    assert text == golden_text(f"words/{name}.txt", text)
+
+
+def test_answers_golden() -> None:
+    lines = []
+    for name, example in ANSWERS.items():
+        text = text_of(example)
+        lines += [f"{name}: {text.title}"]
+        lines += [f"  {text.amount} {text.against} [{text.bounds}]"] if text.amount else []
+        lines += [f"  {text.outcome}"] if not example.winner else []
+        lines += [f"  {sentence}" for sentence in (*sentences(example), text.basis) if sentence]
+        lines += [f"  {text.worse_title}: ..."]
+    flags = [meaning for meaning in flag_meanings().values() if meaning.claims]
+    details = {
+        "unequal boundaries": "device against wall",
+        "flag": flags[0].kind,
+        "not measured": "declared",
+    }
+    for kind in get_args(CaveatKind):
+        caveat = Caveat(kind=kind, targets=SIDES, detail=details.get(kind, ""), what="power")
+        lines.append(f"caveat: {sentences(verdict(caveat=caveat))[-1]}")
+    places = [standing(1, 1), standing(1, 4), standing(2, 4), standing(3, 4), standing(4, 4)]
+    lines += [f"contrast: {contrast_place(place)}" for place in places]
+    lines += [f"contrast: {note(decision(concurrency=(16.0, 4.0)))}"]
+    lines += [f"contrast: {note(decision(boundaries='device against wall'))}"]
+    golden("answers", lines)
+
+
+def test_each_flag_that_qualifies_a_claim_has_a_caveat() -> None:
+    for meaning in flag_meanings().values():
+        caveat = Caveat(kind="flag", targets=("SSD",), detail=meaning.kind)
+        assert sentences(verdict(caveat=caveat))[-1].startswith("On SSD, ")
+
+
+def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
+    assert text_of(verdict()).warnings == []
+    assert text_of(verdict(**OPEN_ONE, headline=decision(WIDE))).warnings == []
+    assert len(text_of(verdict(worse=WORSE, caveat=Caveat(kind="two repeats"))).warnings) == 2
+
+
+def test_a_second_answer_does_not_repeat_the_first() -> None:
+    caveat = Caveat(kind="two repeats")
+    first, second = verdict(caveat=caveat), verdict(caveat=caveat, headline=decision(WIDE))
+    assert len(text_of(first).sentences) == 3
+    assert len(text_of(second, first).sentences) == 1
+
+
+def test_claims_golden() -> None:
+    rates = (Interval(1470.0, 1430.0, 1510.0, 3), Interval(1000.0, 990.0, 1010.0, 3))
+    waits = (Interval(2.0e6, 1.9e6, 2.1e6, 3), Interval(2.94e6, 2.9e6, 3.0e6, 3))
+    wide = (Interval(1470.0, 100.0, 5000.0, 3), rates[1])
+    energy = Quantity("energy_j", "energy of an epoch", "J", "less", "energy")
+    moved = {"quantity": claims.THROUGHPUT}
+    examples = {
+        "throughput": (decision(**moved), rates, "MB/s", None),
+        "a multiple": (decision(Interval(3.1, 3.0, 3.2, 3), **moved), rates, "MB/s", None),
+        "at least": (decision(LOOSE, **moved), rates, "MB/s", None),
+        "values not known": (decision(**moved), wide, "MB/s", None),
+        "latency": (decision(LOW, **LATENCY), waits, "ns", None),
+        "quantity of the family": (
+            decision(LOW, quantity=energy.key, better="less",
+                     what=energy.title),
+            (Interval(680.0, 670.0, 690.0, 3), Interval(1000.0, 990.0, 1010.0, 3)), "J", energy,
+        ),
+    }  # fmt: skip
+    lines = []
+    for name, (claimed, values, unit, quantity) in examples.items():
+        words = claims.words_of(claimed, values, unit, quantity)
+        lines += [f"{name}: {words.sentence}", f"  {words.short}", f"  {words.unit}"]
+    joint = decision(comparisons=12)
+    lines += [
+        f"joint: {claims.joint_bounds(joint)}",
+        f"joint: {claims.joint_bounds(decision())}",
+        f"joint: {claims.joint_note(decision(WIDE, comparisons=12))}",
+        f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}",
+        f"caveat: {claims.boundary_caveat('device against wall')}",
+        f"caveat: {claims.power_caveat({'declared': ['SSD'], 'modelled': ['HDD', 'Tape']})}",
+        f"undecided: {claims.undecided(WIDE, SIDES, 'throughput', '4 KiB')}",
+        f"undecided: {claims.undecided(Interval(2.0, 0.4, 9.0, 2), SIDES, 'throughput', '4 KiB')}",
+    ]
+    headline = _block_headline()
+    low = CLEAR.inverse()
+    for ratios in (
+        [CLEAR], [low], [WIDE], [CLEAR, CLEAR], [low] * 3, [WIDE, WIDE], [CLEAR, low, WIDE],
+        [CLEAR, WIDE], [low, WIDE],
+    ):  # fmt: skip
+        lines.append(f"summary: {claims.summary('SSD', 'HDD', headline, ratios)}")
+    golden("claims", lines)
+
+
+def _block_headline() -> Headline:
+    return FAMILIES["block"].page.metrics.headline
+
+
+def test_caveats_golden() -> None:
+    meaning = next(meaning for meaning in flag_meanings().values() if meaning.caveat)
+    failed = [("0123abcd-r1", "SSD", "the device went away")]
+    waits = {"runs": 4, "workers": 32, "cores": 8, "longest_wait_percent": 12.5}
+    golden(
+        "caveats",
+        [
+            caveats.failed(1),
+            caveats.failed(3),
+            caveats.incomplete(1, 24),
+            caveats.incomplete(12, 1024),
+            caveats.repeated(failed, 1),
+            caveats.repeated(failed, 5),
+            caveats.flagged(meaning, ["SSD", caveats.flagged_points("HDD", 2, 4)]),
+            *(caveats.flagged_points("SSD", *counts) for counts in ((1, 1), (4, 4), (1, 4))),
+            caveats.more_drifts(3),
+            caveats.more_workers_than_cores(**waits, is_confined=False),
+            caveats.more_workers_than_cores(**waits, is_confined=True),
+            caveats.FEW_REPEATS,
+            caveats.short_window(30_000_000_000),
+        ],
+    )
