@@ -54,6 +54,15 @@ class Difference:
         return self.field == path or self.field.startswith(f"{path}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Fact that changed when a quantity did, and may be the cause."""
+
+    difference: Difference  # ``there`` is the value before the change
+    offset: int  # results between the quantity's change and the fact's
+    elsewhere: int  # number of other changes of the fact in this point's history
+
+
 def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
     """Flatten nested facts; entries of a list of tables are numbered from 1."""
     if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):

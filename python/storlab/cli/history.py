@@ -151,7 +151,7 @@ def _change(point: PointHistory, shift: Shift) -> HistoryChange:
 
 def _print(site: Site) -> None:
     from storlab.history.html import most_results
-    from storlab.history.words import unchanged_text
+    from storlab.words.history import unchanged_text
     from storlab.words.text import plural
 
     changed = [view for view in site.views if view.changes]

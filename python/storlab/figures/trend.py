@@ -21,7 +21,6 @@ from storlab.analysis.changes import level
 from storlab.base.units import NS_PER_S
 from storlab.figures.theme import CHARACTER_PX, FONT, FONT_PX, HEIGHT, WIDTH, role
 from storlab.model.decision import Interval
-from storlab.words.text import digits3, latency_text
 
 WIDE = 980  # drawing area on wide pages
 LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30
@@ -105,11 +104,6 @@ def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
         )
     )
     return svg, [round(x / width, 4) for x, _ in places]
-
-
-def value_text(value: float, unit: str) -> str:
-    """Format a value with its unit; nanoseconds become a suitable time unit."""
-    return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
 
 
 def _reach(marks: Sequence[Mark]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from storlab.figures.svg import inline
 from storlab.history.page import OPEN, DirectoryRow, PointView
 from storlab.history.read import Problem
 from storlab.history.series import NEAR
-from storlab.history.words import unchanged_text
+from storlab.words.history import unchanged_text
 from storlab.words.text import plural, sentence_case
 
 NEWEST = 3  # changes of a point that are shown unfolded

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from storlab.analysis.changes import FEWEST
 from storlab.analysis.compare import PLACES
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
@@ -19,18 +18,20 @@ from storlab.figures.trend import (
     Turn,
     date_text,
     draw_trend,
-    value_text,
 )
 from storlab.history.series import NEAR, Campaign, History, PointHistory, Result, Series, Shift
-from storlab.history.words import (
+from storlab.model.decision import Interval
+from storlab.words.history import (
     candidates_text,
     chance_text,
+    changed_text,
+    course_alt,
+    course_text,
     shift_levels,
     shift_sign,
     shift_text,
 )
-from storlab.model.decision import Interval
-from storlab.words.text import digits3, latency_text, plural, sentence_case, spread_text
+from storlab.words.text import digits3, latency_text, sentence_case, spread_text, value_text
 
 POINTS, BRIEFS = "points", "briefs"
 OPEN = 50  # results whose rows are shown unfolded
@@ -213,26 +214,20 @@ def point_view(point: PointHistory, briefs: Briefs) -> PointView:
         runs=point.runs,
         last="no finished run" if last is None else value_text(last, unit),
         last_value=last or 0.0,
-        change="" if shift is None else shift_text(shift),
+        change="" if shift is None else shift_text(shift.interval, shift.levels),
         change_value=0.0
         if shift is None or shift.interval is None
         else shift.interval.estimate - 1,
         verdict="" if shift is None else shift.verdict,
         newest="" if lead is None else date_text(results[lead.index].time),
         newest_time=0.0 if lead is None else results[lead.index].time.timestamp(),
-        changed=_together(changes[0].rows) if changes else "",
+        changed=changed_text([row.title for row in changes[0].rows]) if changes else "",
         candidate=changes[0].candidates[0] if lead is not None and lead.candidates else "",
         changes=changes,
         courses=list(_courses(point)),
         heads=[(s.column.key, sentence_case(s.title), _head_unit(s)) for s in point.series],
         rows=list(_rows(point, briefs)),
     )
-
-
-def _together(rows: Sequence[ShiftRow]) -> str:
-    """Return a short text such as ``Throughput and 5 others``."""
-    more = len(rows) - 1
-    return rows[0].title + (f" and {plural(more, 'other')}" if more else "")
 
 
 def _head_unit(series: Series) -> str:
@@ -261,18 +256,20 @@ def _changes(point: PointHistory, briefs: Briefs) -> Iterator[ChangeView]:
         rows = [
             ShiftRow(
                 sentence_case(titles[s.column, s.boundary]),
-                shift_text(s),
-                shift_levels(s),
+                shift_text(s.interval, s.levels),
+                shift_levels(s.interval, s.levels),
                 s.verdict,
-                chance_text(s),
+                chance_text(s.chance),
             )
             for s in shifts
         ]
         index = lead.index
+        beside = point.results[max(0, index - 1) : index + 1]
+        imported = any(result.campaign.record["imported"] for result in beside)
         yield ChangeView(
             date=date_text(point.results[index].time),
             rows=rows,
-            candidates=candidates_text(lead.candidates, point, index),
+            candidates=candidates_text(lead.candidates, is_imported=imported),
             before=briefs.of(point.results[index - 1]),
             after=briefs.of(point.results[index]),
         )
@@ -292,7 +289,7 @@ def _trend(point: PointHistory, series: Series) -> Trend:
         Mark(point.seconds[place], interval, point.results[place].point["values"][key]["runs"])
         for place, interval in zip(series.places, series.intervals, strict=True)
     ]
-    turns = [Turn(series.places.index(s.index), shift_sign(s)) for s in series.shifts]
+    turns = [Turn(series.places.index(s.index), shift_sign(s.interval)) for s in series.shifts]
     return Trend(marks, turns, series.column.unit)
 
 
@@ -300,17 +297,16 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     number, unit = len(series.places), series.column.unit
     name = sentence_case(series.title)
     shifts = [
-        f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
+        (shift_text(s.interval, s.levels), date_text(point.results[s.index].time))
+        for s in series.shifts
     ]
-    none = "no change found" if number >= FEWEST else "too few results to detect a change"
-    told = "; ".join(shifts) if shifts else none
-    latest = value_text(series.intervals[-1].estimate, unit)
+    course = course_text(shifts, number)
+    newest = value_text(series.intervals[-1].estimate, unit)
     return Figure(
         name=slug("course", series.column.key, series.boundary),
         kind="course",
-        title=f"{name}: {told}",
-        alt=f"{name} of {plural(number, 'result')} over time, each with its interval and its runs. "
-        f"{sentence_case(told)}. The newest: {latest}. The table of results has the values.",
+        title=f"{name}: {course}",
+        alt=course_alt(name, course, number, newest),
         spec={},
         columns=[],
         rows=[],

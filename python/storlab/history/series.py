@@ -15,12 +15,13 @@ from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
 from storlab.analysis.compare import PLACES
 from storlab.analysis.efficiency import boundary_label
-from storlab.analysis.environments import Difference, between
+from storlab.analysis.environments import Candidate, Difference, between
 from storlab.analysis.points import Section, WorkloadPoint, sections_of
 from storlab.analysis.stats import RESOLUTION, ratio_interval
 from storlab.contracts.registry import FAMILIES
 from storlab.history.record import PointRecord, Record, Value, kept_keys
 from storlab.model.decision import Decision, Interval
+from storlab.words.history import Levels
 
 NEAR = 2  # results around a change searched for candidates: its position is an estimate
 NEWEST = 2000  # results of a point that are searched for changes
@@ -43,22 +44,12 @@ class Result:
     time: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Fact that changed when a quantity did, and may be the cause."""
-
-    difference: Difference  # ``there`` is the value before the change
-    offset: int  # results between the quantity's change and the fact's
-    elsewhere: int  # number of other changes of the fact in this point's history
-
-
 class Shift(Decision):
     """Change of level of one quantity: the level after it over the one before.
 
     The change itself is decided by the test for change points; the outcome is its direction.
     """
 
-    column: Column = Field(exclude=True)
     index: int
     """First result of the new level."""
     chance: float
@@ -70,6 +61,16 @@ class Shift(Decision):
     candidates: tuple[Candidate, ...] = Field(exclude=True)
     boundary: str = ""
     """Power boundary of the meter; empty for other quantities."""
+
+    @property
+    def column(self) -> Column:
+        """Column of the quantity."""
+        return COLUMNS[PLACES[self.quantity]]
+
+    @property
+    def levels(self) -> Levels:
+        """Both levels with their unit."""
+        return Levels(self.before, self.after, self.column.unit)
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
@@ -258,7 +259,6 @@ def _shifts(
             sides=("after", "before"),
             outcome="better" if grew == (column.better != "less") else "worse",
             interval=ratio,
-            column=column,
             index=place,
             chance=change.chance,
             before=means[0],

@@ -49,6 +49,11 @@ def latency_text(value_ns: float) -> str:
     return f"{value_ns:.0f}\u00a0ns"
 
 
+def value_text(value: float, unit: str) -> str:
+    """Format a value with its unit; nanoseconds become a suitable time unit."""
+    return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
+
+
 def interval_text(interval: Interval | None, show: Callable[[float], str] = digits3) -> str:
     """Format as ``1,240 [1,200, 1,280]``, or as the estimate with "(one run)" without bounds."""
     if interval is None:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from storlab.analysis.changes import FEWEST, LEVELS
-from storlab.figures.trend import value_text
-from storlab.history.series import Candidate, PointHistory, Shift
-from storlab.words.text import change, plural
+from storlab.analysis.environments import Candidate
+from storlab.model.decision import Interval
+from storlab.words.text import change, plural, sentence_case, value_text
 
 MOST_CANDIDATES = 6
 _DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
 _CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a0%"), strict=True))
 _LONGEST = 160  # longest printed fact in characters; mount options of an overlay are longer
+
+
+class Levels(NamedTuple):
+    """Levels of a quantity before and after a change."""
+
+    before: float
+    after: float
+    unit: str
+
+    @property
+    def words(self) -> str:
+        """Both levels, as ``1,000 MB/s to 950 MB/s``."""
+        return f"{value_text(self.before, self.unit)} to {value_text(self.after, self.unit)}"
 
 
 def unchanged_text(results: int, changes: str) -> str:
@@ -24,41 +37,56 @@ def unchanged_text(results: int, changes: str) -> str:
     return f"{plural(results, 'result')}: too few to detect a change, {FEWEST} are needed"
 
 
-def shift_text(shift: Shift) -> str:
+def shift_text(ratio: Interval | None, levels: Levels) -> str:
     """Return a change as ``5.0 % less``, or the levels if there is no ratio."""
-    if shift.interval is None:
-        unit = shift.column.unit
-        return f"from {value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
-    return change(shift.ratio.estimate).words
+    return f"from {levels.words}" if ratio is None else change(ratio.estimate).words
 
 
-def shift_sign(shift: Shift) -> str:
+def shift_sign(ratio: Interval | None) -> str:
     """Return the shortest text of a change, for drawings: ``−5.0 %``."""
-    if shift.interval is None:
+    if ratio is None:
         return "changed"
-    described = change(shift.ratio.estimate)
+    described = change(ratio.estimate)
     if described.kind == "multiple":
         return f"\u00d7\u00a0{described.number}"
     return f"{'−' if described.kind == 'less' else '+'}{described.number}\u00a0%"
 
 
-def shift_levels(shift: Shift) -> str:
+def shift_levels(ratio: Interval | None, levels: Levels) -> str:
     """Return ``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: levels and the ratio's interval."""
-    unit = shift.column.unit
-    levels = f"{value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
-    ratio = shift.interval
     if ratio is None or ratio.low is None or ratio.high is None:
-        return levels
+        return levels.words
     low, high = change(ratio.low), change(ratio.high)
     if low.kind != high.kind:
-        return f"{levels}, {low.words} to {high.words}"
+        return f"{levels.words}, {low.words} to {high.words}"
     near, far = (high, low) if low.kind == "less" else (low, high)
-    return f"{levels}, {near.number}–{far.words}"
+    return f"{levels.words}, {near.number}–{far.words}"
 
 
-def chance_text(shift: Shift) -> str:
+def chance_text(chance: float) -> str:
     """Return the significance of a change, as ``under 1 %``."""
-    return _CHANCES[shift.chance]
+    return _CHANCES[chance]
+
+
+def changed_text(titles: Sequence[str]) -> str:
+    """Return the quantities that changed together, as ``Throughput and 5 others``."""
+    more = len(titles) - 1
+    return titles[0] + (f" and {plural(more, 'other')}" if more else "")
+
+
+def course_text(changes: Sequence[tuple[str, str]], results: int) -> str:
+    """Return the changes of a quantity, each with its date, or that there is none."""
+    if changes:
+        return "; ".join(f"{text} from {date}" for text, date in changes)
+    return "no change found" if results >= FEWEST else "too few results to detect a change"
+
+
+def course_alt(name: str, course: str, results: int, newest: str) -> str:
+    """Return the description of the drawing of a quantity over time."""
+    return (
+        f"{name} of {plural(results, 'result')} over time, each with its interval and its runs. "
+        f"{sentence_case(course)}. The newest: {newest}. The table of results has the values."
+    )
 
 
 def field_text(path: str) -> str:
@@ -86,14 +114,18 @@ def candidate_text(candidate: Candidate) -> str:
     return f"{field_text(difference.field)}: {there}, then {here}{note}"
 
 
-def candidates_text(candidates: Sequence[Candidate], point: PointHistory, index: int) -> list[str]:
-    """Return the named candidates and the number of others, or a note that there are none."""
+def candidates_text(candidates: Sequence[Candidate], *, is_imported: bool) -> list[str]:
+    """Return the candidates and the number of others, or a note that there are none.
+
+    Args:
+        candidates: Facts that changed near a change of a quantity.
+        is_imported: Whether a result beside the change was imported.
+    """
     if candidates:
         shown = [candidate_text(candidate) for candidate in candidates[:MOST_CANDIDATES]]
         more = len(candidates) - len(shown)
         return [*shown, f"and {plural(more, 'more fact')}"] if more else shown
-    near = point.results[max(0, index - 1) : index + 1]
-    if any(result.campaign.record["imported"] for result in near):
+    if is_imported:
         return ["Imported results have no facts about their machine."]
     return ["No recorded fact of machine, target or settings changed near it."]
 
