@@ -25,6 +25,7 @@ from storlab.brief.power_marks import power_marks
 from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quantity_named
 from storlab.model.decision import Decision, Verdict
 from storlab.words import claims as words
+from storlab.words import power as power_words
 from storlab.words.claims import THROUGHPUT, times_of, what_of
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
@@ -331,7 +332,7 @@ def _caveat(
         marks = (*marks, mark("different-concurrency", caveat))
     if decision.boundaries:
         marks = (*marks, mark("unequal-boundaries", decision.boundaries))
-        caveat = words.boundary_caveat(decision.boundaries)
+        caveat = power_words.boundary_caveat(decision.boundaries)
     return caveat, marks
 
 
@@ -383,4 +384,4 @@ def _weak_power(cell: Cell, base: Cell) -> str:
     for side in (cell, base):
         if side.power is not None and side.power.provenance in NOT_MEASURED:
             weak.setdefault(side.power.provenance, []).append(side.target)
-    return words.power_caveat(weak)
+    return power_words.weak(weak)

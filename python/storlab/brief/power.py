@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
@@ -15,17 +14,13 @@ from storlab.brief.power_marks import power_marks
 from storlab.contracts.page import Page
 from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
+from storlab.words import power as words
 from storlab.words.text import (
-    BIAS,
     MISSING,
-    and_list,
     cell_texts,
-    digits3,
     percent,
     plural,
-    ratio_bracket,
     ratio_texts,
-    times_text,
 )
 
 KEYS = (
@@ -110,60 +105,32 @@ def _drawn(comparison: Comparison, target: str) -> str:
     known = [(c, c.power) for c in cells if c.power is not None]
     if not known:
         reason = next((c.power_missing for c in cells if c.power_missing), NO_METER)
-        return f"Power of {target}: {MISSING} ({reason})."
+        return words.not_metered(target, reason)
     account = known[0][1]
     values = [c.values["power_w.all"].estimate for c, _ in known if "power_w.all" in c.values]
-    low, high = digits3(min(values)), digits3(max(values))
-    span = f"{low} W" if low == high else f"{low} to {high} W"
-    word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
-    sentence = f"{target} {word} {span} at the {account.label}, over {plural(len(known), 'point')}"
-    gap = len(cells) - len(known)
-    return f"{sentence}; at {gap} it was {MISSING}." if gap else f"{sentence}."
+    return words.drawn(target, account, values, len(known), len(cells) - len(known))
 
 
 def _ratio_range(comparison: Comparison, target: str) -> str:
     rows = comparison.rows.values()
     refused = next((row.refused[target] for row in rows if target in row.refused), "")
+    sides = (target, comparison.baseline)
     if refused:
-        return (
-            f"The efficiencies of {target} and {comparison.baseline} are not compared: their "
-            f"power was taken at different boundaries, {refused}."
-        )
+        return words.refused(sides, refused)
     ratios = [row.ratios[target][MAIN] for row in rows if MAIN in row.ratios[target]]
     if not ratios:
-        both = f"both {target} and {comparison.baseline}"
-        return f"No ratio of data per joule: at no point is it known of {both}."
-    sentence = f"Per joule, {target} moved {_span(ratios)}"
-    sentence = sentence.replace("#", f"as much data as {comparison.baseline}")
-    if ratios[0].boundaries:
-        sentence += f" The study accepts their unequal boundaries: {ratios[0].boundaries}."
-    return f"{sentence}{_weak(comparison, (target, comparison.baseline))}"
+        return words.no_ratio(sides)
+    return " ".join(filter(None, [words.per_joule(ratios), _weak(comparison, sides)]))
 
 
 def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
     """Return sentences that name the targets whose power was not measured."""
-    words: dict[str, list[str]] = {}
+    weak: dict[str, list[str]] = {}
     for target in targets:
         accounts = [c.power for c in _cells(comparison, target) if c.power is not None]
         for word in sorted({a.provenance for a in accounts if a.provenance in NOT_MEASURED}):
-            words.setdefault(word, []).append(target)
-    return "".join(
-        f" The power of {and_list(names)} is {word}, not measured." for word, names in words.items()
-    )
-
-
-def _span(ratios: Sequence[Decision]) -> str:
-    if len(ratios) == 1:
-        return f"{ratio_bracket(ratios[0].ratio)} #."
-    values = [r.ratio.estimate for r in ratios]
-    middle = math.exp(math.fsum(math.log(v) for v in values) / len(values))
-    decided = sum(r.decided for r in ratios)
-    where = "all of them" if decided == len(ratios) else f"{decided or 'none'} of them"
-    return (
-        f"{times_text(middle)} # in the geometric mean of {plural(len(ratios), 'point')}, from "
-        f"{times_text(min(values))} to {times_text(max(values))}; this is "
-        f"decided at {where}. {BIAS}"
-    )
+            weak.setdefault(word, []).append(target)
+    return words.weak(weak)
 
 
 def _heading(page: Page, column: Column) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storlab.analysis import digits
@@ -15,13 +14,12 @@ from storlab.words.text import (
     BIAS,
     DIFFERENT_CONCURRENCY,
     WITHIN_NOISE,
-    and_list,
     digits3,
     latency_unit,
+    mean_ratio,
     plural,
     ratio_bracket,
     sentence_case,
-    times_text,
 )
 
 THROUGHPUT = "throughput_mb_s.all"
@@ -166,19 +164,6 @@ def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float])
     return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
 
 
-def boundary_caveat(boundaries: str) -> str:
-    """Return the caveat of power measured at unequal boundaries."""
-    return f"Power at unequal boundaries, which the study accepts: {boundaries}."
-
-
-def power_caveat(weak: Mapping[str, Sequence[str]]) -> str:
-    """Return sentences that name, by provenance, the targets whose power was not measured."""
-    return " ".join(
-        f"The power of {and_list(targets)} is {provenance}, not measured."
-        for provenance, targets in weak.items()
-    )
-
-
 def undecided(ratio: Interval, sides: tuple[str, str], noun: str, where: str) -> str:
     """Return a clause on a ratio whose interval includes 1 or is missing."""
     target, baseline = sides
@@ -199,8 +184,6 @@ def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Int
     points = len(ratios)
     less = sum(r.excludes(1) and r.estimate < 1 for r in ratios)
     more = sum(r.excludes(1) and r.estimate > 1 for r in ratios)
-    values = [r.estimate for r in ratios]
-    middle = math.exp(sum(math.log(v) for v in values) / points)
     only = "the only workload point"
     if points in (less, more):
         count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
@@ -220,7 +203,4 @@ def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Int
     whose = "its" if less + more else f"{baseline}’s"
     if points == 1:
         return f"{sentence}: {ratio_bracket(ratios[0])} {whose} {headline.noun}."
-    return (
-        f"{sentence}: {times_text(middle)} {whose} {headline.noun} in the geometric mean, from "
-        f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
-    )
+    return f"{sentence}: {mean_ratio(ratios, f'{whose} {headline.noun}')}. {BIAS}"

@@ -126,6 +126,14 @@ def ratio_texts(ratio: Interval) -> tuple[str, str]:
     return times_text(ratio.estimate), ratio_spread(ratio)
 
 
+def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
+    """Format the geometric mean and the range of ratios, such as ``1.2× its power``."""
+    values = [ratio.estimate for ratio in ratios]
+    mean = math.exp(math.fsum(math.log(value) for value in values) / len(values))
+    ends = f"from {times_text(min(values))} to {times_text(max(values))}"
+    return f"{times_text(mean)} {what} in the geometric mean{of}, {ends}"
+
+
 class Change(NamedTuple):
     """Ratio expressed as a change in words, with the number they contain."""
 

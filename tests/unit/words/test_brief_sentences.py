@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
+from storlab.analysis.efficiency import Account
 from storlab.contracts.page import Headline, Quantity
 from storlab.contracts.registry import FAMILIES
 from storlab.model.decision import Caveat, CaveatKind, Decision, Interval, Standing, Verdict
-from storlab.words import caveats, claims
+from storlab.words import caveats, claims, power
 from storlab.words.answers import contrast_place, note, sentences, text_of
 from storlab.workloads.common.flags import flag_meanings
 from support.golden import golden_text
@@ -153,8 +155,6 @@ def test_claims_golden() -> None:
         f"joint: {claims.joint_bounds(decision())}",
         f"joint: {claims.joint_note(decision(WIDE, comparisons=12))}",
         f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}",
-        f"caveat: {claims.boundary_caveat('device against wall')}",
-        f"caveat: {claims.power_caveat({'declared': ['SSD'], 'modelled': ['HDD', 'Tape']})}",
         f"undecided: {claims.undecided(WIDE, SIDES, 'throughput', '4 KiB')}",
         f"undecided: {claims.undecided(Interval(2.0, 0.4, 9.0, 2), SIDES, 'throughput', '4 KiB')}",
     ]
@@ -192,5 +192,28 @@ def test_caveats_golden() -> None:
             caveats.more_workers_than_cores(**waits, is_confined=True),
             caveats.FEW_REPEATS,
             caveats.short_window(30_000_000_000),
+        ],
+    )
+
+
+def test_power_golden() -> None:
+    meter = Account("wall", "AC", "measured", (), 3, "", (), ())
+    ratios = [decision(interval) for interval in (CLEAR, CLEAR, WIDE)]
+    accepted = {"boundaries": "device against wall"}
+    golden(
+        "power",
+        [
+            power.not_metered("SSD", "no meter"),
+            power.drawn("SSD", meter, [11.2, 18.5], 4, 0),
+            power.drawn("SSD", replace(meter, provenance="declared"), [11.2], 3, 1),
+            power.refused(SIDES, "device against wall"),
+            power.no_ratio(SIDES),
+            power.per_joule(ratios[:1]),
+            power.per_joule(ratios[:2]),
+            power.per_joule(ratios),
+            power.per_joule([decision(WIDE), decision(WIDE)]),
+            power.per_joule([decision(**accepted)]),
+            power.boundary_caveat("device against wall"),
+            power.weak({"declared": ["SSD"], "modelled": ["HDD", "Tape"]}),
         ],
     )

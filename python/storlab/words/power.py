@@ -1,0 +1,86 @@
+"""Sentences of the power section of a brief, and caveats of power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from storlab.analysis.efficiency import Account
+from storlab.model.decision import Decision
+from storlab.words.text import (
+    BIAS,
+    MISSING,
+    and_list,
+    digits3,
+    mean_ratio,
+    plural,
+    ratio_bracket,
+)
+
+
+def not_metered(target: str, reason: str) -> str:
+    """Return that the power of a target was not measured, with the reason."""
+    return f"Power of {target}: {MISSING} ({reason})."
+
+
+def drawn(target: str, account: Account, watts: Sequence[float], points: int, missing: int) -> str:
+    """Return the range of the power that a target drew.
+
+    Args:
+        target: The target.
+        account: Its meter: provenance and boundary.
+        watts: Mean power of each point, in watts.
+        points: Number of points with power.
+        missing: Number of points without.
+    """
+    low, high = digits3(min(watts)), digits3(max(watts))
+    span = f"{low} W" if low == high else f"{low} to {high} W"
+    word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
+    sentence = f"{target} {word} {span} at the {account.label}, over {plural(points, 'point')}"
+    return f"{sentence}; at {missing} it was {MISSING}." if missing else f"{sentence}."
+
+
+def refused(sides: tuple[str, str], boundaries: str) -> str:
+    """Return that efficiencies at unequal boundaries are not compared."""
+    return (
+        f"The efficiencies of {sides[0]} and {sides[1]} are not compared: their power was taken at "
+        f"different boundaries, {boundaries}."
+    )
+
+
+def no_ratio(sides: tuple[str, str]) -> str:
+    """Return that no point has the efficiency of both sides."""
+    return f"No ratio of data per joule: at no point is it known of both {sides[0]} and {sides[1]}."
+
+
+def per_joule(decisions: Sequence[Decision]) -> str:
+    """Return how much data a target moved per joule, as a multiple of the baseline's.
+
+    Args:
+        decisions: One decision per point, of the same two sides; at least one.
+    """
+    target, baseline = decisions[0].sides
+    what = f"as much data as {baseline}"
+    if len(decisions) == 1:
+        span = f"{ratio_bracket(decisions[0].ratio)} {what}."
+    else:
+        decided = sum(decision.decided for decision in decisions)
+        where = "all of them" if decided == len(decisions) else f"{decided or 'none'} of them"
+        of = f" of {plural(len(decisions), 'point')}"
+        mean = mean_ratio([decision.ratio for decision in decisions], what, of)
+        span = f"{mean}; this is decided at {where}. {BIAS}"
+    boundaries = decisions[0].boundaries
+    accepted = f" The study accepts their unequal boundaries: {boundaries}." if boundaries else ""
+    return f"Per joule, {target} moved {span}{accepted}"
+
+
+def boundary_caveat(boundaries: str) -> str:
+    """Return the caveat of power measured at unequal boundaries."""
+    return f"Power at unequal boundaries, which the study accepts: {boundaries}."
+
+
+def weak(targets: Mapping[str, Sequence[str]]) -> str:
+    """Return sentences that name, by provenance, the targets whose power was not measured."""
+    return " ".join(
+        f"The power of {and_list(names)} is {provenance}, not measured."
+        for provenance, names in targets.items()
+    )
