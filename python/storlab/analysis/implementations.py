@@ -37,7 +37,7 @@ class SharedWork:
     common: str  # parameters shared by the whole workload, such as "4,000,000 rows"
     own: str  # parameters that distinguish this work, such as "8 workers"; may be empty
     points: Mapping[str, WorkloadPoint]  # points by implementation
-    told: Implementations  # how the workload family presents implementations
+    presentation: Implementations  # how the workload family presents implementations
 
     @property
     def where(self) -> str:
@@ -51,7 +51,7 @@ class SharedWork:
 
     def entries(self, comparison: Comparison) -> Iterator[Entry]:
         """Yield each implementation on each target that it was planned for, with its ratios."""
-        keys = list(self.told.ratios)
+        keys = list(self.presentation.ratios)
         base = comparison.row(self.points[self.reference]).cells
         for name, point in self.points.items():
             cells = comparison.row(point).cells
@@ -76,19 +76,19 @@ def shared_works(comparison: Comparison) -> list[SharedWork]:
 
 def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWork]:
     page = points[0].page
-    told = page.implementations
-    if told is None:
+    presentation = page.implementations
+    if presentation is None:
         return
     by_params: dict[str, dict[str, WorkloadPoint]] = {}
     for point in points:
-        by_params.setdefault(_without(point, told.parameter), {})[point.engine] = point
+        by_params.setdefault(_without(point, presentation.parameter), {})[point.engine] = point
     works = [alike for alike in by_params.values() if len(alike) > 1]
     params = [next(iter(work.values())).params for work in works]
-    names = [name for name in choose_axes(points).varying if name != told.parameter]
+    names = [name for name in choose_axes(points).varying if name != presentation.parameter]
     swept = [n for n in names if any(values.get(n) != params[0].get(n) for values in params)]
     common = describe(page, params[0], [n for n in names if n not in swept]) if params else ""
     for values, work in zip(params, works, strict=True):
-        yield SharedWork(workload, common, describe(page, values, swept), work, told)
+        yield SharedWork(workload, common, describe(page, values, swept), work, presentation)
 
 
 def _without(point: WorkloadPoint, name: str) -> str:

@@ -182,7 +182,7 @@ def _verdict(
         does=question.does,
         unsure=question.unsure,
         comparisons=count,
-        texts=_texts(load(question.told)(comparison, sections)) if question.told else (),
+        texts=_texts(load(question.textual)(comparison, sections)) if question.textual else (),
     )
     if not contests:
         return plain

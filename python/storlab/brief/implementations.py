@@ -29,7 +29,9 @@ def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSect
         short="Implementations",
         lead=implementations(comparison),
         tables=[_table(comparison, works, scales) for works in workloads.values()],
-        notes=list(dict.fromkeys(work.told.note for work in shared if work.told.note)),
+        notes=list(
+            dict.fromkeys(work.presentation.note for work in shared if work.presentation.note)
+        ),
     )
 
 
@@ -68,7 +70,7 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
-            f"{ratio_bracket(decision.ratio)} the {work.told.ratios[key]}"
+            f"{ratio_bracket(decision.ratio)} the {work.presentation.ratios[key]}"
             for key, decision in entry.ratios.items()
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
@@ -78,16 +80,16 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
 
 
 def _table(comparison: Comparison, works: Sequence[SharedWork], scales: Scales) -> DataTable:
-    told = works[0].told
+    shown = works[0].presentation
     scale = scales[works[0].points[works[0].reference].kind]
-    columns = columns_for(comparison, told.heads)
+    columns = columns_for(comparison, shown.heads)
     references = {work.reference for work in works}
     over = references.pop() if len(references) == 1 else "the first"
     heads: list[tuple[str, str]] = []
     for column in columns:
-        heads.append((told.heads[column.key], scale.of(column)[0]))
-        if column.key in told.ratios:
-            heads.append((f"{told.ratios[column.key]} over {over}", ""))
+        heads.append((shown.heads[column.key], scale.of(column)[0]))
+        if column.key in shown.ratios:
+            heads.append((f"{shown.ratios[column.key]} over {over}", ""))
     leaves = [
         Leaf([*([work.own] if len(works) > 1 else []), entry.implementation], entry.cell, numbers)
         for work in works
@@ -114,7 +116,7 @@ def _rows(
         numbers = []
         for column in columns:
             numbers.append(number_of(entry.cell, column, scale))
-            if column.key in work.told.ratios:
+            if column.key in work.presentation.ratios:
                 ratio = entry.ratios.get(column.key)
                 sides = (entry.cell, base[entry.cell.target])
                 own = entry.implementation == work.reference

@@ -32,7 +32,7 @@ class Question:
     # Function as "module:function" for a textual answer that takes precedence over the ratio. It
     # takes the comparison and the family's sections, and yields target, text, and where it was
     # measured.
-    told: str = ""
+    textual: str = ""
     # Default: asked always, only if there is an answer (a meter, a price), or only if the study
     # names it.
     asked: Literal["always", "answered", "named"] = "named"

@@ -217,16 +217,16 @@ def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
     An unknown supply (AC or DC) is taken as the known one if there is only one.
     """
     values = [(place, result.point["values"].get(key)) for place, result in enumerate(results)]
-    told = [
+    measured = [
         (place, value.get("boundary", ""), value.get("supply", ""))
         for place, value in values
         if value is not None
     ]
     supplies: dict[str, set[str]] = {}
-    for _, boundary, supply in told:
+    for _, boundary, supply in measured:
         supplies.setdefault(boundary, set()).update({supply} - {""})
     places: dict[str, list[int]] = {}
-    for place, boundary, supply in told:
+    for place, boundary, supply in measured:
         known = supplies[boundary]
         label = boundary_label(boundary, next(iter(known)) if len(known) == 1 else supply)
         places.setdefault(label, []).append(place)

@@ -115,7 +115,8 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     brief = build_brief(store, beside=tmp_path)
     assert [answer.text.title for answer in brief.summary.answers] == ["Latency", "Throughput"]
     assert brief.cards[0].decision.quantity == "latency_p99_ns.read"
-    assert "different effective concurrency" in brief.summary.answers[0].text.sentences[-1]
+    caveat = brief.summary.answers[0].verdict.caveat
+    assert caveat is not None and caveat.kind == "different concurrency"
 
 
 def test_one_target_has_no_answer(full_store: ResultStore) -> None:

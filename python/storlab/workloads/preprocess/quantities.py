@@ -112,7 +112,7 @@ PREPROCESS_QUESTIONS = (
         PREPROCESS_HEADLINE.keys,
         "preprocesses the same rows {times} as fast as {other}",
         asked="always",
-        told="storlab.workloads.preprocess.saturation:bounds",
+        textual="storlab.workloads.preprocess.saturation:bounds",
     ),
     question.efficiency(
         ("energy_wh.all", "efficiency_mb_s_w.all"),

@@ -137,7 +137,7 @@ TRAINING_QUESTIONS = (
         (SAMPLES,),
         "feeds accelerators {times} as many samples per second as {other}",
         asked="always",
-        told="storlab.workloads.training.capacity_answer:fed",
+        textual="storlab.workloads.training.capacity_answer:fed",
     ),
     question.efficiency(
         ("efficiency_mb_s_w.all", "span_energy_j.epoch"),
