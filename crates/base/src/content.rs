@@ -88,7 +88,7 @@ impl Content {
         let skipped = whose.header.saturating_sub(offset).min(data.len() as u64) as usize;
         let from = offset + skipped as u64;
         let Some(wrong) = self.of(whose).compare(from, &data[skipped..]) else { return Ok(()) };
-        let what = "the data is not what was written";
+        let what = "the data differs from what was written";
         let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         Err(Error::io("verify", name, wrong / CHUNK_BYTES as u64 * CHUNK_BYTES as u64, source))
     }

@@ -303,7 +303,7 @@ fn check_space(space: u64, unit: u64, max_len: u64, share: Share) -> Result<()> 
         ));
     }
     if share.index >= share.count {
-        let what = format!("{} is outside of the {} jobs of the share", share.index, share.count);
+        let what = format!("{} is not one of the {} jobs of the share", share.index, share.count);
         return Err(Error::spec("jobs", what, "number the jobs of a share from 0"));
     }
     Ok(())

@@ -91,7 +91,11 @@ impl Stream {
     /// threads cannot be created, [`Error::Backend`] if the ring cannot be created.
     pub fn new(spec: StreamSpec) -> Result<Self> {
         if spec.io_bytes == 0 || !(spec.io_bytes as u64).is_multiple_of(SECTOR) {
-            return Err(Error::spec("io_bytes", "is no multiple of 4096", "use one, such as 1MiB"));
+            return Err(Error::spec(
+                "io_bytes",
+                "is not a multiple of 4096",
+                "use one, such as 1MiB",
+            ));
         }
         if spec.depth == 0 || spec.slots < spec.depth {
             return Err(Error::spec("queue_depth", "needs a buffer for each I/O", "use 1 or more"));

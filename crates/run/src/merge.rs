@@ -59,7 +59,12 @@ impl<K, B> MergeClient<'_, K, B> {
         time(at_ns, name)?
             .checked_sub(offset_ns)
             .filter(|at| (0..=MOST_NS).contains(at))
-            .ok_or_else(|| wrong("offset_ns", format!("{offset_ns} of {name} leaves the clock")))
+            .ok_or_else(|| {
+                wrong(
+                    "offset_ns",
+                    format!("{offset_ns} of {name} leads outside the range of the clock"),
+                )
+            })
     }
 }
 
@@ -199,7 +204,7 @@ impl Merger {
     pub fn new(interval_ns: u64) -> Result<Self> {
         let interval_ns = time(interval_ns, "interval_ns")?;
         if interval_ns < STEPS {
-            return Err(wrong("interval_ns", format!("{interval_ns} is no length of an interval")));
+            return Err(wrong("interval_ns", format!("{interval_ns} is not a possible interval")));
         }
         Ok(Merger {
             interval_ns,
@@ -363,14 +368,13 @@ fn rounded(ns: i64, unit_ns: i64) -> i64 {
 }
 
 fn time(ns: u64, whose: &str) -> Result<i64> {
-    i64::try_from(ns)
-        .ok()
-        .filter(|ns| *ns <= MOST_NS)
-        .ok_or_else(|| wrong("rows", format!("{ns} ns of {whose} is no time of CLOCK_MONOTONIC")))
+    i64::try_from(ns).ok().filter(|ns| *ns <= MOST_NS).ok_or_else(|| {
+        wrong("rows", format!("{ns} ns of {whose} is not a time of CLOCK_MONOTONIC"))
+    })
 }
 
 fn wrong(field: &str, what: String) -> Error {
-    Error::spec(field, what, "give what an outcome of a run has")
+    Error::spec(field, what, "pass the fields of a run's outcome unchanged")
 }
 
 #[cfg(test)]

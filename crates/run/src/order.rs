@@ -54,8 +54,9 @@ pub trait Order: DeserializeOwned {
 }
 
 fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text)
-        .map_err(|e| Error::spec("job", e.to_string(), "give the order of this storlab"))
+    serde_json::from_str(text).map_err(|e| {
+        Error::spec("job", e.to_string(), "this job was written by another version of storlab")
+    })
 }
 
 /// Check one condition of an order.
@@ -96,7 +97,7 @@ pub fn require_short(times: &[(&str, u64)]) -> Result<()> {
 pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
     let leads_out = |part: &str| matches!(part, "" | "." | "..");
     names.try_for_each(|name| {
-        let what = || format!("{name:?} leads elsewhere");
+        let what = || format!("{name:?} leads out of its directory");
         require(!name.split('/').any(leads_out), field, what, "use relative names")
     })
 }
@@ -115,15 +116,15 @@ pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<(
 /// Check the size of operations that bypass the page cache.
 ///
 /// # Errors
-/// [`Error::Spec`] if `direct` is set and the size is no multiple of 512 bytes.
+/// [`Error::Spec`] if `direct` is set and the size is not a multiple of 512 bytes.
 pub fn whole_sectors(field: &str, bytes: u64, direct: bool) -> Result<()> {
-    let what = || format!("{bytes} bytes cannot be read with O_DIRECT");
+    let what = || format!("{bytes} bytes cannot be read with O_DIRECT: they are not aligned");
     let whole = !direct || bytes.is_multiple_of(SECTOR);
     require(whole, field, what, "use a multiple of 512, or direct = false")
 }
 
 /// Return the alignment of offsets and lengths, in bytes. With `O_DIRECT` it is 4,096, which suits
-/// every device, or 512 if `unit` (the operations' granularity) is no multiple of 4,096; without
+/// every device, or 512 if `unit` (the operations' granularity) is not a multiple of 4,096; without
 /// `O_DIRECT` it is 1.
 pub fn alignment(unit: u64, direct: bool) -> u64 {
     match direct {

@@ -59,7 +59,7 @@ pub fn guarded<T>(
 
 /// Return the error for a thread that panicked.
 pub fn panicked(backend: &'static str, who: impl Display) -> Error {
-    let what = format!("{who} ended by a defect of storlab: see standard error");
+    let what = format!("{who} ended because of a defect of storlab; see standard error");
     Error::Backend { backend, what }
 }
 

@@ -50,7 +50,7 @@ impl Store {
             return Err(Error::spec("endpoints", "is empty", "give http://host:port"));
         }
         if HeaderValue::from_str(&spec.region).is_err() || spec.region.is_empty() {
-            let what = format!("{:?} is no region", spec.region);
+            let what = format!("{:?} is not a region", spec.region);
             return Err(Error::spec("region", what, "give a name such as us-east-1"));
         }
         let signer = match credentials {
@@ -136,7 +136,7 @@ impl Endpoint {
     ) -> Result<Endpoint> {
         let field = format!("endpoints[{index}]");
         let (secure, host, port) = parse(name).ok_or_else(|| {
-            let what = format!("{name:?} is no endpoint");
+            let what = format!("{name:?} is not an endpoint");
             Error::spec(&field, what, "give http://host:port or https://host:port, without a path")
         })?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -236,7 +236,7 @@ fn check_bucket(spec: &StoreSpec) -> Result<()> {
     };
     let dots = spec.bucket.starts_with('.') || spec.bucket.contains("..");
     if spec.bucket.is_empty() || dots || !spec.bucket.bytes().all(allowed) {
-        let what = format!("{:?} is no bucket's name", spec.bucket);
+        let what = format!("{:?} is not a bucket name", spec.bucket);
         return Err(Error::spec("bucket", what, "use letters, digits, dots and hyphens"));
     }
     Ok(())

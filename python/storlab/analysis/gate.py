@@ -199,7 +199,7 @@ def _tasks(
     columns = _columns(number, rule, results)
     known = [target.label for target in results.dataset.targets]
     if rule.target is not None and rule.target not in known:
-        what = f'"{rule.target}" is no target of the results'
+        what = f'"{rule.target}" is not a target of the results'
         raise _error(number, "target", what, suggest(rule.target, known))
     for side, limit in rule.bounds:
         if limit.of_baseline and baseline is None:
@@ -267,7 +267,7 @@ def _names(column: Column) -> tuple[str, ...]:
 def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Row, str]]:
     names = {point.workload for section in results.sections for point in section.points}
     if rule.workload is not None and rule.workload not in names:
-        what = f'"{rule.workload}" is no workload of the results'
+        what = f'"{rule.workload}" is not a workload of the results'
         raise _error(number, "workload", what, suggest(rule.workload, sorted(names)))
     compared = False
     for section in results.sections:

@@ -114,7 +114,7 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
     """
     names = {(r.record.run_id, r.directory_name) for r in comparison.dataset.all_runs()}
     if not any(run_id in name for name in names):
-        what = "is no run of these results"
+        what = "is not a run of these results"
         raise UsageError(run_id, what, "name one of those in the directory runs/")
     figures = []
     for place in _places(comparison):

@@ -184,7 +184,7 @@ def test_what_page_or_pdf_would_lose_is_no_logo(content: bytes, word: str, tmp_p
     assert publisher_of(BriefTable(logo="logo"), [tmp_path], []).logo is not None
     logo.unlink()
     logo.mkdir()
-    with pytest.raises(StudyError, match="is no regular file"):
+    with pytest.raises(StudyError, match="is not a regular file"):
         publisher_of(BriefTable(logo="logo"), [tmp_path], [])
 
 

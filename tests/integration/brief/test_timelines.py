@@ -270,7 +270,7 @@ def test_any_run_can_be_drawn_in_the_brief(
     assert len(html) - len(plain) < 200_000
     capsys.readouterr()
     assert main(["report", where, "--run", "nobody", "--no-pdf"]) == 2
-    assert "nobody: is no run of these results" in capsys.readouterr().err
+    assert "nobody: is not a run of these results" in capsys.readouterr().err
 
 
 def test_a_run_that_did_not_finish_is_not_drawn(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_rank_that_cannot_write_its_file_is_named(tmp_path: Path) -> None:
     assert process.returncode == 0, stderr
     assert '"status":"failed"' in stdout
     assert ".partial-000002/rank1/part1.pt" in stdout
-    assert "checkpoint 2 was not published; checkpoint 1 is the newest whole one" in stdout
+    assert "checkpoint 2 was not published; checkpoint 1 is the newest complete one" in stdout
     assert names(place) == ["checkpoint-000001"]
     assert_restorable(place, 1)
 
@@ -207,7 +207,7 @@ def test_a_full_disk_costs_only_the_checkpoint_that_did_not_fit(
         assert failure.errno_name == "ENOSPC"
         assert failure.path is not None
         assert f".partial-{number + 1:06}/rank" in failure.path
-        text = f"checkpoint {number} is the newest whole one"
+        text = f"checkpoint {number} is the newest complete one"
         assert any(text in note for note in outcome.notes)
         assert names(place) == [f"checkpoint-{n:06}" for n in range(1, number + 1)]
         assert_restorable(place, number, direct=direct)

@@ -102,13 +102,13 @@ def test_a_rule_is_checked_wherever_it_applies(results: Comparison) -> None:
         ({"metric": "throughputt"}, '"throughputt" was not measured'),
         (
             {"target": "Disc"},
-            'target: "Disc" is no target of the results\n  fix: did you mean "Disk"',
+            'target: "Disc" is not a target of the results\n  fix: did you mean "Disk"',
         ),
         (
             {"at": {"block_size": "8KiB"}},
             'no point has block_size = "8KiB"\n  fix: block_size was ',
         ),
-        ({"workload": "other"}, 'workload: "other" is no workload of the results'),
+        ({"workload": "other"}, 'workload: "other" is not a workload of the results'),
         ({"at_most": "2ms"}, "has no such unit"),
     ],
 )

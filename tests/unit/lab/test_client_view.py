@@ -251,7 +251,7 @@ def test_a_client_has_its_own_device_and_its_own_consent(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("own", "name", "what"),
     [
-        ('path = "/dev/disk/by-id/x"', "drives", "is no target of the study"),
+        ('path = "/dev/disk/by-id/x"', "drives", "is not a target of the study"),
         ('paths = ["/dev/a", "/dev/b"]', "drive", "files or devices: 2 here, and 1 of the target"),
         ('serial = "S2"', "drive", "files or devices: 0 here"),
         ('path = "dev/x"', "drive", "is not an absolute path"),

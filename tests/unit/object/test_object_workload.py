@@ -194,7 +194,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
             "get_percent: get_percent 70, head_percent 40",
         ),
         ("head_percent = 1", "get_percent: get_percent 100, head_percent 1 add up to 101"),
-        ("concurrency_per_operation = { gett = 1 }", '"gett" is no kind of request'),
+        ("concurrency_per_operation = { gett = 1 }", '"gett" is not a kind of request'),
         ("concurrency_per_operation = {}", "concurrency_per_operation: is empty"),
         ("concurrency_per_operation = { get = 0 }", "must be at least 1"),
         (

@@ -169,8 +169,8 @@ def lines_of(text: str) -> dict[str, list[str]]:
 
 WRONG = [
     ("nothing --out o", ExitCode.USAGE, "nothing: there is no such file"),
-    ("mine --out o", ExitCode.USAGE, "mine: is no regular file"),
-    ("/dev/null --out o", ExitCode.USAGE, "/dev/null: is no regular file"),
+    ("mine --out o", ExitCode.USAGE, "mine: is not a regular file"),
+    ("/dev/null --out o", ExitCode.USAGE, "/dev/null: is not a regular file"),
     ("day_2.gz --out o", ExitCode.USAGE, "day_2.gz: is compressed"),
     ("day_0 day_1 ./day_0 --out o", ExitCode.USAGE, "day_0: is given twice"),
     ("day_0 --out .", ExitCode.USAGE, "day_0: lies in the directory of the output"),

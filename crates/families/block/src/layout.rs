@@ -46,7 +46,7 @@ impl Layout {
             LayoutKind::PerJob if index >= count => {
                 return Err(Error::spec(
                     "layout",
-                    format!("job {index} has no file of its own: there are {count}"),
+                    format!("job {index} needs a file of its own, but there are only {count}"),
                     "lay out as many files as there are jobs",
                 ));
             }
@@ -78,14 +78,16 @@ impl Layout {
         if space < longest {
             return Err(Error::spec(
                 "size",
-                format!("{space} bytes have no room for a block of {longest}"),
+                format!("{space} bytes cannot hold a block of {longest} bytes"),
                 "make the data set larger or the block smaller",
             ));
         }
         if chosen.len() > 1 && longest.div_ceil(chunk) > PARTS_MAX {
             return Err(Error::spec(
                 "stripe_chunk",
-                format!("cuts a block of {longest} bytes into more than {PARTS_MAX} parts"),
+                format!(
+                    "is so small that a block of {longest} bytes spans more than {PARTS_MAX} stripes"
+                ),
                 "make the chunk larger",
             ));
         }

@@ -50,7 +50,11 @@ fn begin(job: BlockJob, held: bool) -> Result<Run> {
 fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
     let null = job.members.iter().filter(|m| m.kind == MemberKind::Null).count();
     if null > 0 && null < job.members.len() {
-        return Err(Error::spec("members", "null and real members are mixed", "use one sort"));
+        return Err(Error::spec(
+            "members",
+            "null members and real ones are mixed",
+            "use only one of the two",
+        ));
     }
     if null > 0 {
         return Ok((BackendKind::Null, None));
@@ -62,7 +66,8 @@ fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
     if probed.uring {
         return Ok((BackendKind::Uring, None));
     }
-    let note = format!("io_uring is not available ({}): POSIX threads did the I/O", probed.reason);
+    let note =
+        format!("io_uring is not available ({}), so POSIX threads did the I/O", probed.reason);
     Ok((BackendKind::Posix, Some(note)))
 }
 

@@ -140,9 +140,14 @@ impl Order for BlockJob {
     fn check(&self) -> Result<()> {
         let (most, members) = (usize::from(u16::MAX), self.members.len());
         let some = |number: usize| (1..=most).contains(&number);
-        require(some(members), "members", || format!("there are {members}"), "name 1 to 65,535")?;
-        let what = || "one of them is out of bounds".into();
-        let fix = "use 1 or more, and 65,535 jobs at most";
+        require(
+            some(members),
+            "members",
+            || format!("there are {members}"),
+            "give 1 to 65,535 members",
+        )?;
+        let what = || "one of these values is out of bounds".into();
+        let fix = "use at least 1 of each, and at most 65,535 jobs";
         require(some(self.jobs) && self.batch > 0, "jobs, batch", what, fix)?;
         let what = || format!("{} is out of bounds", self.queue_depth);
         require(some(self.queue_depth), "queue_depth", what, "use 1 to 65,535")?;
@@ -155,7 +160,7 @@ impl Order for BlockJob {
         self.mix.check()?;
         self.arrival.check()?;
         let followed = self.verify.is_none() || self.mix.trim <= 0.0;
-        let what = || "verify mode cannot follow trimmed blocks".into();
+        let what = || "verify mode cannot check blocks that are trimmed".into();
         require(followed, "mix.trim", what, "use 0, or turn verify off")?;
         self.check_verify()?;
         self.check_sizes()
@@ -175,7 +180,7 @@ impl BlockJob {
             ("window_bytes", self.window_bytes.is_none_or(whole)),
             ("members", members),
         ] {
-            let what = || format!("is no multiple of the verification block, {granule} bytes");
+            let what = || format!("is not a multiple of the verification block ({granule} bytes)");
             require(fits, field, what, "make it one, or turn verify off")?;
         }
         Ok(())
@@ -196,11 +201,11 @@ impl BlockJob {
             whole_sectors(field, *bytes, self.direct && self.backend != BackendKind::Null)?;
         }
         let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
-        let what = || format!("do not begin at a multiple of {} bytes", self.alignment());
+        let what = || format!("offset is not a multiple of {} bytes", self.alignment());
         require(aligned, "members", what, "move the region, or use direct = false")?;
         let cut = |chunk: u64| chunk > 0 && chunk.is_multiple_of(self.alignment());
-        let what = || format!("is no multiple of {} bytes", self.alignment());
-        let fix = "make it one, or use direct = false";
+        let what = || format!("is not a multiple of {} bytes", self.alignment());
+        let fix = "use such a multiple, or direct = false";
         require(self.stripe_chunk.is_none_or(cut), "stripe_chunk", what, fix)?;
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();

@@ -19,7 +19,7 @@ pub fn remove(shelf: &CheckpointDirectory, home: &Path, control: &Control) -> Re
     }
     let (own, foreign) = shelf.entries()?;
     if let Some(path) = foreign.first() {
-        let what = "is no checkpoint, so that its directory stays; move it away";
+        let what = "is not part of a checkpoint, so its directory is not removed; move it away";
         let source = io::Error::new(io::ErrorKind::DirectoryNotEmpty, what);
         return Err(Error::io("remove", path.display().to_string(), 0, source));
     }

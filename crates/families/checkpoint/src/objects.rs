@@ -31,7 +31,9 @@ pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result
         return Err(Error::spec("format", what, "use raw, or a directory"));
     }
     let spec = job.place.store.as_ref();
-    let spec = spec.ok_or_else(|| Error::spec("place", "is no bucket", "give a store"))?;
+    let spec = spec.ok_or_else(|| {
+        Error::spec("place", "has no object store", "name the store of the bucket")
+    })?;
     Store::new(spec, credentials)
 }
 
@@ -214,7 +216,7 @@ impl Home for Objects<'_> {
     /// manifest they are no checkpoint.
     fn discard(&mut self, number: u32) -> Option<String> {
         let error = self.delete_all(&self.below(number)).err()?;
-        Some(format!("what there is of it stays: {error}"))
+        Some(format!("its objects could not be removed: {error}"))
     }
 
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {

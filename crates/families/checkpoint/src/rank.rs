@@ -251,7 +251,7 @@ fn check_header(header: &[u8], name: &str, offset: u64, data: &[u8]) -> Result<(
     if data[..end] == header[..end] {
         return Ok(());
     }
-    let what = "the header is not what was written";
+    let what = "the header differs from what was written";
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     Err(Error::io("verify", name, offset, source))
 }

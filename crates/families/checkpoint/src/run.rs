@@ -224,9 +224,9 @@ impl<H: Home> Checkpoints<'_, H> {
             numbers.retain(|&whole| whole != number);
         }
         match numbers.as_deref() {
-            Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
-            Ok([]) => "there is no whole one".to_owned(),
-            Err(error) => format!("which ones are whole cannot be seen: {error}"),
+            Ok([.., last]) => format!("checkpoint {last} is the newest complete one"),
+            Ok([]) => "no checkpoint is complete".to_owned(),
+            Err(error) => format!("which checkpoints are complete is unknown: {error}"),
         }
     }
 
@@ -247,7 +247,7 @@ impl<H: Home> Checkpoints<'_, H> {
     fn restore(&mut self) -> Result<bool> {
         let Some(&number) = self.home.numbers()?.last() else {
             let fix = "let the job write one first";
-            return Err(Error::spec("restores", "there is no whole checkpoint", fix));
+            return Err(Error::spec("restores", "there is no complete checkpoint to restore", fix));
         };
         let manifest = self.home.manifest(number)?;
         // The content of a file depends on the parameters with which it was written.
@@ -313,6 +313,10 @@ fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut FixedTotals, board:
 
 /// Build the error for a checkpoint that this order cannot restore.
 fn written_otherwise() -> Error {
-    let what = "the newest checkpoint was written by another order";
-    Error::spec("files, io_bytes, queue_depth", what, "restore it as it was written")
+    let what = "the newest checkpoint was written with other settings";
+    Error::spec(
+        "files, io_bytes, queue_depth",
+        what,
+        "restore it with the settings it was written with",
+    )
 }

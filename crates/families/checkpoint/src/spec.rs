@@ -115,12 +115,12 @@ impl Order for CheckpointJob {
         at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
         let io = self.io_bytes;
         let whole = io > 0 && io.is_multiple_of(SECTOR) && io <= 1 << 30;
-        require(whole, "io_bytes", || "is no multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
+        require(whole, "io_bytes", || "is not a multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
         require(self.part_size > 0, "part_size", || "is 0".into(), "use 64MiB")?;
-        let what = || "is 0: no checkpoint would be left".into();
+        let what = || "is 0, which would keep no checkpoint".into();
         require(self.keep_last != Some(0), "keep_last", what, "use 1 or more")?;
         let ranked = self.files.iter().all(|file| file.rank < self.ranks);
-        let what = || "one has a rank that there is not".into();
+        let what = || "a file belongs to a rank that does not exist".into();
         require(ranked, "files", what, "number ranks from 0")?;
         stay_below("files", self.files.iter().map(|file| file.name.as_str()))
     }

@@ -150,7 +150,7 @@ fn a_failed_write_leaves_the_last_checkpoint_whole() {
     assert_eq!(outcome.summary.status, Status::Failed);
     let note = outcome.summary.notes.join(" ");
     assert!(note.contains("checkpoint 2 was not published"), "{note}");
-    assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
+    assert!(note.contains("checkpoint 1 is the newest complete one"), "{note}");
     let names: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
     assert_eq!(names.len(), 1);
     let again = run(home.path(), |job| job["writes"] = json!(0));

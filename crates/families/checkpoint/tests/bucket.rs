@@ -62,7 +62,7 @@ fn a_failed_upload_leaves_the_last_checkpoint_whole() {
     let message = failed.failure.unwrap().message;
     assert!(message.contains("rank1.bin") && message.contains("InternalError"), "{message}");
     let note = failed.notes.join(" ");
-    assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
+    assert!(note.contains("checkpoint 1 is the newest complete one"), "{note}");
     server.judge(|_| Fault::None);
     let restored = go(&checkpoint(&server, 0, 1)).summary;
     assert_eq!(restored.status, Status::Finished, "{:?}", restored.failure);
@@ -93,7 +93,7 @@ fn a_clean_task_removes_every_checkpoint() {
     job["task"] = json!("clean");
     assert_eq!(go(&job).summary.status, Status::Finished);
     let nothing = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
-    assert!(nothing.message.contains("no whole checkpoint"), "{nothing:?}");
+    assert!(nothing.message.contains("no complete checkpoint"), "{nothing:?}");
 }
 
 #[test]
@@ -276,7 +276,10 @@ fn who_cancels_does_not_wait_for_retries_of_a_store_that_is_gone() {
     assert!(count(|seen| seen.method == Method::DELETE) <= 1, "{after:?}");
     assert!(count(|seen| seen.query.contains_key("list-type")) <= 1, "{after:?}");
     let notes = run.outcome().unwrap().summary.notes.join("\n");
-    assert!(notes.contains("1 was not published; what there is of it stays: LIST"), "{notes}");
+    assert!(
+        notes.contains("1 was not published; its objects could not be removed: LIST"),
+        "{notes}"
+    );
     assert!(notes.contains("1 multipart uploads were begun"), "{notes}");
     // The next clean removes what was left.
     server.judge(|_| Fault::None);

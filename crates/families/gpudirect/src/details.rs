@@ -74,7 +74,7 @@ fn not_counted(stack: &Stack) -> Option<String> {
     let cufile = stack.driver.as_ref()?.cufile();
     (!stack.counts).then(|| {
         let version = cufile.version_name().unwrap_or_else(|| "of unknown version".to_owned());
-        format!("cuFile {version} does not count which way I/Os go: use 1.15 or later")
+        format!("cuFile {version} does not count which path I/Os take: use 1.15 or later")
     })
 }
 

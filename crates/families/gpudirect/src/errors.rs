@@ -90,7 +90,10 @@ impl Fault {
                     0x40 => "CUFILE_FAILED (it could not be done)",
                     _ => "a state that storlab does not know",
                 };
-                (format!("an entry of the batch ended as {name}, {status:#x}"), LOGS.to_owned())
+                (
+                    format!("an I/O of the batch ended with status {name} ({status:#x})"),
+                    LOGS.to_owned(),
+                )
             }
         }
     }
@@ -117,7 +120,7 @@ fn told(entry: Option<&'static Entry>, sort: &str, code: i32) -> (String, String
         Some(Entry(code, name, meaning, fix)) => {
             (format!("{name} ({code}): {meaning}"), (*fix).to_owned())
         }
-        None => (format!("{sort} {code}"), "look into its documentation".to_owned()),
+        None => (format!("{sort} {code}"), "look the code up in its documentation".to_owned()),
     }
 }
 

@@ -80,7 +80,7 @@ impl Library {
 
     fn lacks(&self, name: &str) -> Error {
         let path = self.path("cuInit").or_else(|| self.path("cuFileRead")).unwrap_or_default();
-        let what = format!("{} {path} has no {name}", self.what);
+        let what = format!("{} {path} lacks the function {name}", self.what);
         Error::dependency(what, "use a newer version of this library")
     }
 }
@@ -146,6 +146,6 @@ mod tests {
         assert!(lookup("malloc").is_ok());
         assert!(library.path("malloc").unwrap().contains("libc"));
         let error = lookup("cuFileRead").unwrap_err().to_string();
-        assert!(error.contains("has no cuFileRead"), "{error}");
+        assert!(error.contains("cuFileRead"), "{error}");
     }
 }

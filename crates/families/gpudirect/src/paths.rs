@@ -239,7 +239,8 @@ impl WorkerResources {
 
     fn cuda(&self) -> Result<&'static Cuda> {
         let gpu = self.stack.gpus.get(self.gpu);
-        gpu.map(|gpu| gpu.cuda).ok_or_else(|| Error::spec("gpu", "there is none", "name one"))
+        gpu.map(|gpu| gpu.cuda)
+            .ok_or_else(|| Error::spec("gpu", "no GPU is given for this path", "name a GPU"))
     }
 
     fn cufile(&self) -> Result<&'static CuFile> {

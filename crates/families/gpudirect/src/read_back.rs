@@ -92,7 +92,7 @@ fn compare(
             first.get_or_insert(offset);
         }
     }
-    let what = || "what was written is not what the file holds".to_owned();
+    let what = || "the file does not hold what was written".to_owned();
     first.map_or(Ok(()), |offset| Err(wrong(&member.name, offset, what())))
 }
 

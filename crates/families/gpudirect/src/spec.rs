@@ -198,9 +198,9 @@ impl GpuDirectJob {
         require(!self.members.is_empty(), "members", || "there are none".into(), "name a file")?;
         let real = self.members.iter().all(|m| m.kind != MemberKind::Null);
         require(real, "members", || "some are null".into(), "name files or devices")?;
-        let what = || format!("{} are too many", self.workers);
+        let what = || format!("is {}, which is too many", self.workers);
         require(self.workers <= WORKERS_MAX, "workers", what, "use 65,535 at most")?;
-        let what = || "workers that use a GPU have none".into();
+        let what = || "no GPU is given for workers that use one".into();
         require(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "name a GPU: [0]")?;
         self.mix.check()?;
         require(self.mix.trim == 0.0, "mix", || "has trims".into(), "use reads and writes")?;
@@ -221,13 +221,13 @@ impl GpuDirectJob {
     fn check_path(&self) -> Result<()> {
         let (depth, api) = (self.queue_depth, self.api);
         let direct = self.path == Route::Direct;
-        let what = || format!("the path {} has none", self.path.name());
+        let what = || format!("the path {} has no such setting", self.path.name());
         require(direct || api == Api::Sync, "api", what, "use sync, or the path direct")?;
         let deep = (direct && api != Api::Sync) || self.path == Route::BounceOverlapped;
-        let what = || format!("is {depth}, and each worker has one I/O at a time here");
+        let what = || format!("is {depth}, but with this path each worker has one I/O in flight");
         require(deep || depth == 1, "queue_depth", what, "use 1")?;
         let most = if api == Api::Batch { BATCH_MAX } else { DEPTH_MAX };
-        let what = || format!("{depth} are too many");
+        let what = || format!("is {depth}, which is too many");
         require(
             depth <= most,
             "queue_depth",
@@ -246,13 +246,13 @@ impl GpuDirectJob {
             whole_sectors(field, *bytes, self.direct)?;
         }
         let bytes = self.longest_block();
-        let what = || "do not begin at a multiple of 512 bytes".into();
+        let what = || "offset is not a multiple of 512 bytes".into();
         let aligned =
             self.members.iter().all(|m| m.offset.is_multiple_of(alignment(1, self.direct)));
         require(aligned, "members", what, "move the region, or use direct = false")?;
         let small = self.members.iter().find(|m| self.space_of(m) < bytes);
         let what = || {
-            format!("{} has no room for a block of {bytes} bytes", small.map_or("", |m| &m.name))
+            format!("{} is too small for a block of {bytes} bytes", small.map_or("", |m| &m.name))
         };
         require(small.is_none(), "size", what, "make the files larger or the block smaller")?;
         // The overlapped path allocates its buffers on large pages.

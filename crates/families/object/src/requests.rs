@@ -345,7 +345,9 @@ impl Slot {
             }
             // The connection ended before the end of the body, and no other fault is known.
             bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
-            bytes => Err(Failure::WrongBody(format!("{bytes} bytes came instead of {len}"))),
+            bytes => {
+                Err(Failure::WrongBody(format!("{bytes} bytes were received instead of {len}")))
+            }
         }
     }
 

@@ -164,8 +164,8 @@ impl Slot {
                 repeated += 1;
             }
             if !job.kinds().contains(&ObjectKind::Put) {
-                let fix = "make the pool larger or the window shorter, or let the mix have PUTs";
-                let what = "deletes have taken all objects before the window was over";
+                let fix = "use a larger pool, a shorter window or a mix with PUTs";
+                let what = "all objects were deleted before the window ended";
                 return Err(Error::dependency(what, fix));
             }
             worker.count(|counts| &counts.repeated_draws, repeated.max(1));

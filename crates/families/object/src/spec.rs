@@ -187,7 +187,7 @@ impl ObjectJob {
 
     fn check_pool(&self) -> Result<()> {
         let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
-        let what = || "objects are not read in an order".into();
+        let what = || "sequential offsets do not apply to objects".into();
         require(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
         let slash = "end it with a slash";
         let quoted = |prefix: &String| format!("is {prefix:?}");
@@ -203,7 +203,7 @@ impl ObjectJob {
 
     fn check_task(&self) -> Result<()> {
         if self.task != Task::Run {
-            let what = || "there is none to fill".into();
+            let what = || "the task fill needs a pool".into();
             return require(
                 self.task == Task::Clean || self.pool.is_some(),
                 "pool",
@@ -231,7 +231,7 @@ impl ObjectJob {
                 ObjectKind::Delete | ObjectKind::MultiDelete => full || puts,
                 ObjectKind::Put | ObjectKind::List => true,
             };
-            let what = || format!("{} has no objects to work on", kind.name());
+            let what = || format!("{} needs objects, and none are given", kind.name());
             require(fed, "pool.objects", what, "make a pool, or join_pool with a share of PUTs")?;
         }
         Ok(())
@@ -242,7 +242,7 @@ impl ObjectJob {
             return Ok(());
         };
         for name in lanes.keys() {
-            let what = || format!("{name} is no kind of request");
+            let what = || format!("{name} is not a kind of request");
             let fix = "use get, put, head, list, delete or multi_delete";
             require(ObjectKind::from_name(name).is_some(), "lanes", what, fix)?;
         }
@@ -250,7 +250,7 @@ impl ObjectJob {
         let what = || format!("has {total} requests in flight");
         require((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
         let closed = !self.arrival.open_loop();
-        let what = || "a schedule cannot be shared by lanes".into();
+        let what = || "a schedule cannot be divided among lanes".into();
         require(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
     }
 
@@ -265,8 +265,10 @@ impl ObjectJob {
         }
         match self.part_size {
             Some(part) if largest.div_ceil(part) > PARTS_MAX => {
-                let what = format!("{part} bytes cut {largest} bytes into more than 10,000 parts");
-                Err(Error::spec("part_size", what, "make parts larger"))
+                let what = format!(
+                    "{part} bytes would divide an object of {largest} bytes into more than the 10,000 parts that S3 allows"
+                );
+                Err(Error::spec("part_size", what, "use larger parts"))
             }
             _ => Ok(()),
         }

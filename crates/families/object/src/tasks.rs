@@ -118,7 +118,7 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
             return abort_uploads(slot, prefix).await;
         }
     }
-    let what = format!("objects below {prefix} appear as fast as they are deleted");
+    let what = format!("new objects appear below {prefix} as fast as they are deleted");
     Err(Error::dependency(what, "look for another program that writes there"))
 }
 
@@ -148,7 +148,7 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
             return Ok(());
         }
     }
-    let what = format!("uploads below {prefix} are still open after they were given up");
+    let what = format!("uploads below {prefix} are still open after they were aborted");
     Err(Error::dependency(what, "look for another program that writes there"))
 }
 

@@ -64,7 +64,7 @@ impl<'p> Group<'p> {
             ParquetMetaDataReader::new().parse_and_finish(&file).map_err(|e| damaged(path, e))?;
         let due = schema().map_err(|e| damaged(path, e))?;
         if metadata.file_metadata().schema() != &*due {
-            return Err(damaged(path, "it has other columns"));
+            return Err(damaged(path, "its columns differ from those of the plan"));
         }
         Ok(Group { path, file, metadata })
     }
@@ -78,7 +78,7 @@ impl<'p> Group<'p> {
         if rows == due {
             return Ok(());
         }
-        Err(damaged(self.path, format!("it has {rows} rows, and {due} were due")))
+        Err(damaged(self.path, format!("it has {rows} rows instead of {due}")))
     }
 
     /// Return the number of row groups in the file.
@@ -111,7 +111,7 @@ impl<'p> Group<'p> {
 }
 
 fn damaged(path: &Path, why: impl Display) -> Error {
-    let fix = "remove it and the .json beside it: both are then made again";
+    let fix = "remove it and the .json beside it; both are then written again";
     Error::spec(path.display().to_string(), format!("is damaged: {why}"), fix)
 }
 

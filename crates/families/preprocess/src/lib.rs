@@ -335,7 +335,7 @@ fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
     if count > 0 && job.malformed == Malformed::Refuse {
         let first = findings.first_malformed();
         let what =
-            format!("{count} of {} lines are no lines of a click log: {first}", findings.lines);
+            format!("{count} of {} lines are not in click-log format: {first}", findings.lines);
         let fix = "correct the file, or set malformed = \"skip\"";
         return Err(Error::spec("inputs", what, fix));
     }

@@ -90,7 +90,7 @@ fn size_of_input(path: &Path) -> Result<u64> {
     if metadata.is_file() {
         return Ok(metadata.len());
     }
-    Err(Error::spec("inputs", format!("{} is no file", path.display()), "name files"))
+    Err(Error::spec("inputs", format!("{} is not a file", path.display()), "name files that exist"))
 }
 
 /// Rows, lines and malformed lines of all parts together.

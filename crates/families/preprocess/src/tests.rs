@@ -263,7 +263,7 @@ fn a_part_that_is_not_what_ingest_made_is_named() {
         let failure = bench.run("d", &again).summary.failure.unwrap();
         let message = format!("{}: is damaged: ", parquet(&out, 1).display());
         assert!(failure.message.starts_with(&message), "{number}: {}", failure.message);
-        assert!(failure.fix.contains("made again"), "{}", failure.fix);
+        assert!(failure.fix.contains("written again"), "{}", failure.fix);
         assert!(!out.join("binary").exists());
         fs::remove_file(parquet(&out, 1)).unwrap();
         fs::remove_file(parquet(&out, 1).with_extension("json")).unwrap();

@@ -251,8 +251,10 @@ fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
     // The directory's offset is the largest number in the headers. u32::MAX itself is reserved for
     // zip64 extensions.
     if directory >= u64::from(u32::MAX) {
-        let what = format!("{directory} bytes are more than a zip without extensions holds");
-        return Err(Error::spec("records.samples_per_file", what, "use fewer samples in a file"));
+        let what = format!(
+            "would need a file of {directory} bytes, more than a zip file without Zip64 can hold"
+        );
+        return Err(Error::spec("records.samples_per_file", what, "use fewer samples per file"));
     }
     head.extend(x_head);
     y_part.resize(y_size as usize, 0);

@@ -116,15 +116,15 @@ impl Npz {
     pub fn finish(&self, len: u64) -> Result<(), String> {
         match self.state {
             State::Rest if self.members.iter().any(|(name, _)| name == "x.npy") => Ok(()),
-            State::Rest => Err("there is no array x in it".to_owned()),
-            _ => Err(format!("its {len} bytes end before its directory")),
+            State::Rest => Err("it has no array named x".to_owned()),
+            _ => Err(format!("it ends after {len} bytes, before its zip directory")),
         }
     }
 }
 
 fn local_header(head: &[u8]) -> Result<Option<Local>, String> {
     if !head.starts_with(b"PK\x03\x04") {
-        return Err("it is no zip".to_owned());
+        return Err("it is not a zip file".to_owned());
     }
     if head.len() < LOCAL {
         return Ok(None);
@@ -134,7 +134,7 @@ fn local_header(head: &[u8]) -> Result<Option<Local>, String> {
         return Err("a member is compressed".to_owned());
     }
     if flags & 8 != 0 {
-        return Err("a member tells its size only behind its data".to_owned());
+        return Err("a member gives its size only after its data".to_owned());
     }
     let (name_len, extra_len) = (u16_at(head, 26), u16_at(head, 28));
     let bytes = LOCAL + name_len + extra_len;
@@ -169,7 +169,7 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
         return Ok(None);
     }
     if !body.starts_with(b"\x93NUMPY") {
-        return Err("a member is no array".to_owned());
+        return Err("a member is not an array".to_owned());
     }
     let whole = match body[6] {
         1 => 10 + u16_at(body, 8),
@@ -183,7 +183,7 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
     if has("'descr'") && has("'shape'") {
         Ok(Some(whole))
     } else {
-        Err("an array's header says neither type nor shape".to_owned())
+        Err("an array's header lacks type or shape".to_owned())
     }
 }
 
@@ -245,7 +245,7 @@ impl Records {
             return Err("the checksum of a record's length differs".to_owned());
         }
         if length > 1 << 40 {
-            return Err(format!("a record claims {length} bytes"));
+            return Err(format!("a record gives the implausible length {length} bytes"));
         }
         self.left = length + 4;
         self.sum = 0;

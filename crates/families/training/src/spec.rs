@@ -136,12 +136,13 @@ impl Order for TrainingJob {
             ("records.record_bytes", self.records.record_bytes),
         ])?;
         let counted = self.first_accelerator + self.accelerators <= self.everywhere() as usize;
-        let what = || format!("{} are fewer than those of this order", self.all_accelerators);
+        let what =
+            || format!("{} are fewer than the accelerators of this job", self.all_accelerators);
         require(counted, "all_accelerators", what, "count those of all clients")?;
         let whole = self.read_bytes > 0 && self.read_bytes.is_multiple_of(SECTOR);
-        require(whole, "read_bytes", || "is no multiple of 4096".into(), "use 1MiB")?;
+        require(whole, "read_bytes", || "is not a multiple of 4096".into(), "use 1MiB")?;
         let alone = self.records.format != Format::Jpeg || self.records.samples_per_file == 1;
-        let what = || "a JPEG file has one sample".into();
+        let what = || "a JPEG file holds exactly one sample".into();
         require(alone, "records.samples_per_file", what, "use 1")?;
         let names = [&self.records.folder, &self.records.prefix];
         stay_below("records", names.into_iter().map(String::as_str))?;

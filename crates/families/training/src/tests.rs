@@ -238,7 +238,7 @@ fn an_accelerator_that_ends_by_a_mistake_fails_the_run() {
     });
     assert_eq!(outcome.summary.status, Status::Failed);
     let failure = outcome.summary.failure.unwrap();
-    assert!(failure.message.contains("an accelerator ended by a defect"), "{failure:?}");
+    assert!(failure.message.contains("an accelerator ended because of a defect"), "{failure:?}");
 }
 
 #[test]

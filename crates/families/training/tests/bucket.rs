@@ -77,7 +77,7 @@ fn a_thread_of_a_data_set_that_ends_by_a_mistake_fails_the_run() {
     let made = go(&job).summary;
     assert_eq!(made.status, Status::Failed);
     let message = made.failure.unwrap().message;
-    assert!(message.contains("a thread of the data set ended by a defect"), "{message}");
+    assert!(message.contains("a thread of the data set ended because of a defect"), "{message}");
 }
 
 #[test]

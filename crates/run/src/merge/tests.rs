@@ -166,7 +166,7 @@ fn what_cannot_be_is_refused() {
     assert!(add("b", 0, (2 * S, S), Vec::new()).unwrap_err().contains("before it begins"));
     assert!(add("b", i64::MIN, good.window, Vec::new()).unwrap_err().contains("offset_ns"));
     assert!(add("b", 200 * S as i64, good.window, Vec::new()).unwrap_err().contains("offset_ns"));
-    assert!(add("b", 0, (0, u64::MAX), Vec::new()).unwrap_err().contains("no time"));
+    assert!(add("b", 0, (0, u64::MAX), Vec::new()).unwrap_err().contains("not a time"));
     let mut damaged = good.rows.clone();
     damaged[0].latency.truncate(20);
     assert!(add("b", 0, good.window, damaged).unwrap_err().contains("HdrHistogram"));

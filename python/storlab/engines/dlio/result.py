@@ -124,7 +124,7 @@ def _document(name: str, data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise DlioFormatError(name, f"is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise DlioFormatError(name, "is no object")
+        raise DlioFormatError(name, "is not a JSON object")
     return document
 
 

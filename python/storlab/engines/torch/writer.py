@@ -214,7 +214,11 @@ class Coordinator:
         """Remove a failed checkpoint, and note which complete one is the newest."""
         self.shelf.discard(number)
         left = [whole for whole in self.shelf.numbers() if whole != number]
-        what = f"checkpoint {left[-1]} is the newest whole one" if left else "there is no whole one"
+        what = (
+            f"checkpoint {left[-1]} is the newest complete one"
+            if left
+            else "no checkpoint is complete"
+        )
         self.result["notes"].append(f"checkpoint {number} was not published; {what}")
 
     def delete_old(self) -> None:

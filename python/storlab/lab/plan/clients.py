@@ -147,7 +147,7 @@ def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
             field = ("cluster", "host", host, "target", name)
             target = targets.get(name)
             if target is None:
-                yield Problem(field, "is no target of the study", "name it as [[target]] does")
+                yield Problem(field, "is not a target of the study", "name it as [[target]] does")
                 continue
             usual = [] if target.directory is not None or target.is_null else target.locations
             if not usual or len(own.locations) != len(usual) or None not in (own.path, own.paths):

@@ -50,7 +50,7 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         there = next((place for place in places if place.exists()), None)
-        what = "there is no such file" if there is None else "is no regular file"
+        what = "there is no such file" if there is None else "is not a regular file"
         fix = "a relative path counts from the file with [brief], or from where the study is run"
         raise StudyError(f"[brief] logo {there or path}", what, fix)
     where = f"[brief] logo {place}"

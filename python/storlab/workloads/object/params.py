@@ -31,7 +31,7 @@ Routing = Literal["round_robin", "least_busy"]
 def _read_lanes(lanes: dict[str, int]) -> dict[str, int]:
     for name in lanes:
         if name not in OBJECT_OPERATIONS:
-            what = f'"{name}" is no kind of request'
+            what = f'"{name}" is not a kind of request'
             raise FieldProblems([Problem((name,), what, suggest(name, OBJECT_OPERATIONS))])
     return lanes
 

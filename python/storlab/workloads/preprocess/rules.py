@@ -275,7 +275,7 @@ def _checked(file: Path, root: Path) -> Path:
         what = f"{file} leads out of {root}"
         raise InputError(what, "copy the file below that directory, or name another one")
     if not real.is_file():
-        raise InputError(f"{file} is no regular file", "name files only")
+        raise InputError(f"{file} is not a regular file", "name files only")
     if real.is_relative_to(root / _HOME):
         what = f"{file} lies in {_HOME}, which is emptied after a study"
         raise InputError(what, "move it out of there")

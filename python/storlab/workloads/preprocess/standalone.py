@@ -186,7 +186,7 @@ def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | 
     if not real.exists():
         why = ("there is no such file", "correct the path")
     elif not real.is_file():
-        why = ("is no regular file", "name the files that hold the click logs")
+        why = ("is not a regular file", "name the files that hold the click logs")
     elif not os.access(real, os.R_OK):
         why = ("this user may not read it", "change its permissions")
     elif is_compressed(real):
@@ -220,7 +220,7 @@ def _check_directory(
     begun = _begun(directory)
     foreign = _foreign(directory) if begun is None else _foreign_beside(directory)
     if foreign is not None:
-        what = f"holds {foreign.relative_to(directory)}, which is no output of preprocessing"
+        what = f"holds {foreign.relative_to(directory)}, which is not an output of preprocessing"
         fix = "name an empty directory, or one that is not there"
         raise GuardError(f"--out {out}", what, fix if begun is None else "move it elsewhere")
     if begun is not None:

@@ -190,7 +190,7 @@ def test_a_failed_checkpoint_leaves_the_last_one_and_says_so(home: Path, tmp_pat
     assert outcome.status == "failed"
     assert outcome.failure is not None
     assert "rank1" in outcome.failure.message or "rank 1" in outcome.failure.message
-    assert any("checkpoint 1 is the newest whole one" in note for note in outcome.notes)
+    assert any("checkpoint 1 is the newest complete one" in note for note in outcome.notes)
     assert [path.name for path in (home / "checkpoints-x").iterdir()] == ["checkpoint-000001"]
 
 

@@ -255,7 +255,7 @@ def test_a_checkpoint_whose_name_is_not_durable_is_none(
     with pytest.raises(ChildError):
         made.work()
     assert result["notes"] == [
-        "checkpoint 2 was not published; checkpoint 1 is the newest whole one"
+        "checkpoint 2 was not published; checkpoint 1 is the newest complete one"
     ]
     assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-000001"]
 

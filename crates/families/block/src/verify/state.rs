@@ -202,7 +202,10 @@ fn create(path: &Path, description: &Description, granules: u64) -> Result<Locke
     };
     let place = parent.canonicalize().map_err(refused)?;
     if place.starts_with("/dev") && !place.starts_with("/dev/shm") {
-        let what = format!("{} would be a file under /dev", path.display());
+        let what = format!(
+            "{} lies under /dev, where a regular file would not survive a restart",
+            path.display()
+        );
         return Err(Error::spec(FIELD, what, "give the path of a file elsewhere"));
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -254,14 +257,21 @@ fn read_description(path: &Path, file: &File) -> Result<Description> {
 fn agree(path: &Path, recorded: &Description, wanted: &Description) -> Result<()> {
     let path = path.display();
     let what = if recorded.granule != wanted.granule {
-        format!("{path} is for blocks of {} bytes, not {}", recorded.granule, wanted.granule)
+        format!(
+            "{path} records blocks of {} bytes, but the job has blocks of {}",
+            recorded.granule, wanted.granule
+        )
     } else if recorded.members.len() != wanted.members.len() {
-        format!("{path} is for {} members, not {}", recorded.members.len(), wanted.members.len())
+        format!(
+            "{path} records {} members, but the job has {}",
+            recorded.members.len(),
+            wanted.members.len()
+        )
     } else if let Some((old, new)) =
         recorded.members.iter().zip(&wanted.members).find(|(old, new)| old != new)
     {
         let text = |m: &DescribedMember| format!("{} ({} bytes from {})", m.name, m.size, m.offset);
-        format!("{path} is for {}, not {}", text(old), text(new))
+        format!("{path} records {}, but the job has {}", text(old), text(new))
     } else {
         return Ok(());
     };

@@ -28,8 +28,12 @@ fn a_state_serves_only_its_own_target() {
     let dir = rig.dir.path();
     let open = |members: &[Member], block| Verifier::open(&spec(dir, block), members, 1);
     let state = "verify.state";
-    refused(open(&rig.members(), 8192), state, "blocks of 4096 bytes, not 8192");
-    refused(open(&rig.members()[..1], BLOCK), state, "2 members, not 1");
+    refused(
+        open(&rig.members(), 8192),
+        state,
+        "blocks of 4096 bytes, but the job has blocks of 8192",
+    );
+    refused(open(&rig.members()[..1], BLOCK), state, "2 members, but the job has 1");
     for change in [
         |m: &mut Member| m.size -= BLOCK,
         |m: &mut Member| m.offset += BLOCK,
@@ -37,7 +41,7 @@ fn a_state_serves_only_its_own_target() {
     ] {
         let mut members = rig.members();
         change(&mut members[1]);
-        refused(open(&members, BLOCK), state, "is for b (262144 bytes from 32768), not");
+        refused(open(&members, BLOCK), state, "records b (262144 bytes from 32768), but");
     }
     let first = rig.open();
     refused(open(&rig.members(), BLOCK), state, "in use by another run");

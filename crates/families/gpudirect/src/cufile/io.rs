@@ -180,7 +180,10 @@ impl Drop for IoBuffer {
 }
 
 fn lacks(name: &str) -> Error {
-    Error::dependency(format!("this cuFile has no {name}"), "use api = \"sync\", or a newer cuFile")
+    Error::dependency(
+        format!("this version of cuFile does not support {name}"),
+        "use api = \"sync\", or a newer cuFile",
+    )
 }
 
 /// Batch of I/Os that cuFile submits with one call.

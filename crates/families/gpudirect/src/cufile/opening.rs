@@ -54,7 +54,7 @@ pub fn open(
     ended: impl Fn() -> bool,
 ) -> Result<()> {
     if ABANDONED_CALLS.load(Ordering::Relaxed) > 0 {
-        return Err(hung("in an earlier run of this process, and still does", timeout_ns));
+        return Err(hung("since an earlier run of this process", timeout_ns));
     }
     let (sender, receiver) = channel();
     let parting = AbandonFlag::default();
@@ -75,7 +75,7 @@ pub fn open(
             Ok(Ok(()) | Err(Fault::CuFile(ALREADY_OPEN, _))) => return Ok(()),
             Ok(Err(fault)) => return Err(fault.of("cuFileDriverOpen")),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(hung("and its thread is gone", timeout_ns));
+                return Err(hung("and its thread has ended", timeout_ns));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if (monotonic_ns() >= give_up_ns || ended()) && parting.wait_ends() {
@@ -135,7 +135,7 @@ mod tests {
         let error = open(call, 0, || false).unwrap_err().to_string();
         assert!(error.contains("does not return"), "{error}");
         let error = open_now().unwrap_err().to_string();
-        assert!(error.contains("in an earlier run"), "{error}");
+        assert!(error.contains("earlier run"), "{error}");
         release.send(()).unwrap();
         is_over.recv().unwrap();
         open_now().unwrap();

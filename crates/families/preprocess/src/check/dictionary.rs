@@ -79,7 +79,7 @@ impl Column {
             let of_counts = count_bytes.as_chunks().0.iter().map(|c| u64::from_le_bytes(*c));
             for (id, (value, count)) in (first + 1..).zip(of_values.zip(of_counts)) {
                 if count == 0 {
-                    return Err(wrong(&self.counts, format!("says that id {id} never came")));
+                    return Err(wrong(&self.counts, format!("gives id {id} a count of 0")));
                 }
                 match last {
                     Some((_, common)) if common < count => {
@@ -100,7 +100,7 @@ impl Column {
         let (file, bytes) = open(path)?;
         let entries = self.entries;
         if bytes != entries * width as u64 {
-            let what = format!("has {bytes} bytes, and {entries} entries of {width} were due");
+            let what = format!("has {bytes} bytes instead of {entries} entries of {width} bytes");
             return Err(wrong(path, what));
         }
         Ok(file)

@@ -36,17 +36,17 @@ impl Features {
         let fields = fields(&text);
         let field = |feature: &str, name: &str| {
             let value = fields.get(feature).and_then(|fields| fields.get(name)).copied();
-            value.ok_or_else(|| wrong(path, format!("says no {name} of {feature}")))
+            value.ok_or_else(|| wrong(path, format!("has no {name} of {feature}")))
         };
         let label = field("label", "dtype")?;
         if label != "bool" {
-            return Err(wrong(path, format!("gives label the dtype {label}, which is to be bool")));
+            return Err(wrong(path, format!("gives label the dtype {label} instead of bool")));
         }
         let numerical = field("num_0", "dtype")?;
         for index in 1..NUMERICAL {
             let dtype = field(&format!("num_{index}"), "dtype")?;
             if dtype != numerical {
-                let what = format!("gives num_0 the dtype {numerical}, and num_{index} {dtype}");
+                let what = format!("gives num_0 the dtype {numerical}, but num_{index} {dtype}");
                 return Err(wrong(path, what));
             }
         }
@@ -62,7 +62,7 @@ impl Features {
             let text = field(&name, "cardinality")?;
             let cardinality = text.parse().ok().filter(|&cardinality| cardinality > 0);
             cardinalities.push(cardinality.ok_or_else(|| {
-                wrong(path, format!("gives {name} the cardinality {text}, which cannot be"))
+                wrong(path, format!("gives {name} the impossible cardinality {text}"))
             })?);
             let dtype = field(&name, "dtype")?;
             let width = match dtype {

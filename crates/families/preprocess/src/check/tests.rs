@@ -213,7 +213,7 @@ fn a_missing_file_is_named() {
 fn a_specification_that_cannot_be_is_refused() {
     for (line, instead, words) in [
         ("    cardinality: 300\n", "", "no cardinality of cat_7.bin"),
-        ("cardinality: 300", "cardinality: 0", "gives cat_7.bin the cardinality 0"),
+        ("cardinality: 300", "cardinality: 0", "gives cat_7.bin the impossible cardinality 0"),
         ("cardinality: 300", "cardinality: 32769", "int16, too small"),
         ("dtype: int32", "dtype: int64", "gives cat_20.bin the unknown dtype int64"),
         ("dtype: bool", "dtype: int8", "gives label the dtype int8"),
@@ -236,10 +236,10 @@ fn a_vocabulary_that_is_not_in_order_is_refused() {
     let values = |values: &[u32]| values.iter().flat_map(|v| v.to_le_bytes()).collect();
     // C3 has three entries: values 0, 3, 6 with counts 2, 2, 1.
     let damages: [(&str, Vec<u8>, &str); 6] = [
-        ("C3.counts", numbers(&[3, 2]), "16 bytes, and 3 entries of 8 were due"),
-        ("C3.values", values(&[0, 3, 6, 9]), "16 bytes, and 3 entries of 4 were due"),
+        ("C3.counts", numbers(&[3, 2]), "16 bytes instead of 3 entries"),
+        ("C3.values", values(&[0, 3, 6, 9]), "16 bytes instead of 3 entries"),
         ("C3.counts", numbers(&[2, 3, 1]), "not in order at id 2"),
-        ("C3.counts", numbers(&[2, 1, 0]), "id 3 never came"),
+        ("C3.counts", numbers(&[2, 1, 0]), "id 3 a count of 0"),
         ("C3.values", values(&[3, 0, 6]), "not in order at id 2"),
         ("C3.values", values(&[3, 3, 6]), "not in order at id 2"),
     ];
