@@ -10,6 +10,8 @@ from storlab.model.decision import Caveat, Decision, Standing, Verdict
 from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE
 from storlab.workloads.common.flags import flag_meanings
 
+NO_ADVANTAGE = "No statistically clear advantage found."
+NO_DISADVANTAGE = "No statistically clear disadvantage found."
 CAVEATS = {
     "different concurrency": f"The two were measured {DIFFERENT_CONCURRENCY}.",
     "unequal boundaries": "Their power was measured at unequal boundaries: {detail}.",
@@ -35,7 +37,10 @@ class AnswerText:
     basis: str  # confidence of the interval and number of comparisons; empty without any
     sentences: list[str]  # at most three; the first is the answer
     warnings: list[str]  # sentences that qualify the answer
+    better_title: str  # heading of the advantages
     worse_title: str  # heading of the drawbacks
+    no_advantage: str = NO_ADVANTAGE
+    no_disadvantage: str = NO_DISADVANTAGE
 
 
 def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
@@ -58,6 +63,7 @@ def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
         basis=_basis(verdict),
         sentences=[answer, *(text for text in others if text not in known)],
         warnings=_warnings(verdict),
+        better_title=f"Where {verdict.leader} is better",
         worse_title=_worse_title(verdict),
     )
 
@@ -236,7 +242,7 @@ def _disadvantages(verdict: Verdict) -> str:
         parts = [_worse(standing, verdict) for standing in verdict.worse[:2]]
         more = len(verdict.worse) - len(parts)
         if not parts:
-            return "No statistically clear disadvantage found."
+            return NO_DISADVANTAGE
         if more:
             parts.append(f"{more} other {'quantity' if more == 1 else 'quantities'}")
         *first, last = parts

@@ -91,7 +91,8 @@ def test_answers_golden() -> None:
         lines += [f"  {text.amount} {text.against} [{text.bounds}]"] if text.amount else []
         lines += [f"  {text.outcome}"] if not example.winner else []
         lines += [f"  {sentence}" for sentence in (*sentences(example), text.basis) if sentence]
-        lines += [f"  {text.worse_title}: ..."]
+        titles = (text.better_title, text.worse_title) if example.leader else ()
+        lines += [f"  {title}: ..." for title in titles]
     flags = [meaning for meaning in flag_meanings().values() if meaning.claims]
     details = {
         "unequal boundaries": "device against wall",
