@@ -146,6 +146,7 @@ test-python: develop $(PACKED)  ## pytest (PYTEST_ARGS="-k name" narrows it)
 
 family:  ## create a workload family from templates/family (make family NAME=kvcache)
 	@python3 templates/new_family.py "$(NAME)"
+	@cargo update --workspace --offline --quiet
 
 mutants: develop  ## plant faults and check that tests fail, 20 minutes (MUTANTS_ARGS="--only NAME")
 	$(BIN)/python tests/mutants/run.py $(MUTANTS_ARGS)

@@ -6,8 +6,10 @@ name ``example`` is replaced in files and paths, and the new family is registere
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -21,21 +23,26 @@ PLACES = {
     TEMPLATE / "method.markdown": "docs/method/example.md",
     END_TO_END: str(END_TO_END),
 }
-REGISTRATIONS = {
-    "pyproject.toml": (
+# File, the line that the family is registered after, and its own line.
+REGISTRATIONS = (
+    (
+        "pyproject.toml",
         '[project.entry-points."storlab.families"]\n',
         'example = "storlab.workloads.example.family:ExampleWorkload"\n',
     ),
-    "crates/py/Cargo.toml": (
-        "[dependencies]\n",
+    (
+        "crates/py/Cargo.toml",
+        'storlab-block = { path = "../families/block" }\n',
         'storlab-example = { path = "../families/example" }\n',
     ),
-    "crates/py/src/families.rs": (
+    (
+        "crates/py/src/families.rs",
         "const FAMILIES: &[(&str, Start)] = &[\n",
         '    ("example", storlab_example::start),\n',
     ),
-    "mkdocs.yml": ("  - Kinds of work:\n", "      - example.md\n"),
-}
+    ("mkdocs.yml", "      - gpudirect.md\n", "      - example.md\n"),
+    ("mkdocs.yml", "      - method/gpudirect.md\n", "      - method/example.md\n"),
+)
 
 
 def renamed(text: str, name: str) -> str:
@@ -45,39 +52,60 @@ def renamed(text: str, name: str) -> str:
     return text
 
 
+def contents(root: Path, name: str) -> dict[Path, str]:
+    """Return the content of each new file and of each file that registers the family.
+
+    Raises:
+        ValueError: The name is no lower-case identifier, or is taken.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*", name) or keyword.iskeyword(name):
+        raise ValueError(
+            f"NAME={name}: is not lower-case letters and digits, or is a Python keyword"
+        )
+    new = {}
+    for source, place in PLACES.items():
+        files = (root / source).rglob("*.*") if (root / source).is_dir() else [root / source]
+        for file in files:
+            if file.suffix != ".pyc":
+                inner = "" if file == root / source else file.relative_to(root / source)
+                new[root / renamed(place, name) / inner] = renamed(file.read_text("utf-8"), name)
+    places = [root / renamed(place, name) for place in PLACES.values()]
+    for taken in (*places, root / "crates" / name, *new):
+        if taken.exists():
+            raise ValueError(f"NAME={name}: {taken.relative_to(root)} exists; choose another name")
+    for file_name, before, line in REGISTRATIONS:
+        file = root / file_name
+        head, found, tail = new.get(file, file.read_text("utf-8")).partition(before)
+        if not found:
+            raise ValueError(f"{file_name} has no line {before!r} to register the family after")
+        new[file] = head + found + renamed(line, name) + tail
+    return new
+
+
 def create(root: Path, name: str) -> list[Path]:
     """Copy the template and register the family; return the files that were written.
 
     Raises:
-        ValueError: The name is not lower-case letters and digits, or is taken.
+        ValueError: See ``contents``.
+        OSError: A file cannot be written; all files are as before.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9]*", name):
-        raise ValueError(f"NAME={name}: a family's name is lower-case letters and digits")
-    if (root / "python/storlab/workloads" / name).exists():
-        raise ValueError(f"NAME={name}: there is a family of that name")
-    written = []
-    for source, place in PLACES.items():
-        files = (root / source).rglob("*.*") if (root / source).is_dir() else [root / source]
-        for file in files:
-            if file.suffix == ".pyc":
-                continue
-            inner = "" if file == root / source else file.relative_to(root / source)
-            target = root / renamed(place, name) / inner
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(renamed(file.read_text("utf-8"), name), "utf-8")
-            written.append(target)
-    for file_name, (before, line) in REGISTRATIONS.items():
-        file = root / file_name
-        head, found, tail = file.read_text("utf-8").partition(before)
-        if not found:
-            raise ValueError(f"{file_name} has no line {before!r} to register the family after")
-        file.write_text(head + found + renamed(line, name) + tail, "utf-8")
-        written.append(file)
-    return written
+    files = contents(root, name)
+    with ExitStack() as undo:
+        for file, text in files.items():
+            for parent in reversed([p for p in file.parents if not p.exists()]):
+                parent.mkdir()
+                undo.callback(parent.rmdir)
+            if file.exists():
+                undo.callback(file.write_text, file.read_text("utf-8"), "utf-8")
+            else:
+                undo.callback(file.unlink, missing_ok=True)
+            file.write_text(text, "utf-8")
+        undo.pop_all()
+    return list(files)
 
 
 if __name__ == "__main__":
     try:
         print("\n".join(str(path.relative_to(ROOT)) for path in create(ROOT, *sys.argv[1:])))
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         sys.exit(str(error))
