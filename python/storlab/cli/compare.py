@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from storlab.base.errors import UsageError, with_fixes
+from storlab.base.nearest import suggest
 from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
@@ -103,8 +104,10 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
         wanted = metric.replace(":", ".")
         keys = {c.key for c in comparison.columns if wanted in (c.name, c.key)}
         if not keys:
-            names = ", ".join(dict.fromkeys(c.name for c in comparison.columns)) or "none"
-            raise UsageError("--metric", f'"{metric}" was not measured', f"the table has: {names}")
+            names = dict.fromkeys(c.name for c in comparison.columns)
+            begun = [name for name in names if name.startswith(metric)]
+            fix = suggest(metric, begun or names)
+            raise UsageError("--metric", f'"{metric}" was not measured', fix)
         known_keys |= keys
     return known_keys
 

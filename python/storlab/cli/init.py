@@ -36,6 +36,8 @@ def init(
     devices = found_devices()
     targets = file_targets(Path.cwd())
     text = starter_study(devices, targets)
+    if file.is_dir():
+        raise UsageError(str(file), "is a directory", f"name a file, such as {file / 'study.toml'}")
     if not force and os.path.lexists(file):
         raise UsageError(
             str(file), "exists already", "name another file, or overwrite it with --force"

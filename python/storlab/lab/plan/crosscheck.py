@@ -156,12 +156,14 @@ def chosen(points: Sequence[Point], wanted: Sequence[str]) -> Iterable[Point]:
         return points
     kept: dict[str, Point] = {}
     for wish in wanted:
-        matching = [point for point in points if _matches(point, wish)]
+        matching = [point for point in points if wish and _matches(point, wish)]
         if not matching:
+            targets = ", ".join(dict.fromkeys(point.target for point in points))
             raise UsageError(
-                f"--point {wish}",
-                "matches no point of the study",
-                "use terms such as jobs=4,block_size=256KiB, or a point id",
+                f'--point "{wish}"',
+                f"matches none of the {len(points)} points of the study",
+                "use terms such as jobs=4,block_size=256KiB, or a point id, such as "
+                f"{points[0].point_id}; the targets are {targets}",
             )
         kept |= {point.point_id: point for point in matching}
     return [point for point in points if point.point_id in kept]
