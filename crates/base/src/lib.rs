@@ -12,6 +12,7 @@ mod lock;
 mod pattern;
 mod payload;
 mod random;
+mod signal;
 mod stamped;
 
 pub use arch::{page_bytes, prefetch};
@@ -26,4 +27,5 @@ pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share, gcd};
 pub use payload::{Payload, PayloadSpec};
 pub use random::{Rng, stream};
+pub use signal::Signal;
 pub use stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storlab_base::OpKind;
+use storlab_base::{OpKind, Signal};
 
 use crate::arena::Arena;
 use crate::file::File;
@@ -45,6 +45,13 @@ pub const WAKE_TAG: u64 = u64::MAX;
 pub trait Wake: Send + Sync {
     /// Make the current or the next wait return at once.
     fn wake(&self);
+}
+
+/// A signal that is true from a wake-up on, until the waiting thread resets it.
+impl Wake for Signal<bool> {
+    fn wake(&self) {
+        self.change(|woken| *woken = true);
+    }
 }
 
 /// I/O backend: moves bytes between buffers and files.

@@ -1,10 +1,10 @@
 //! State that a run publishes: its phase and rates while it runs, and its outcome at the end.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns};
+use storlab_base::{Signal, lock, monotonic_ns};
 
 use crate::outcome::Outcome;
 use crate::sampling::Live;
@@ -23,8 +23,7 @@ pub struct Phase {
 /// State that the coordinator of a run publishes to the run's handle.
 pub struct Board {
     now: Mutex<(Phase, Live)>,
-    outcome: Mutex<Option<Outcome>>,
-    ended: Condvar,
+    outcome: Signal<Option<Outcome>>,
     /// Whether the run has entered its first phase, that is, has got ready.
     begun: AtomicBool,
 }
@@ -35,8 +34,7 @@ impl Board {
         let phase = Phase { name: "prepare", since_ns: monotonic_ns(), length_ns: None };
         Board {
             now: Mutex::new((phase, Live::default())),
-            outcome: Mutex::new(None),
-            ended: Condvar::new(),
+            outcome: Signal::default(),
             begun: AtomicBool::new(false),
         }
     }
@@ -48,24 +46,14 @@ impl Board {
 
     /// Return the outcome of the run; `None` while it runs.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        lock(&self.outcome).clone()
+        self.outcome.lock().clone()
     }
 
     /// Wait for the end of the run. Return true when it has ended, false when the time-out passed
     /// first.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
-        let outcome = lock(&self.outcome);
-        let running = |outcome: &mut Option<Outcome>| outcome.is_none();
-        match timeout {
-            None => {
-                drop(self.ended.wait_while(outcome, running));
-                true
-            }
-            Some(limit) => self
-                .ended
-                .wait_timeout_while(outcome, limit, running)
-                .is_ok_and(|(outcome, _)| outcome.is_some()),
-        }
+        let ended = |outcome: &mut Option<Outcome>| outcome.as_ref().map(|_| ());
+        self.outcome.wait_for(timeout.unwrap_or(Duration::MAX), ended).is_some()
     }
 
     /// Enter a phase; `length_ns` is its expected length if known.
@@ -92,7 +80,6 @@ impl Board {
     /// Publish the outcome and end the run. If called twice, the first outcome stays.
     pub(crate) fn publish(&self, outcome: Outcome) {
         self.enter("done", None);
-        lock(&self.outcome).get_or_insert(outcome);
-        self.ended.notify_all();
+        self.outcome.change(|ended| _ = ended.get_or_insert(outcome));
     }
 }

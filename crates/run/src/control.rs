@@ -1,10 +1,10 @@
 //! Control of a run from outside its threads: start, stop and cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns};
+use storlab_base::{Signal, lock, monotonic_ns};
 use storlab_io::Wake;
 
 use crate::arming::ProgressSignal;
@@ -44,9 +44,8 @@ pub struct Control {
     /// Whether the user cancelled the run (as opposed to an error ending it).
     cancelled: AtomicBool,
     wakers: Mutex<Vec<Arc<dyn Wake>>>,
-    start: Mutex<Start>,
-    /// Signals that `start` has changed or that the run ends.
-    changed: Condvar,
+    /// Signals its changes and that the run ends.
+    start: Signal<Start>,
     armed: AtomicBool,
     meeting: SyncPoint,
     /// Signs of progress from workers that are getting ready.
@@ -66,19 +65,19 @@ impl Control {
 
     /// Hold the load until [`Control::open_at`] is called. Call this before the run begins.
     pub fn hold(&self) {
-        *lock(&self.start) = Start::Held;
+        *self.start.lock() = Start::Held;
     }
 
     /// Set the start time of a held run; a time in the past means now. Return false and change
     /// nothing if the run is not held or its time was already set.
     pub fn open_at(&self, start_ns: u64) -> bool {
-        let mut start = lock(&self.start);
-        let held = matches!(*start, Start::Held);
-        if held {
-            *start = Start::At(start_ns);
-            self.changed.notify_all();
-        }
-        held
+        self.start.change(|start| {
+            let held = matches!(start, Start::Held);
+            if held {
+                *start = Start::At(start_ns);
+            }
+            held
+        })
     }
 
     /// Signal that a worker that is slow to get ready still makes progress.
@@ -99,28 +98,25 @@ impl Control {
     /// Wait, if the run is held, until `lead_ns` before the start of its load. `arm` is called once
     /// all is ready. Return `None` if the load starts at once or the run is ending.
     pub(crate) fn wait_for_start(&self, lead_ns: u64, arm: impl FnOnce()) -> Option<Opening> {
-        let mut start = lock(&self.start);
-        if matches!(*start, Start::WhenReady) || self.stopping() {
+        if matches!(*self.start.lock(), Start::WhenReady) || self.stopping() {
             return None;
         }
         arm();
         self.armed.store(true, Ordering::Release);
-        let mut opening = None;
+        let planned_ns = self.start.wait(|start| match *start {
+            _ if self.stopping() => Some(None),
+            Start::At(planned_ns) => Some(Some(planned_ns)),
+            Start::WhenReady | Start::Held => None,
+        })?;
+        // Compute the start once: a thread that wakes late must not move the start of the load.
+        let start_ns = planned_ns.max(monotonic_ns());
         while !self.stopping() {
-            let Start::At(planned_ns) = *start else {
-                start = self.changed.wait(start).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let now = monotonic_ns();
-            // Compute the start once: a thread that wakes late must not move the start of the load.
-            let start_at =
-                *opening.get_or_insert(Opening { planned_ns, start_ns: planned_ns.max(now) });
-            let left_ns = start_at.start_ns.saturating_sub(lead_ns).saturating_sub(now);
+            let left_ns = start_ns.saturating_sub(lead_ns).saturating_sub(monotonic_ns());
             if left_ns == 0 {
-                return opening;
+                return Some(Opening { planned_ns, start_ns });
             }
-            let waited = self.changed.wait_timeout(start, Duration::from_nanos(left_ns));
-            start = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let limit = Duration::from_nanos(left_ns);
+            self.start.wait_for(limit, |_| self.stopping().then_some(()));
         }
         None
     }
@@ -151,10 +147,7 @@ impl Control {
     /// Ask all workers to end; this counts as an error unless [`Control::cancel`] was called.
     pub fn end_soon(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Taking the lock waits for a thread that has checked the flag but does not wait on the
-        // condition variable yet; without it, the notification could be lost.
-        drop(lock(&self.start));
-        self.changed.notify_all();
+        self.start.change(|_| ()); // wakes a thread that waits for the start
         self.wake_all();
     }
 

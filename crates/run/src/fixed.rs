@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use storlab_base::{Error, Result, monotonic_ns};
+use storlab_base::{Error, Result, Signal, monotonic_ns};
 
 use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, Reading, Spent, WorkerCpu, available_cores};
 use crate::first_io::FirstIo;
-use crate::gate::Gate;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, Report, Tables, empty_table};
 use crate::threads::Silence;
@@ -26,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// State shared by the workers and their tally.
 #[derive(Default)]
 struct Common {
-    /// Gate that opens with the start time of the window.
-    gate: Gate<u64>,
+    /// Start time of the window, once it is set.
+    gate: Signal<Option<u64>>,
     first_io: FirstIo,
 }
 
@@ -56,7 +55,7 @@ impl RecorderFactory {
 
     /// Like [`RecorderFactory::ledger`], for a worker that performs only these kinds of operations.
     pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> WorkerRecorder {
-        let start_ns = self.common.gate.wait();
+        let start_ns = self.common.gate.wait(|start_ns| *start_ns);
         let common = self.common.clone();
         WorkerRecorder::new(worker, kinds, self.interval_ns, start_ns, self.sender.clone(), common)
     }
@@ -216,7 +215,7 @@ impl FixedTotals {
             cpu_end: None,
             workers,
         };
-        tally.common.gate.open(start_ns);
+        tally.common.gate.change(|gate| *gate = Some(start_ns));
         tally
     }
 

@@ -8,7 +8,6 @@ pub mod control;
 pub mod cpu;
 pub mod first_io;
 pub mod fixed;
-pub mod gate;
 pub mod handle;
 mod host_memory;
 pub mod merge;

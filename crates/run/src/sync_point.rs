@@ -6,13 +6,9 @@
 //! travels faster than the part works therefore costs no time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns};
-
-/// Interval at which a wait checks whether the run is ending.
-const LOOK: Duration = Duration::from_millis(50);
+use storlab_base::{Signal, monotonic_ns};
 
 /// Completed synchronisation, as seen by this part. Times are on its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +33,7 @@ struct State {
 #[derive(Default)]
 pub struct SyncPoint {
     shared: AtomicBool,
-    state: Mutex<State>,
-    changed: Condvar,
+    state: Signal<State>,
 }
 
 impl SyncPoint {
@@ -54,8 +49,7 @@ impl SyncPoint {
     /// Announce that this part will be ready for its next synchronisation at `ready_ns`.
     pub fn announce(&self, ready_ns: u64) {
         if self.is_shared() {
-            lock(&self.state).announced.push((monotonic_ns(), ready_ns));
-            self.changed.notify_all();
+            self.state.change(|state| state.announced.push((monotonic_ns(), ready_ns)));
         }
     }
 
@@ -65,45 +59,33 @@ impl SyncPoint {
         if !self.is_shared() {
             return Some(ready_ns);
         }
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(met) = state.met.get(number as usize) {
-                return Some(met.ready_ns);
-            }
-            if stopping() {
-                return None;
-            }
-            state = self.wait(state, LOOK);
-        }
+        self.state.poll(|state| match state.met.get(number as usize) {
+            Some(met) => Some(Some(met.ready_ns)),
+            None => stopping().then_some(None),
+        })
     }
 
     /// Return when this part will be ready for synchronisation `number`, waiting for its
     /// announcement; `None` if the time-out passed first. For the process that carries messages.
     pub fn announced(&self, number: u64, timeout: Duration) -> Option<u64> {
-        let state = lock(&self.state);
-        let missing = |state: &mut State| state.announced.len() <= number as usize;
-        let waited = self.changed.wait_timeout_while(state, timeout, missing);
-        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.announced.get(number as usize).map(|(_, ready_ns)| *ready_ns)
+        self.state.wait_for(timeout, |state| state.announced.get(number as usize).map(|it| it.1))
     }
 
     /// Report when all parts are ready for the oldest synchronisation that is still open. Return
     /// false if this part has not announced it. For the process that carries messages.
     pub fn tell(&self, ready_ns: u64) -> bool {
-        let mut state = lock(&self.state);
-        let Some(&(announced_ns, _)) = state.announced.get(state.met.len()) else { return false };
-        state.met.push(Met { announced_ns, told_ns: monotonic_ns(), ready_ns });
-        self.changed.notify_all();
-        true
+        self.state.change(|state| {
+            let announced = state.announced.get(state.met.len()).copied();
+            let met =
+                announced.map(|it| Met { announced_ns: it.0, told_ns: monotonic_ns(), ready_ns });
+            state.met.extend(met);
+            met.is_some()
+        })
     }
 
     /// Return all completed synchronisations.
     pub fn met(&self) -> Vec<Met> {
-        lock(&self.state).met.clone()
-    }
-
-    fn wait<'s>(&self, state: MutexGuard<'s, State>, limit: Duration) -> MutexGuard<'s, State> {
-        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+        self.state.lock().met.clone()
     }
 }
 

@@ -16,13 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use storlab_base::{Error, Result, lock, monotonic_ns};
+use storlab_base::{Error, Result, Signal, lock, monotonic_ns};
 
 use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, CpuUse, WindowCpu};
 use crate::first_io::FirstIo;
-use crate::gate::Gate;
 use crate::handle::Run;
 use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, Report, Unfinished};
@@ -104,7 +103,8 @@ pub struct Timed {
     pub first_io: FirstIo,
     plan: Plan,
     failure: Mutex<Option<Error>>,
-    gate: Gate<Window>,
+    /// The window, once it is set.
+    gate: Signal<Option<Window>>,
     gave_up: AtomicBool,
     sender: SyncSender<Message>,
 }
@@ -121,7 +121,7 @@ impl Timed {
             first_io: FirstIo::default(),
             plan,
             failure: Mutex::new(None),
-            gate: Gate::default(),
+            gate: Signal::default(),
             gave_up: AtomicBool::new(false),
             sender,
         };
@@ -165,7 +165,7 @@ impl Timed {
 
     /// Wait until the window is set and return it.
     pub fn wait_at_gate(&self) -> Window {
-        self.gate.wait()
+        self.gate.wait(|window| *window)
     }
 }
 
@@ -398,7 +398,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         } else {
             self.board.enter("ramp", Some(ramp_ns));
         }
-        self.timed.gate.open(self.window);
+        self.timed.gate.change(|gate| *gate = Some(self.window));
     }
 
     /// Do everything that is due by the clock.

@@ -15,7 +15,6 @@ mod errors;
 mod figures;
 mod files;
 mod first_pass;
-mod interruptible_sleep;
 mod library;
 mod paths;
 mod probe;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use storlab_base::{Clock, Result};
+use storlab_base::{Clock, Result, Signal};
 use storlab_io::{Backend, Wake};
 use storlab_run::Secrets;
 use storlab_run::cpu::sharpen_timers;
@@ -16,7 +16,6 @@ use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 
 use crate::details::{After, details};
 use crate::first_pass::{self, Failed};
-use crate::interruptible_sleep::InterruptibleSleep;
 use crate::paths::{
     Bounce, DirectAsync, DirectBatch, DirectSync, Host, InTurn, Mover, Overlapped, Use,
     WorkerResources, begin_overlapped,
@@ -115,7 +114,7 @@ impl Use for Ring<'_> {
 }
 
 fn with<M: Mover>(shared: &Shared, index: usize, mut mover: M) -> Result<WorkerEnd> {
-    let nap = Arc::new(InterruptibleSleep::default());
+    let nap = Arc::new(Signal::<bool>::default());
     shared.control.add_waker(nap.clone());
     if let Err(Failed { error, stuck }) = first_pass::check(shared, index, &mut mover) {
         if stuck {

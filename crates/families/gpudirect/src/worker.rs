@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use storlab_base::{Clock, Error, OpKind, Result, TimeSource, lock};
+use storlab_base::{Clock, Error, OpKind, Result, Signal, TimeSource, lock};
 use storlab_run::batch_worker::{self, BatchWorker, Schedule, Sent};
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
@@ -17,7 +17,6 @@ use storlab_run::window::Window;
 
 use crate::draw::Draw;
 use crate::errors::Fault;
-use crate::interruptible_sleep::InterruptibleSleep;
 use crate::paths::{Completion, Io, Mover};
 use crate::shared::Shared;
 
@@ -69,7 +68,7 @@ pub struct Worker<'r, M: Mover> {
     file: usize,
     mover: M,
     clock: Clock,
-    nap: Arc<InterruptibleSleep>,
+    nap: Arc<Signal<bool>>,
     schedule: Schedule,
     draw: Draw,
     recorder: Recorder,
@@ -88,12 +87,7 @@ impl<'r, M: Mover> Worker<'r, M> {
     ///
     /// # Errors
     /// If the file is too small for the workers that share it.
-    pub fn new(
-        shared: &'r Shared,
-        index: usize,
-        mover: M,
-        nap: Arc<InterruptibleSleep>,
-    ) -> Result<Self> {
+    pub fn new(shared: &'r Shared, index: usize, mover: M, nap: Arc<Signal<bool>>) -> Result<Self> {
         let (job, open_loop) = (&shared.job, shared.job.arrival.open_loop());
         let (file, share) = job.place_of(index);
         let depth = job.queue_depth;
@@ -145,7 +139,8 @@ impl<'r, M: Mover> Worker<'r, M> {
         if self.schedule.issuing() {
             let due_ns = self.schedule.next_due_ns().unwrap_or(now);
             let until_ns = due_ns.min(self.recorder.boundary_ns()).min(now + LOOK_NS);
-            self.nap.sleep(Duration::from_nanos(until_ns.saturating_sub(now)));
+            let limit = Duration::from_nanos(until_ns.saturating_sub(now));
+            self.nap.wait_for(limit, |woken| std::mem::take(woken).then_some(()));
         }
         let now = self.clock.now_ns();
         self.look_at_boundary(now);

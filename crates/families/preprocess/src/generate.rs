@@ -9,13 +9,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use storlab_base::{Error, Result, failed, lock, monotonic_ns};
+use storlab_base::{Error, Result, Signal, failed, lock, monotonic_ns};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
@@ -37,8 +36,6 @@ const MOST_THREADS: usize = 8;
 const SIDECAR: &str = "data.json";
 /// Version of the generator's content: files of another version are generated again.
 const VERSION: u32 = 1;
-/// Interval at which a thread that waits for its turn checks whether the run is stopping.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Generate all missing files. The outcome counts what was written now; its details list all
 /// complete files.
@@ -185,8 +182,7 @@ struct GeneratorShared<'r> {
     text: Text,
     /// Numbers of the files to generate.
     missing: Vec<u32>,
-    line: Mutex<Line>,
-    moved: Condvar,
+    line: Signal<Line>,
     set: Mutex<DataSet>,
 }
 
@@ -210,8 +206,7 @@ impl<'r> GeneratorShared<'r> {
             control,
             text: Text::new(),
             missing,
-            line: Mutex::default(),
-            moved: Condvar::new(),
+            line: Signal::default(),
             set: Mutex::new(set),
         })
     }
@@ -268,23 +263,24 @@ impl<'r> GeneratorShared<'r> {
     /// Wait until all earlier blocks have their offsets. Return the file and the offset for a block
     /// of `bytes`, or `None` if the run is stopping.
     fn place(&self, block: &Block, bytes: u64) -> Result<Option<(Arc<Growing>, u64)>> {
-        let mut line = lock(&self.line);
-        while line.turn != block.turn {
-            if self.control.stopping() {
-                return Ok(None);
+        let reached = self.line.poll(|line| {
+            let reached = line.turn == block.turn;
+            (reached || self.control.stopping()).then_some(reached)
+        });
+        if !reached {
+            return Ok(None);
+        }
+        // Only this block's thread changes the line in its turn.
+        self.line.change(|line| {
+            if block.number == 0 {
+                line.file = Some(Arc::new(self.create(block.file)?));
+                line.offset = 0;
             }
-            let waited = self.moved.wait_timeout(line, LOOK);
-            line = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if block.number == 0 {
-            line.file = Some(Arc::new(self.create(block.file)?));
-            line.offset = 0;
-        }
-        let place = line.file.clone().map(|file| (file, line.offset));
-        line.offset += bytes;
-        line.turn += 1;
-        self.moved.notify_all();
-        Ok(place)
+            let place = line.file.clone().map(|file| (file, line.offset));
+            line.offset += bytes;
+            line.turn += 1;
+            Ok(place)
+        })
     }
 
     fn create(&self, number: u32) -> Result<Growing> {

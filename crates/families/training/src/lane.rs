@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns};
+use storlab_base::{Signal, lock, monotonic_ns};
 
 use super::order::Epoch;
 
@@ -145,8 +145,7 @@ fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T>
 /// usually fixed before it is reached, and no thread depends on being woken by the last one.
 pub struct Meeting {
     members: usize,
-    state: Mutex<Turn>,
-    complete: Condvar,
+    turn: Signal<Turn>,
 }
 
 #[derive(Default)]
@@ -161,17 +160,13 @@ struct Turn {
 impl Meeting {
     /// Create a barrier for this many members.
     pub fn new(members: usize) -> Self {
-        Meeting { members, state: Mutex::default(), complete: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Turn> {
-        lock(&self.state)
+        Meeting { members, turn: Signal::default() }
     }
 
     /// Announce that one member's step will end at `end_ns`. Return the number of the turn, and for
     /// the last member of the turn the time at which it ends for all.
     pub fn announce(&self, end_ns: u64) -> (u64, Option<u64>) {
-        let mut turn = self.lock();
+        let mut turn = self.turn.lock();
         let number = turn.number;
         turn.latest_ns = turn.latest_ns.max(end_ns);
         turn.announced += 1;
@@ -179,23 +174,20 @@ impl Meeting {
             return (number, None);
         }
         let met_ns = turn.latest_ns;
-        *turn = Turn { number: number + 1, met_ns, ..Turn::default() };
         drop(turn);
-        self.complete.notify_all();
+        // No other member can announce before this one has completed the turn.
+        self.turn.change(|turn| *turn = Turn { number: number + 1, met_ns, ..Turn::default() });
         (number, Some(met_ns))
     }
 
     /// Wait until all members have announced, and return the time at which the turn ends for all.
     /// `None` if the run is stopping.
     pub fn end_of(&self, number: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
-        let mut turn = self.lock();
-        while turn.number == number {
-            if stopping() {
-                return None;
-            }
-            turn = wait(&self.complete, turn);
-        }
-        Some(turn.met_ns) // no member announces the next turn before it has read this
+        // No member announces the next turn before it has read `met_ns`.
+        self.turn.poll(|turn| {
+            let met = (turn.number != number).then_some(Some(turn.met_ns));
+            met.or_else(|| stopping().then_some(None))
+        })
     }
 }
 

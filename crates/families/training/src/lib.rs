@@ -15,10 +15,10 @@ mod spec;
 mod tests;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use storlab_base::{Clock, Error, Result, failed, lock};
+use storlab_base::{Clock, Error, Result, Signal, failed, lock};
 use storlab_io::{DeviceCounters, drop_cache};
 use storlab_run::Secrets;
 use storlab_run::board::Board;
@@ -83,7 +83,7 @@ impl<'b> Coordinator<'b> {
             meeting: Meeting::new(job.accelerators),
             control: control.clone(),
             failure: Mutex::new(None),
-            open: (Mutex::new(0), Condvar::new()),
+            open: Signal::default(),
             backend: Mutex::default(),
             precedence: precedence_to_be_had(),
             home,

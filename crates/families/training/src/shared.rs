@@ -1,14 +1,14 @@
 //! State shared by the threads of a run.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use storlab_base::{Error, lock};
+use storlab_base::{Error, Signal, lock};
 use storlab_io::DeviceCounters;
 use storlab_run::control::Control;
 use storlab_s3::Store;
 
-use super::lane::{LOOK, Lane, Meeting};
+use super::lane::{Lane, Meeting};
 use super::spec::TrainingJob;
 
 /// Location of the data set.
@@ -39,7 +39,7 @@ pub struct Shared {
     pub(super) meeting: Meeting,
     pub(super) failure: Mutex<Option<Error>>,
     /// Number of epochs that may begin.
-    pub(super) open: (Mutex<u32>, Condvar),
+    pub(super) open: Signal<u32>,
     pub(super) backend: Mutex<(&'static str, Vec<&'static str>)>,
     /// Priority of the accelerators' threads over others.
     pub(super) precedence: &'static str,
@@ -70,20 +70,14 @@ impl Shared {
 
     /// Let accelerators begin an epoch.
     pub fn open_epoch(&self, number: u32) {
-        *lock(&self.open.0) = number + 1;
-        self.open.1.notify_all();
+        self.open.change(|open| *open = number + 1);
     }
 
     /// Wait until an epoch may begin. Return false if the run is stopping.
     pub fn wait_for_epoch(&self, number: u32) -> bool {
-        let mut open = lock(&self.open.0);
-        while *open <= number {
-            if self.control.stopping() {
-                return false;
-            }
-            let waited = self.open.1.wait_timeout(open, LOOK);
-            open = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        self.open.poll(|open| {
+            let may_begin = *open > number;
+            (may_begin || self.control.stopping()).then_some(may_begin)
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Tests that generate whole data sets in a temporary directory.
 
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
