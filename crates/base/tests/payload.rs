@@ -11,7 +11,7 @@ fn payload(compress_percent: f64, dedupe_percent: f64, job: u64) -> Payload {
     Payload::new(&PayloadSpec { compress_percent, dedupe_percent }, 42, job).expect("a sound order")
 }
 
-/// Build a pool as the engine does, stamped once.
+/// Build a pool of buffers as the engine does, and write each block's serial number once.
 fn pool(payload: &Payload, slots: usize, slot_bytes: usize, first_serial: u64) -> Vec<Vec<u8>> {
     (0..slots)
         .map(|slot| {

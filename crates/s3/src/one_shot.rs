@@ -74,7 +74,7 @@ impl OneShot {
     ) -> std::result::Result<Reply, Failure> {
         let method = method
             .parse::<Method>()
-            .map_err(|_| Failure::Protocol(format!("{method:?} is not a method")))?;
+            .map_err(|_| Failure::Protocol(format!("{method:?} is not an HTTP method")))?;
         self.send(Call::new(method, key), query, body, timeout)
     }
 
@@ -92,7 +92,7 @@ impl OneShot {
         condition: (&str, &str),
         timeout: Duration,
     ) -> std::result::Result<Reply, Failure> {
-        let odd = || Failure::Protocol(format!("{condition:?} is not a header"));
+        let odd = || Failure::Protocol(format!("{condition:?} is not an HTTP header"));
         let name = HeaderName::from_bytes(condition.0.as_bytes()).map_err(|_| odd())?;
         let value = HeaderValue::from_str(condition.1).map_err(|_| odd())?;
         let headers = [(name, value)];

@@ -115,7 +115,10 @@ class CaseResult:
 
     @property
     def largest(self) -> Tried | None:
-        """Largest number kept, below the first number not kept; None if no number is kept."""
+        """Trial with the most accelerators that met the threshold, below the first that did not.
+
+        None if no number met it.
+        """
         above = self.first_not_kept
         kept = self._with("kept")
         if above is not None:
@@ -124,7 +127,10 @@ class CaseResult:
 
     @property
     def first_not_kept(self) -> Tried | None:
-        """Smallest number that was not kept, was undecided or failed; None if there is none."""
+        """Trial with the fewest accelerators that missed the threshold, was undecided or failed.
+
+        None if there is none.
+        """
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
         return min(wanted, key=lambda tried: tried.number, default=None)
 

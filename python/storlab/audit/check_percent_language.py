@@ -105,7 +105,7 @@ def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
 
 
 def _about_work(time: Row, rate: Row) -> bool:
-    """Return whether both claims cover the whole of the same work, not a part or one operation."""
+    """Return whether a time and a rate are of one whole job, not of a phase or one operation."""
     parts = quantity_of(time).part or quantity_of(rate).part
     return not parts and not rate.op.strip() and any(place_of(time))
 

@@ -246,7 +246,15 @@ def _near(first: float, other: float) -> bool:
 def _number_findings(
     claim: Assertion, estimates: Sequence[float], again: Interval
 ) -> Iterator[Finding]:
-    """Yield findings on numbers that the runs do not support or the sentence does not print."""
+    """Yield a finding for each number of a claim that is not its value recomputed from the runs.
+
+    A number that the claim's sentence does not contain is a finding as well.
+
+    Args:
+        claim: Claim of a brief, with its numbers.
+        estimates: Mean of each of the two sides, recomputed from the runs.
+        again: Ratio of the sides with its interval, recomputed from the runs.
+    """
     mean, base = estimates
     ratio = again.estimate
     # The interval of power includes the meter's uncertainty, which runs do not record.

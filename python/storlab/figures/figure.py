@@ -66,7 +66,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Points of one section and small multiple that a figure shows, with their words in titles."""
+    """Points that a figure shows: of one section and facet value, with their words for titles."""
 
     comparison: Comparison
     section: Section
@@ -78,12 +78,12 @@ class Place:
     def at(
         cls, comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
     ) -> Place:
-        """Return the place of one point on the axis."""
+        """Create the record for a figure of one point."""
         return cls(comparison, section, facet, [point], place_at(section, facet, point))
 
     @classmethod
     def along(cls, comparison: Comparison, section: Section, facet: Any) -> Place:
-        """Return the place of all points along the axis."""
+        """Create the record for a figure of all points of a section and facet value."""
         words = place_of(section, facet)
         return cls(comparison, section, facet, section.of_facet(facet), words)
 

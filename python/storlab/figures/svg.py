@@ -87,7 +87,7 @@ def size_of(svg: str) -> tuple[float, float]:
     """Return width and height of an SVG in px."""
     match = _SIZE.search(svg)
     if match is None:
-        raise ValueError("the SVG states no size")
+        raise ValueError("the SVG has no width and height")
     return float(match.group(1)), float(match.group(2))
 
 

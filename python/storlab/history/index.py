@@ -65,7 +65,7 @@ def load(site: Path) -> Index:
             if problem or any(site.iterdir()):
                 raise UsageError(
                     "--out",
-                    f"{site} {problem or 'is not empty, and no site of storlab history'}",
+                    f"{site} {problem or 'is not empty, and was not written by storlab history'}",
                     "name a folder that does not exist yet, or that storlab history made",
                 )
         return Index({}, frozenset())

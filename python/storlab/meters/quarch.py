@@ -201,7 +201,7 @@ def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
 
 
 def discover(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> list[Discovered]:
-    """Return the modules of a QIS on this machine."""
+    """Return the power modules that Quarch's server QIS at this address reports."""
     try:
         with Qis(host, port, _LOOK_S) as qis:
             devices = qis.devices()

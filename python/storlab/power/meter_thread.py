@@ -155,7 +155,7 @@ class MeterThread:
 
     def _open_meter(self) -> Meter:
         if self._meter is None:
-            raise MeterError(self.name, "is not open", "see the first error")
+            raise MeterError(self.name, "could not be opened", "see its earlier error")
         return self._meter
 
     def _live(self) -> None:

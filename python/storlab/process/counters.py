@@ -15,7 +15,7 @@ MOST_READINGS = 100_000  # beyond this, every second reading is dropped and the 
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """Values of counters at a time of the run's clock."""
+    """Values of counters, with the time on the run's clock at which they were read."""
 
     time_ns: int
     values: tuple[int, ...]

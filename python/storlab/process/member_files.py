@@ -29,4 +29,6 @@ def check_lengths(members: Iterable[Member], harm: str) -> None:
         if size is None or size < needed:
             what = "is missing" if size is None else f"has {size} bytes"
             what = f"{what}, and the job needs {needed}"
-            raise EngineError(member.name, what, f"lay out the data file first; {harm}")
+            raise EngineError(
+                member.name, what, f"run the study again, which writes the file; {harm}"
+            )

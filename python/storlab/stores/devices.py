@@ -21,7 +21,7 @@ _SYS_BLOCKS = Path("/sys/block")
 
 @dataclass(frozen=True)
 class Device:
-    """Block device with a given number; properties are read from sysfs on access."""
+    """Block device with a device number; its properties are read from sysfs on access."""
 
     rdev: int
 

@@ -81,8 +81,8 @@ class DataDirectoryLock:
         """Remove the campaign's files, and ``storlab-data`` if it is then empty; return the paths.
 
         Raises:
-            GuardError: The home is no longer storlab's.
-            RunError: A part cannot be removed.
+            GuardError: ``storlab-data`` is no longer a directory that storlab created.
+            RunError: A file or directory cannot be removed.
             Interrupted: A stop was requested.
         """
         check_home(self.path)

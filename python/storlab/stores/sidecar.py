@@ -37,7 +37,7 @@ _ATTRIBUTE = "user.storlab"
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Content of a data file's sidecar."""
+    """Facts about a data file in a small JSON file beside it: size, seed, state and owner."""
 
     size: int
     seed: int

@@ -19,7 +19,7 @@ use crate::spec::CheckpointJob;
 /// Interval at which a waiting thread checks whether the run is stopping.
 pub const LOOK: Duration = Duration::from_millis(50);
 /// Timeout for the last reports of ranks that have ended.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Function that is called regularly while ranks work.
 pub type Look<'l> = &'l mut dyn FnMut();
@@ -289,7 +289,7 @@ impl<H: Home> Checkpoints<'_, H> {
         self.home.end(&mut self.extras);
         let patience = match &done {
             Err(error) if error.hangs() => Duration::ZERO, // at least one rank will never report
-            _ => PATIENCE,
+            _ => FINAL_REPORT_TIMEOUT,
         };
         while let Ok(report) = self.reports.recv_timeout(patience) {
             self.tally.add(report, self.board);

@@ -147,7 +147,7 @@ impl CuFile {
     pub fn version(&self) -> Option<i32> {
         let mut version = 0;
         let function = self.functions.version?;
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number through a valid pointer.
         done(unsafe { function(&raw mut version) }).ok().map(|()| version)
     }
 
@@ -217,7 +217,7 @@ impl Driver {
 
     fn nvme_p2p_flags(&self) -> Option<i32> {
         let (mut flags, function) = (0, self.cufile.functions.p2p_flags?);
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number through a valid pointer.
         done(unsafe { function(NVME, &raw mut flags) }).ok().map(|()| flags)
     }
 }

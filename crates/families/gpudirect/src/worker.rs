@@ -77,7 +77,7 @@ pub struct Worker<'r, M: Mover> {
     fresh: Vec<u16>,
     ended: Vec<Completion>,
     written: Places,
-    /// Whether the last turn of the data path failed.
+    /// Whether the last call that submits or completes I/O on the data path failed.
     refused: bool,
     moved_bytes: u64,
 }

@@ -19,8 +19,8 @@ use super::spec::{ObjectJob, Routing, Task};
 
 /// Number of wrong bodies, and of short ones, that are kept as examples.
 const BAD_BODIES: usize = 3;
-/// Most kinds of errors that are counted separately: a store may return a new code with each
-/// answer.
+/// Maximum number of error kinds that are counted separately: a store may return a new code with
+/// each response.
 const KINDS: usize = 64;
 const OTHER_KINDS: &str = "other";
 

@@ -31,7 +31,7 @@ impl Memory {
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]
-    // SAFETY: takes a number, and any thread may call it at any time.
+    // SAFETY: malloc_trim takes a number, no pointer, and is thread-safe.
     unsafe {
         libc::malloc_trim(0);
     }

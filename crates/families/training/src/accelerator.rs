@@ -38,7 +38,7 @@ pub struct EpochTimes {
     pub end_ns: u64,
     /// Time spent computing, as measured by the thread.
     pub compute_ns: u64,
-    /// Share of the first step in `compute_ns`.
+    /// Part of `compute_ns` that the first step took, in nanoseconds.
     pub first_compute_ns: u64,
     /// Time spent waiting for batches.
     pub wait_ns: u64,

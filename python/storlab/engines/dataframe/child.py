@@ -455,7 +455,7 @@ def guarded(work_dir: Path, make: Callable[[], Run], carry_out: Callable[[Run], 
 
 
 def main(order_file: str) -> int:
-    """Run the order in a file and return the exit status.
+    """Execute the job in a JSON file and return the exit status.
 
     Status 1 means that the run failed; ``result.json`` holds the reason.
     """

@@ -166,7 +166,7 @@ class Worker:
         kept = vocabulary.stat().st_size // 4
         kind = np.dtype(id_type(kept + 1)).newbyteorder("<")
         most = self.ids_at_once()
-        # Building the lookup structure for a batch costs as much as that many rows.
+        # Building the lookup structure for a batch costs as much time as looking up as many rows.
         rows = self.rows_at_once(_ID_ROW_BYTES, least=min(kept, most))
         skips = range(0, max(kept, 1), most)
         with (train / f"cat_{CATEGORIES.index(column)}.bin").open("r+b") as file:

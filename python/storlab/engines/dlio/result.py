@@ -137,7 +137,9 @@ def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
             names = sorted((n for n in epoch["load"] if _BLOCK.fullmatch(n)), key=_number)
             blocks = [_block(epoch, block) for block in names]
         except (KeyError, TypeError, ValueError) as error:
-            raise DlioFormatError(f"{name}: {key}", f"is not in DLIO's format: {error}") from error
+            raise DlioFormatError(
+                f"{name}: {key}", f"is not as in DLIO's known formats: {error}"
+            ) from error
         if steps := [block for block in blocks if len(block.load)]:
             by_epoch[int(key)] = steps  # epochs with checkpoints only have empty lists
     return by_epoch

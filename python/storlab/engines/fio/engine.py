@@ -165,7 +165,7 @@ def _version_of(program: Path) -> str:
     printed = ask_program([str(program), "--version"], _INSTALL).stdout.strip()
     match = re.match(r"fio-((\d+)\.(\d+)\S*)", printed)
     if match is None:
-        raise EngineError(str(program), f"prints no version but {printed!r}", _INSTALL)
+        raise EngineError(str(program), f"printed {printed!r} instead of a version", _INSTALL)
     if (int(match.group(2)), int(match.group(3))) < OLDEST:
         raise EngineError(str(program), f"is fio {match.group(1)}, which is too old", _INSTALL)
     return match.group(1)

@@ -144,7 +144,7 @@ def _latency(summary: LatencySummary | None, histogram: Histogram | None) -> dic
 
 
 def _given_latency(record: RunRecord, kind: str, count: int) -> dict[str, Any]:
-    """Return the latency values of an imported run whose file had no complete summary."""
+    """Return the latencies in fio's form of an imported run that has metrics but no histogram."""
     names = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
     given = {p: record.metric(f"latency_{name}_ns", kind) for name, p in names.items()}
     return {

@@ -81,7 +81,7 @@ def as_block(job: GpuDirectJob) -> BlockJob:
 
 
 def used(job: GpuDirectJob) -> list[Member]:
-    """Return the members of the target that at least one worker uses."""
+    """Return the files or devices of the target (its members) that any worker reads or writes."""
     return job.members[: -(-job.workers // job.workers_per_file)]
 
 

@@ -182,7 +182,10 @@ class FioRun(ChildRun):
         return outcome
 
     def _telling(self) -> str:
-        """Return messages and last document, or the whole output if a document was unreadable."""
+        """Return output to explain a failure: fio's messages and its last status in JSON.
+
+        If a status was unreadable, the whole output is returned.
+        """
         rest = "".join(self._document)  # incomplete document
         if rest:
             self._keep(rest)

@@ -108,6 +108,6 @@ def _version_of(program: Path) -> str:
     printed = f"{done.stdout}\n{done.stderr}".strip()
     match = re.search(r"gdsio version\s*:\s*(\S+)", printed)
     if match is None:
-        what = f"prints no version but {printed[:120]!r}"
+        what = f"printed {printed[:120]!r} instead of a version"
         raise EngineError(str(program), what, _INSTALL)
     return match.group(1)

@@ -80,7 +80,9 @@ class GdsioRun(ChildRun):
         if result.io_type.removeprefix("RAND") != wanted.removeprefix("RAND"):
             raise GdsioFormatError(f"it did {result.io_type} instead of {wanted}")
         if result.block_bytes != self._job.longest:
-            raise GdsioFormatError(f"its I/O had {result.block_bytes} bytes")
+            raise GdsioFormatError(
+                f"its I/Os had {result.block_bytes} bytes instead of {self._job.longest}"
+            )
         return result
 
     def _measure(self, outcome: RunOutcome, result: Result) -> None:

@@ -108,7 +108,7 @@ def _ask(program: Path) -> _Found:
     printed = _output(program, "--version")
     match = re.match(r"\S+ version (\S+)", printed)
     if match is None:
-        raise EngineError(str(program), f"prints no version but {printed[:80]!r}", _INSTALL)
+        raise EngineError(str(program), f"printed {printed[:80]!r} instead of a version", _INSTALL)
     version = match.group(1)
     flags = frozenset(re.findall(r"--([a-z0-9][a-z0-9.-]*)", _output(program, "get", "--help")))
     missing = [flag for flag in _NEEDED if flag not in flags]

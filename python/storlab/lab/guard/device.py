@@ -159,7 +159,7 @@ def _check_writable(name: str, device: Device) -> None:
         raise GuardError(
             name,
             "is read-only: the kernel refuses all writes",
-            "if its data may really go: blockdev --setrw DEVICE (a write-protect switch and "
+            "to have its data overwritten: blockdev --setrw DEVICE (a write-protect switch and "
             "a worn-out drive stay read-only)",
         )
 

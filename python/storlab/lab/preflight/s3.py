@@ -24,7 +24,15 @@ LOOKING = "0" * 12  # campaign id while no campaign has begun
 
 
 def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) -> Iterator[Check]:
-    """Check one target, through the guard's hold if there is one, otherwise by reading only."""
+    """Check one S3 target.
+
+    Args:
+        target: Target to check.
+        plan: Plan of the study.
+        base: Directory of the study file.
+        hold: The lock that this campaign holds on the target's prefix; None before it is taken,
+            which limits the checks to reading.
+    """
     yield from _address_checks(target)
     if target.is_embedded:
         yield from _embedded_checks(target, plan, base)

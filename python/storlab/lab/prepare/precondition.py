@@ -60,7 +60,7 @@ def precondition(
     """
     spec = target.precondition
     if spec is None:
-        raise ValueError(f"{target.name} asks for no preconditioning")
+        raise ValueError(f"{target.name} has no preconditioning in the study")
     name = target_slug(target.name)
     earlier = store.prepare(name)
     if earlier is not None and earlier["complete"]:
@@ -123,7 +123,7 @@ class Members:
         """Run one round of random overwrite with the native engine; return MB/s."""
         target, spec = self.target, self.target.precondition
         if spec is None:
-            raise ValueError(f"{target.name} asks for no preconditioning")
+            raise ValueError(f"{target.name} has no preconditioning in the study")
         seed = derive_seed(self.seed, "precondition", target.name, number)
         job = fills_members().overwrite_job(target, spec, self.members, seed)
         outcome = finish(

@@ -292,7 +292,9 @@ class S3Hold:
             return
         marker = read_marker(content)
         if self.recorded is None:
-            raise GuardError(self.where, "is in use already", "run the study again")
+            raise GuardError(
+                self.where, "is in use by another campaign", "run the study again when it has ended"
+            )
         if marker is None or (marker.get("campaign"), marker.get("target")) != (
             self.campaign,
             self.target.name,

@@ -90,8 +90,8 @@ def own_profile(name: str) -> dict[str, Any] | None:
 def profile_of(params: CheckpointParams) -> Profile:
     """Return the profile of a point; raise StudyError if it does not exist.
 
-    The tables of a user's profile are part of the parameters: the file is read once, for the plan,
-    whose hash covers it.
+    A profile from a user's file is part of the parameters: the file is read once, when the plan is
+    made, and the plan's hash covers its content.
     """
     tables = params.profile_data
     name: str = params.profile

@@ -143,7 +143,7 @@ class Compared(DetailsTable):
 
 
 class GpuDirectDetails(Details):
-    """Details of a GPUDirect run."""
+    """Facts of a GPUDirect run beside its metrics: GPUs, libraries, paths taken and checks."""
 
     gpus: tuple[GpuReport, ...] = ()
     libraries: LibrariesTold = LibrariesTold()

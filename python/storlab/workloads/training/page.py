@@ -105,7 +105,7 @@ def _threads(params: Mapping[str, Any]) -> int:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter differs from the profile and edition and should be printed."""
+    """Return whether to print a parameter: it is not at the value that goes without saying."""
     return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
 
 

@@ -33,7 +33,7 @@ OWN = "storlab"
 FEW_STEPS = 50  # of an epoch: with fewer, the first step matters
 # Of an epoch, for each accelerator: MLPerf Storage's rule for the size of a data set.
 LEAST_STEPS = 500
-# Data set over the hosts' memory: MLPerf Storage's rule for the size of a data set.
+# Least ratio of a data set's size to the memory of all hosts, a rule of MLPerf Storage.
 MEMORY_TIMES = 5
 # Of each reader, in addition to those in flight: see crates/families/training/src/reader.rs.
 SPARE_BUFFERS = 2

@@ -277,7 +277,7 @@ def test_missing_and_old_fio_are_named_with_the_cure(
     monkeypatch.setenv("STORLAB_FIO", str(tmp_path / "nothing"))
     with pytest.raises(EngineError, match="apt install fio"):
         FioEngine().describe()
-    for version, what in (("fio-3.32", "too old"), ("hello", "prints no version")):
+    for version, what in (("fio-3.32", "too old"), ("hello", "instead of a version")):
         script = tmp_path / f"fio-{what[:3]}"
         script.write_text(f"#!/bin/sh\necho {version}\n")
         script.chmod(0o755)

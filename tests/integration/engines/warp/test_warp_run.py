@@ -164,7 +164,7 @@ def _lives(word: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("mode", "what"), [("old", "has no --full"), ("other", "prints no version")]
+    ("mode", "what"), [("old", "has no --full"), ("other", "instead of a version")]
 )
 def test_another_program_of_that_name(
     standin: Path, monkeypatch: pytest.MonkeyPatch, mode: str, what: str

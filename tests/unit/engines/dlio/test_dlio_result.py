@@ -148,7 +148,7 @@ def test_a_run_that_did_not_end_is_named() -> None:
     [
         ("summary.json", b"{", "is not JSON"),
         ("0_output.json", b"[1]", "is not a JSON object"),
-        ("0_output.json", b'{"1": {"load": {"block1": [1]}}}', "DLIO's format"),
+        ("0_output.json", b'{"1": {"load": {"block1": [1]}}}', "DLIO's known formats"),
         ("0_per_epoch_stats.json", b"{}", "other blocks"),
         ("0_per_epoch_stats.json", b'{"1": {"block1": {"start": "soon", "end": 1}}}', "no times"),
     ],

@@ -247,7 +247,7 @@ def test_short_and_missing_files_are_found(tmp_path: Path) -> None:
         with pytest.raises(EngineError) as caught:
             check_lengths([fits, bad], "it would be cut")
         assert caught.value.what == what
-        assert caught.value.fix == "lay out the data file first; it would be cut"
+        assert caught.value.fix == "run the study again, which writes the file; it would be cut"
 
 
 def test_buffers_begin_on_a_huge_page_where_fio_is_given_them() -> None:

@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Calls of this process that were abandoned and have not returned.
 static ABANDONED_CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Flag shared by an opening call and its waiter: whichever finishes second sees that the other one
-/// has. So a call that returns just when it is given up is not counted as abandoned.
+/// Flag that the call to open the driver sets when it returns, and its waiter at the timeout. Who
+/// finds it set came second, so a call that returns at the timeout is not counted as abandoned.
 #[derive(Clone, Default)]
 struct AbandonFlag(Arc<AtomicBool>);
 

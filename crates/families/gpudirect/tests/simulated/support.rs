@@ -71,7 +71,7 @@ macro_rules! simulated {
 }
 pub(crate) use simulated;
 
-/// Files of 1 MiB with distinct content at each offset, and the order to read them.
+/// Files of 1 MiB with distinct content at each offset, and a job that reads them.
 pub struct Rig {
     directory: tempfile::TempDir,
     pub order: Value,

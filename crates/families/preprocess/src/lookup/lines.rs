@@ -105,7 +105,7 @@ pub fn next(at: usize, lines: usize) -> usize {
     if at + 1 < lines { at + 1 } else { 0 }
 }
 
-/// Return the number of a key in a line; 0 if it is absent.
+/// Return the number that a cache line of the table stores for a key; 0 if the key is absent.
 #[inline]
 pub fn find(line: &Line, key: u32) -> u32 {
     let (keys, numbers) = line.split_at(LANES);
@@ -116,7 +116,7 @@ pub fn find(line: &Line, key: u32) -> u32 {
     number
 }
 
-/// Return whether no lane is free, so that absent keys may be in the next line.
+/// Return whether a line has no free lane, so that a key missing in it may be in the next line.
 #[inline]
 pub fn full(line: &Line) -> bool {
     last(line) != 0
