@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Size in bytes of the pieces in which a body is generated.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// Length of the pattern and of the run that shares one mask. 16 KiB leaves most of the L1 cache
+/// Length of the repeated pattern, and of the stretch of content that is XORed with one mask. 16 KiB leaves most of the L1 cache
 /// free; with 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 alternating
 /// rounds).
 const PATTERN_BYTES: usize = 16 << 10;

@@ -135,7 +135,7 @@ impl fmt::Debug for Head {
     }
 }
 
-/// Request that can be sent.
+/// Signed request, complete with all headers.
 #[derive(Debug)]
 pub struct Signed {
     /// Request line and header fields.

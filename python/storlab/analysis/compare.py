@@ -329,7 +329,7 @@ def compare(dataset: Dataset, *, alone: bool = False) -> Comparison:
     Args:
         dataset: Runs to compare.
         alone: Whether targets are judged separately, as by a gate. The power of each target is then
-            taken at its own headline boundary instead of a common one.
+            taken at the boundary that its own power is reported at, instead of a common one.
     """
     with without_collector():
         return _compared(dataset, alone=alone)

@@ -97,7 +97,7 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
 
 
 def is_imprecise(ratio: Interval) -> bool:
-    """Return whether a ratio is decided, but known to no better than about a factor of two."""
+    """Return whether a ratio's interval excludes 1, but spans more than about a factor of two."""
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low

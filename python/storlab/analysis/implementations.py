@@ -21,7 +21,7 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Result of one implementation on one target."""
+    """Result of one implementation of a workload, such as native or fio, on one target."""
 
     implementation: str
     cell: Cell

@@ -39,7 +39,7 @@ class TargetProof(Part):
         return sum(self.runs.values()) + self.not_judged
 
     def add(self, cell: Cell) -> None:
-        """Add the finished runs of the target at one point to the counts."""
+        """Count the finished runs of one target at one point by the state of their proof."""
         for run in cell.runs:
             proof = run.record.proof
             if proof is None:

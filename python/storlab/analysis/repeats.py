@@ -26,7 +26,7 @@ def repeats_to_decide(
     confidence: float,
     family_confidence: float,
 ) -> int | None:
-    """Return the repeats of each engine that would decide an undecided metric.
+    """Return how many repeats put the interval of the ratio wholly inside or outside the margin.
 
     The result is larger than the number of existing repeats. It is None if a side has a single run
     (no spread), or if ``MOST`` repeats would not suffice. All values must be positive.

@@ -242,7 +242,7 @@ def _placed(text: str, places: Sequence[str], texts: int) -> str:
 
 
 def _beats_all(contests: Sequence[_Compared], target: str, sides: Sequence[str]) -> bool:
-    """Return whether a target is decided ahead of each other one, and behind none at any point."""
+    """Return whether a target is significantly better than every other, and nowhere worse."""
     own = [c.decision.seen_from(target) for c in contests if target in c.decision.sides]
     beaten = {decision.sides[1] for decision in own if decision.outcome == "better"}
     loses = any(decision.outcome == "worse" for decision in own)

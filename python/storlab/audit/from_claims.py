@@ -290,7 +290,7 @@ def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
 def _context_findings(
     claim: Assertion, runs: list[list[RunRecord]], model: BriefClaims
 ) -> Iterator[Finding]:
-    """Yield findings on missing warnings beside a claim: flags, concurrency, power boundary."""
+    """Yield a finding for each caveat that a claim lacks: flags, concurrency, power boundary."""
     metric = claim.decision.quantity
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
     flags |= {DRIFT for side in runs if _drifts(side[0], model)}

@@ -23,7 +23,7 @@ _SIZE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Printed time and throughput of one table cell."""
+    """Time and throughput that a published table states for one cell."""
 
     time: Value
     rate: Value

@@ -65,7 +65,7 @@ def _names(target: str, places: Sequence[_Place]) -> list[str]:
 
 
 def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
-    """Yield what distinguishes a place from others with the same locations."""
+    """Yield each setting in which a target differs from others at the same paths."""
     _, direct, size = place
     if len({direct for _, direct, _ in beside}) > 1:
         yield _PAGE_CACHE[direct]

@@ -102,7 +102,7 @@ class Row:
         return self._printed_digits()[0]
 
     def _printed_digits(self) -> tuple[float, int]:
-        """Return the factor and the number of decimals of the printed number."""
+        """Return the factor (1e6 for "million") and the decimals of the number as published."""
         span = _find_printed(self.printed, self.value)
         if span is not None:
             return span
@@ -135,7 +135,9 @@ def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Publication of a table, from the TOML file next to the CSV; fields are empty without one.
+    """Source and date of a published table, from the TOML file next to its CSV.
+
+    All fields are empty without that file.
 
     Dates are as exact as known: ``2025``, ``2025-11``, ``2025-11-20``.
     """

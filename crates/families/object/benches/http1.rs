@@ -39,7 +39,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 const CONNECTIONS: usize = 16;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 4 << 20;
-/// As in `crates/s3/src/connection`.
+/// Size of the read buffer, as in `crates/s3/src/connection`.
 const READ_BYTES: usize = 1 << 20;
 const WRITE_BYTES: usize = 256 << 10;
 const WAKE_BYTES: usize = 128 << 10;

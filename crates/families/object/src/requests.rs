@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(keys, ["b", "c"]);
         assert_eq!(failure.kind(), "AccessDenied (200)");
         assert!(failure.to_string().contains("2 keys were not deleted, such as b"), "{failure}");
-        // Keys of others that were not deleted cause no retry.
+        // A failed key that the request did not contain causes no retry.
         let failure = partly(&mut asked(), &[not_deleted("x")]).unwrap();
         assert!(!failure.retryable() && failure.to_string().contains("such as x"), "{failure}");
     }

@@ -72,7 +72,7 @@ const CATEGORIES: [(u64, u64); 26] = [
     (440, 108),
     (440, 36),
 ];
-/// Number of values below which a column is drawn with more skew.
+/// Columns with fewer distinct values than this are sampled with more skew.
 const MANY: u64 = 100_000;
 
 /// Sampler of the ranks of one column.

@@ -60,7 +60,7 @@ impl Turn<'_> {
 }
 
 impl<'b> WorkerPool<'b> {
-    /// Create the workers, and begin the window.
+    /// Create the workers, and begin the measure window.
     pub fn new(
         workers: usize,
         interval_ns: u64,

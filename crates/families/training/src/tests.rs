@@ -185,7 +185,7 @@ fn utilisation_follows_from_the_times() {
 #[test]
 fn an_epoch_begins_when_the_order_of_its_files_is_made() {
     let home = home();
-    // Building this order takes longer than everything else; only one file exists and is read.
+    // Shuffling so many files takes longer than everything else; only one exists and is read.
     let many = |job: &mut Value| {
         for name in ["accelerators", "batch", "epochs", "max_steps"] {
             job[name] = json!(1);

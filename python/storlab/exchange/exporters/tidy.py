@@ -39,7 +39,10 @@ class ParquetExport:
     suffix = ".parquet"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """Return one Parquet table, with its schema version in the metadata ``storlab.schema``."""
+        """Return all runs, or with ``samples`` their sampled intervals, as one Parquet table.
+
+        The version of its schema is in the metadata ``storlab.schema``.
+        """
         table = samples_table(store) if samples else metrics_table(store)
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")

@@ -229,7 +229,7 @@ class LiveReporter(Reporter):
 
 
 def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> Reporter:
-    """Return a live reporter for a terminal, otherwise or if quiet a plain one."""
+    """Return a reporter that redraws itself on a terminal; a plain one elsewhere or if quiet."""
     return (
         LiveReporter(console, names)
         if console.is_terminal and not quiet

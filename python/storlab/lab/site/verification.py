@@ -211,7 +211,7 @@ def collect(directory: Path) -> dict[str, bytes]:
 
 
 class States:
-    """Store of the verify states of clients, in the result directory."""
+    """Files in the result directory with what each client wrote, which verification must find."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory / "verify"

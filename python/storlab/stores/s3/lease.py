@@ -227,7 +227,7 @@ def _identity_of(holder: BucketHolder) -> tuple[str, str]:
 
 
 def read_holder(content: bytes) -> BucketHolder | None:
-    """Parse a claim; return None if it is no claim of this version."""
+    """Parse a lease object; return None if its content is not of this format version."""
     try:
         document: Any = json.loads(content)
         if document.pop("schema_version") == 1:

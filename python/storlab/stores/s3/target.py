@@ -161,7 +161,9 @@ class S3Hold:
         return tops
 
     def forget(self) -> list[str]:
-        """Remove the marker, and what storlab created around the prefix, after the last object.
+        """Delete the ownership marker, and the bucket or directories that storlab created.
+
+        Call it when all objects are deleted.
 
         Returns:
             Names of the removed bucket and directories.

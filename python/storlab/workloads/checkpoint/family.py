@@ -45,7 +45,7 @@ from storlab.workloads.common.proof import proof_by
 
 
 class CheckpointWorkload(Workload):
-    """Workload family for checkpoints; each client publishes its ranks' part in its own folder."""
+    """Workload family for checkpoints; each client writes its ranks' files to its own directory."""
 
     kind = "checkpoint"
     fixed_work = True

@@ -61,7 +61,7 @@ class LibrariesTold(DetailsTable):
 
 
 class DirectStorage(DetailsTable):
-    """Storage that cuFile reports to reach directly."""
+    """Kinds of storage to which cuFile reports direct access."""
 
     nvme: tuple[str, ...] | None = None  # ways to NVMe drives; None: not reported
     storage: tuple[str, ...] = ()  # other kinds of storage

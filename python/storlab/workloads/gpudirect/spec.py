@@ -1,4 +1,4 @@
-"""Study table of ``kind = "gpudirect"``, and values derived from it."""
+"""Model of a study file's ``[[workload]]`` of kind ``gpudirect``, and values derived from it."""
 
 from __future__ import annotations
 

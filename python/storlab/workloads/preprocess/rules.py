@@ -63,7 +63,7 @@ class RawData:
 
 
 def needless_fields(params: PreprocessParams) -> list[str]:
-    """Return the fields that a point does not use: parameters of generated data with own files."""
+    """Return the fields without effect: of data generation, if the user gives input files."""
     return list(GENERATED) if params.input is not None else []
 
 

@@ -116,7 +116,7 @@ pub fn find(line: &Line, key: u32) -> u32 {
     number
 }
 
-/// Return whether a line has no free lane, so that a key missing in it may be in the next line.
+/// Return whether every slot of a cache line is taken, so that a key may be in the next line.
 #[inline]
 pub fn full(line: &Line) -> bool {
     last(line) != 0

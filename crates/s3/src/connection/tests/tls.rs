@@ -161,7 +161,7 @@ fn a_handshake_that_is_cut_off_may_be_tried_again() {
     });
 }
 
-/// Return the most bytes that one read brings of a body of 8 MiB, with this version of TLS.
+/// Return the largest size of a single read of an 8 MiB body, with this version of TLS.
 async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let identity = issued(|_| {});
     let bytes: Vec<u8> = (0..8u32 << 18).flat_map(u32::to_le_bytes).collect();

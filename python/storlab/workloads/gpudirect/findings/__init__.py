@@ -41,7 +41,7 @@ class Findings(FamilyAdditions):
         return [*proven(comparison), *direct_path_gain(comparison, WITHOUT)]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return the section with best points, costs of the paths, and proof of path."""
+        """Return the section of the brief: best points, costs of I/O paths, and paths taken."""
         paths = path_tables(comparison, scale)
         candidates = [best_table(comparison, scale), *paths, proof_table(comparison)]
         tables: list[DataTable] = [table for table in candidates if table is not None]
