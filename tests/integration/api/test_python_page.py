@@ -222,7 +222,7 @@ def test_any_run_has_a_time_axis(place: Path) -> None:
     drawing = results.timeline(run_id)
     assert drawing.figure.kind == "timeline"
     assert drawing._repr_html_().startswith("<svg")
-    with pytest.raises(UsageError, match="no run of these results"):
+    with pytest.raises(UsageError, match="nobody"):
         results.timeline("nobody")
     twice = storlab.load(place / "results" / "two-ssds", place / "results" / "in-a-thread")
     with pytest.raises(UsageError, match="several"):
