@@ -32,16 +32,18 @@ name = "shared"
 directory = "{directory}"
 size = "1MiB"
 direct = false
+{more}[[workload]]
+kind = "block"
+block_size = "4KiB"
+read_percent = 50
+rate_iops = 500
+"""
+BESIDE = """
 [[target]]
 name = "beside"
 directory = "{directory}"
 size = "1MiB"
 direct = false
-[[workload]]
-kind = "block"
-block_size = "4KiB"
-read_percent = 50
-rate_iops = 500
 """
 LOCK = "storlab-cluster.lock"
 # Their client folders differ: client-1 and client-2, and 127.0.0.1.
@@ -49,11 +51,14 @@ NUMBERED = {"name": "numbered", "hosts": '["localhost"]', "clients": 2}
 NAMED = {"name": "named", "hosts": '["127.0.0.1"]', "clients": 1}
 
 
-def write_study(place: Path, of: dict[str, object], runtime: str = "500ms") -> Path:
+def write_study(
+    place: Path, of: dict[str, object], runtime: str = "500ms", *, beside: bool = False
+) -> Path:
     shared = place / "shared"
     shared.mkdir(exist_ok=True)
     path = place / f"{of['name']}.toml"
-    given = {"mpiexec": need_mpi("mpich"), "directory": shared}
+    more = BESIDE.format(directory=shared) if beside else ""
+    given = {"mpiexec": need_mpi("mpich"), "directory": shared, "more": more}
     path.write_text(STUDY.format(**of, **given, runtime=runtime))
     return path
 
@@ -72,7 +77,7 @@ def hasten(lock: Path) -> None:
 
 def test_the_second_campaign_is_refused_until_the_first_has_died(tmp_path: Path) -> None:
     first = write_study(tmp_path, NAMED, runtime="600s")
-    second = write_study(tmp_path, NUMBERED)
+    second = write_study(tmp_path, NUMBERED, beside=True)
     with Lab.run(first, tmp_path / "first") as holder:
         holder.loading(0)
         before = files(tmp_path)

@@ -162,7 +162,7 @@ def test_another_worker_takes_over_from_a_stopped_one(tmp_path: Path, cluster: C
     lost = cluster.add()
     cluster.add()
     path = clicks(tmp_path, "day_0", 3000)
-    job = scaled([path] * 8, tmp_path / "run", cluster.address, part_bytes=1 << 17)
+    job = scaled([path] * 4, tmp_path / "run", cluster.address, part_bytes=1 << 17)
     going = _at_work(job, tmp_path / "work")
     for pid in [lost.pid, *worker_processes(lost.pid)]:
         os.kill(pid, signal.SIGKILL)
