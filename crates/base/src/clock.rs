@@ -1,12 +1,14 @@
-//! Clock of a run, and the only place where the Rust side reads time.
+//! Clock of a run. No other Rust code reads the time.
 //!
-//! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. If the kernel
-//! itself uses the time-stamp counter, it is read directly, which is about 9 ns faster per reading
-//! than the vDSO. Its rate is measured against `CLOCK_MONOTONIC_RAW`, which is never slewed: twice
-//! at the start, and again at the end of each run.
+//! Times are nanoseconds of `CLOCK_MONOTONIC`, which meters and Python read too. If the kernel
+//! itself uses the processor's time-stamp counter (TSC), this clock reads the counter directly,
+//! which is about 9 ns faster per reading than the vDSO. The counter's rate is measured against
+//! `CLOCK_MONOTONIC_RAW`, which is never slewed: twice at the start, and again at the end of each
+//! run.
 //!
-//! This applies to x86-64 only. Other processors, and tests that ask for it (`arch`), read
-//! `CLOCK_MONOTONIC` through the vDSO, which on aarch64 reads the counter `cntvct_el0` itself.
+//! The counter is used on x86-64 only. Other processors read `CLOCK_MONOTONIC` through the vDSO,
+//! which on aarch64 reads the counter `cntvct_el0` itself. Tests can select the vDSO on x86-64 as
+//! well (see `arch`).
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,12 +21,12 @@ pub trait TimeSource {
     /// Return the current time in ns.
     fn now_ns(&self) -> u64;
 
-    /// Adjust to the kernel's clock, which time services slew. Called between operations, about
-    /// once per interval.
+    /// Adjust this clock to the kernel's clock, whose rate NTP and other time services change
+    /// slightly. Called between operations, about once per interval.
     fn follow(&mut self) {}
 }
 
-/// Readings of the counter and of a kernel clock at (nearly) the same moment.
+/// Readings of the time-stamp counter and of a kernel clock at (nearly) the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     ticks: u64,
@@ -45,56 +47,58 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: Source,
-    /// Counter and `CLOCK_MONOTONIC` when the clock was created or last adjusted.
+    /// Readings of the counter and of `CLOCK_MONOTONIC` when the clock was created or last
+    /// adjusted.
     seen: Pair,
 }
 
-/// State of the counter's calibration in this process.
+/// State of this process's calibration of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counter {
     Unread,
-    /// The counter was read once.
+    /// The counter was read once, so its rate is still unknown.
     Read(Pair),
-    /// Two stretches gave the same rate, which was still valid at `seen`.
+    /// Two calibration stretches gave the same rate, which was still valid at `seen`.
     Known {
         seen: Pair,
         ns_per_tick_q32: u64,
     },
-    /// The kernel does not use the counter, or its rate is not constant.
+    /// The counter cannot be used: the kernel does not use it, or its rate is not constant.
     Unfit,
 }
 
 static COUNTER: Mutex<Counter> = Mutex::new(Counter::Unread);
-/// Length of each of two calibration stretches: short enough not to be noticed, long enough for 4
-/// ppm if readings are good to 50 ns.
+/// Length of each of the two calibration stretches, in ns. It is too short to be noticed, and long
+/// enough for 4 ppm if readings are exact to 50 ns.
 const STRETCH_NS: u64 = 12_500_000;
-/// Number of attempts before the counter is rejected. A machine that was suspended between two
-/// readings needs two.
+/// Number of calibration attempts before the counter is rejected. A machine that was suspended
+/// between two readings needs two attempts.
 const TRIES: usize = 5;
-/// Rates that differ by more than 1 in this number, 50 ppm, count as different.
+/// Two calibrated rates count as different if they differ by more than 1 part in this number (50
+/// ppm).
 const ONE_IN: u64 = 20_000;
-/// Tolerated difference between two readings of the same moment, in ns.
+/// Tolerated difference between two clocks that are read at the same moment, in ns.
 const READING_NS: u64 = 2_000;
-/// Shortest time between two adjustments to the kernel's clock: over shorter stretches, the error
+/// Shortest time between two adjustments to the kernel's clock, in ns. Over shorter times the error
 /// of the readings would dominate.
 const FOLLOW_NS: u64 = 100_000_000;
-/// Limit of the correction to the rate, 1 in this number (500 ppm): the kernel slews its own clock
-/// by no more.
+/// Largest correction of the clock's rate, as 1 part in this number (500 ppm). The kernel slews its
+/// own clock by at most as much.
 const SLEW_ONE_IN: u64 = 2_000;
-/// Limit of the difference between rates that slewing can explain, 1 in this number: twice 500 ppm
-/// plus a margin.
+/// Largest difference between two rates that slewing can explain, as 1 part in this number: twice
+/// 500 ppm plus a margin.
 const FAR_ONE_IN: u64 = 800;
 
 impl Clock {
-    /// Take the first reading for the calibration at the beginning of a run. [`Clock::recheck`]
-    /// reports only changes after this call, and the earlier it comes, the less the first
-    /// [`Clock::new`] has to wait.
+    /// Take the first reading for the calibration of the counter, at the beginning of a run.
+    /// [`Clock::recheck`] reports only changes after this call. The earlier this call comes, the
+    /// less the first [`Clock::new`] has to wait.
     pub fn prepare() {
         lock(&COUNTER).look();
     }
 
-    /// Create a clock anchored at the current time. The first call in a process, or after the
-    /// machine was suspended or migrated, may take 25 ms for the calibration.
+    /// Create a clock anchored at the current time. The first call in a process, or the first after
+    /// the machine was suspended or migrated, may take 25 ms for the calibration.
     pub fn new() -> Self {
         let rate = lock(&COUNTER).ns_per_tick_q32();
         let seen = read_pair(libc::CLOCK_MONOTONIC);
@@ -106,12 +110,12 @@ impl Clock {
     }
 
     /// Compare the counter with the kernel's clock at the end of a run. If they diverged, return a
-    /// message for the user; later clocks of the process then read the kernel's clock.
+    /// message for the user; clocks that this process creates later then read the kernel's clock.
     pub fn recheck() -> Option<String> {
         lock(&COUNTER).recheck(tsc_is_trusted())
     }
 
-    /// Return the source that a new clock would use: `tsc` or `clock_monotonic`.
+    /// Return the name of the source that a new clock would use: `tsc` or `clock_monotonic`.
     pub fn in_use() -> &'static str {
         match *lock(&COUNTER) {
             Counter::Unfit => Source::Monotonic.name(),
@@ -119,12 +123,13 @@ impl Clock {
         }
     }
 
-    /// Return the source of this clock: `tsc` or `clock_monotonic`.
+    /// Return the name of this clock's source: `tsc` or `clock_monotonic`.
     pub fn source_name(&self) -> &'static str {
         self.source.name()
     }
 
-    /// Return the counter's rate in ticks per ns; 0 if the clock does not use a counter.
+    /// Return the rate of the time-stamp counter in ticks per ns; 0 if the clock does not use the
+    /// counter.
     pub fn ghz(&self) -> f64 {
         match self.source {
             Source::Tsc { ns_per_tick_q32, .. } => 2f64.powi(32) / ns_per_tick_q32 as f64,
@@ -134,14 +139,14 @@ impl Clock {
 }
 
 impl Source {
-    /// Return this source adjusted to the kernel's clock. The new rate is the kernel clock's rate
-    /// between `seen` and `now`, plus a correction that removes the current offset within an equal
-    /// time. Time never jumps: it continues from its present value.
+    /// Return this source adjusted to the kernel's clock. The new rate is that of the kernel's
+    /// clock between `seen` and `now`, plus a correction that removes the current offset in as much
+    /// time. The clock never jumps: it continues from its present value.
     fn followed(self, seen: Pair, now: Pair) -> Source {
         let Source::Tsc { at, ns_per_tick_q32 } = self else { return self };
         let kernels = rate(seen, now);
         if kernels.abs_diff(ns_per_tick_q32) > ns_per_tick_q32 / FAR_ONE_IN {
-            return self; // suspended or migrated: `recheck` reports it at the end of the run
+            return self; // suspended or migrated; `recheck` reports that after the run
         }
         let ns = expected_ns(at, now, ns_per_tick_q32);
         let most = i128::from(kernels / SLEW_ONE_IN);
@@ -161,7 +166,8 @@ impl Source {
 }
 
 impl Counter {
-    /// Update the state: confirm a valid calibration as of now, or discard it.
+    /// Update the calibration state. A rate that still predicts the kernel's clock is confirmed as
+    /// of now; a wrong one is discarded.
     fn look(&mut self) {
         match *self {
             Counter::Unread => *self = first_reading(),
@@ -177,8 +183,8 @@ impl Counter {
         }
     }
 
-    /// Return the counter's rate, calibrating again if the old one is no longer valid; `None` if
-    /// the counter cannot be used.
+    /// Return the counter's rate in ns per tick times 2^32. Calibrates again if the old rate is no
+    /// longer valid. `None` if the counter cannot be used.
     fn ns_per_tick_q32(&mut self) -> Option<u64> {
         self.look();
         for _ in 0..TRIES {
@@ -206,8 +212,8 @@ impl Counter {
         } else {
             let apart_ns = now.ns.abs_diff(expected_ns(seen, now, ns_per_tick_q32));
             format!(
-                "the processor's time-stamp counter left the kernel's clock by {:.3} ms (was the \
-                 machine suspended or moved?)",
+                "the processor's time-stamp counter and the kernel's clock differ by {:.3} ms (was \
+                 the machine suspended or migrated?)",
                 apart_ns as f64 / 1e6
             )
         };
@@ -223,7 +229,7 @@ fn first_reading() -> Counter {
     }
 }
 
-/// Measure the rate over two stretches; it is accepted if both agree.
+/// Measure the counter's rate over two stretches, and accept it if both stretches agree.
 fn measured(first: Pair) -> Counter {
     let middle = pair_after(first);
     let last = pair_after(middle);
@@ -234,7 +240,7 @@ fn measured(first: Pair) -> Counter {
     Counter::Known { seen: last, ns_per_tick_q32: rate(first, last) }
 }
 
-/// Return a reading one stretch after `earlier`, or now if more time has passed.
+/// Take a reading one calibration stretch after `earlier`, or now if more time has passed.
 fn pair_after(earlier: Pair) -> Pair {
     let passed = clock_ns(libc::CLOCK_MONOTONIC_RAW).saturating_sub(earlier.ns);
     std::thread::sleep(Duration::from_nanos(STRETCH_NS.saturating_sub(passed)));
@@ -247,7 +253,8 @@ fn rate(from: Pair, to: Pair) -> u64 {
     ((ns << 32) / ticks) as u64
 }
 
-/// Return the time that the kernel's clock should show at the counter's value in `now`.
+/// Return the time in ns that the kernel's clock should show when the counter has the value in
+/// `now`.
 fn expected_ns(from: Pair, now: Pair, ns_per_tick_q32: u64) -> u64 {
     let ticks = u128::from(now.ticks.wrapping_sub(from.ticks));
     from.ns.wrapping_add(((ticks * u128::from(ns_per_tick_q32)) >> 32) as u64)
@@ -269,7 +276,8 @@ impl TimeSource for Clock {
     fn now_ns(&self) -> u64 {
         match self.source {
             Source::Tsc { at, ns_per_tick_q32 } => {
-                // Signed: another core's counter may be a few ticks behind the anchor.
+                // The difference is signed: another core's counter may be a few ticks behind the
+                // anchor.
                 let ticks = i128::from(read_ticks().wrapping_sub(at.ticks) as i64);
                 at.ns.wrapping_add_signed(((ticks * i128::from(ns_per_tick_q32)) >> 32) as i64)
             }
@@ -295,7 +303,7 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Return `CLOCK_REALTIME` in ns since 1970: for dates that go to other machines, never for
+/// Return `CLOCK_REALTIME` in ns since 1970. Use it for dates that go to other machines, never for
 /// durations.
 pub fn wall_clock_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
@@ -306,18 +314,20 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Read the given kernel clock, in ns. Uses libc because rustix cannot read the clocks of other
+/// Read a kernel clock, in ns. Uses libc because rustix cannot read the CPU clocks of other
 /// threads.
 #[allow(unsafe_code, clippy::disallowed_methods)]
 pub fn clock_ns(id: libc::clockid_t) -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `at` is a valid timespec for writes. The call cannot fail for these clocks.
+    // SAFETY: `at` is valid for writes of a timespec. The call cannot fail for the clocks used
+    // here.
     unsafe { libc::clock_gettime(id, &raw mut at) };
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// Return the value of the attempt with the smallest width: an interrupt during an attempt would
-/// skew its value. Stops at the first attempt narrower than `enough`.
+/// Make up to `tries` attempts, each of which returns a width and a value, and return the value
+/// with the smallest width. An interrupt during an attempt widens it and skews its value. Stops
+/// after the first attempt narrower than `enough`.
 pub fn narrowest<T>(tries: usize, enough: u64, mut once: impl FnMut() -> (u64, T)) -> T {
     let mut best = once();
     for _ in 1..tries {
@@ -341,8 +351,8 @@ fn read_pair(clock: libc::clockid_t) -> Pair {
     })
 }
 
-/// Return whether the kernel uses the time-stamp counter as its clock. The kernel does so only if
-/// the counters of all cores agree.
+/// Return whether the kernel uses the time-stamp counter as its clock. It does so only if the
+/// counters of all cores agree.
 fn tsc_is_trusted() -> bool {
     is_x86_64()
         && std::fs::read_to_string(
@@ -355,7 +365,7 @@ fn tsc_is_trusted() -> bool {
 #[allow(unsafe_code, clippy::disallowed_methods)]
 #[inline]
 fn read_ticks() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
+    // SAFETY: every x86-64 processor has the `rdtsc` instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 

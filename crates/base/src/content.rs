@@ -1,9 +1,9 @@
-//! Content of files in fixed work: incompressible data that encodes its own position, so that a
-//! reader can verify it.
+//! Content of the files of checkpoint-like loads: incompressible data that encodes its own
+//! position, so that a reader can verify it.
 //!
-//! Every buffer is filled once with its own pattern; for each 4 KiB block written, only a stamp
-//! changes. Chunk `k` of a file always lies in buffer `k` modulo the number of buffers, so a reader
-//! can compute every byte.
+//! Every buffer is filled once with its own pattern. For each 4 KiB block written, only a stamp at
+//! its start changes. Chunk `k` of a file always lies in buffer `k` modulo the number of buffers,
+//! so a reader can compute every byte.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::random::stream;
 use crate::stamped::{CHUNK_BYTES, ODD_2, STAMP_BYTES, Stamped};
 
-/// Pattern of all buffers, and the seed of the stamps.
+/// Patterns of all buffers, and the seed of the stamps.
 #[derive(Clone)]
 pub struct Content {
     pattern: Arc<Vec<u8>>,
@@ -21,14 +21,14 @@ pub struct Content {
     seed: u64,
 }
 
-/// Identity of a file, which enters its stamps.
+/// Identity of a file, from which the stamps in its blocks are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Number of the checkpoint or other group that the file belongs to.
     pub number: u32,
     /// Index of the file in its group.
     pub file: usize,
-    /// Length of a header at the file's start that is not verified, in bytes.
+    /// Length in bytes of a header at the file's start that is not verified.
     pub header: u64,
 }
 
@@ -41,7 +41,7 @@ fn scramble(mut x: u64) -> u64 {
 }
 
 impl Content {
-    /// Create content for `slots` buffers of `slot_bytes` each.
+    /// Create content for `slots` buffers of `slot_bytes` bytes each.
     pub fn new(seed: u64, slots: usize, slot_bytes: usize) -> Self {
         let mut pattern = vec![0; slots * slot_bytes];
         for (slot, part) in pattern.chunks_mut(slot_bytes).enumerate() {
@@ -50,12 +50,12 @@ impl Content {
         Content { pattern: Arc::new(pattern), slot_bytes, seed }
     }
 
-    /// Return the initial pattern of a buffer, before the first stamp.
+    /// Return the initial pattern of buffer `slot`, before its first stamp.
     pub fn pattern(&self, slot: usize) -> &[u8] {
         &self.pattern[slot * self.slot_bytes..(slot + 1) * self.slot_bytes]
     }
 
-    /// Return content for buffers of the same shape, with another seed.
+    /// Return content for as many buffers of equal size, with the given seed.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Self {
         if seed == self.seed {
@@ -64,13 +64,14 @@ impl Content {
         Content::new(seed, self.pattern.len() / self.slot_bytes, self.slot_bytes)
     }
 
-    /// Return the content of one file.
+    /// Return the content of one file, for stamping or verifying parts of it.
     pub fn of(&self, whose: Identity) -> FileContent<'_> {
         let who = scramble(self.seed ^ (u64::from(whose.number) << 32 | whose.file as u64));
         FileContent { content: self, who }
     }
 
-    /// Stamp all blocks of a buffer that is about to be written at `offset`.
+    /// Write the stamp of every block into a buffer that is about to be written at `offset` of the
+    /// file.
     pub fn stamp_all(&self, whose: Identity, offset: u64, buffer: &mut [u8]) {
         let file = self.of(whose);
         let first = offset / CHUNK_BYTES as u64;
@@ -80,10 +81,11 @@ impl Content {
         }
     }
 
-    /// Compare data read at `offset` with what was written there.
+    /// Verify data that was read from a file at `offset`. The file's header is skipped.
     ///
     /// # Errors
-    /// [`Error::Io`] of operation `verify`, with the offset of the first block that differs.
+    /// [`Error::Io`] of operation `verify` at the offset of the first block that differs from what
+    /// was written.
     pub fn check(&self, whose: Identity, name: &str, offset: u64, data: &[u8]) -> Result<()> {
         let skipped = whose.header.saturating_sub(offset).min(data.len() as u64) as usize;
         let from = offset + skipped as u64;
@@ -94,7 +96,7 @@ impl Content {
     }
 }
 
-/// Content of one file, of which any part can be generated or verified.
+/// Content of one file. Any part of it can be generated or verified.
 #[derive(Clone, Copy)]
 pub struct FileContent<'c> {
     content: &'c Content,

@@ -1,10 +1,11 @@
 use std::fs::{File, TryLockError};
 
-/// Like [`File::try_lock`], but succeed if the file system does not support locks.
+/// Lock a file as [`File::try_lock`] does, but also succeed if the file system does not support
+/// locks.
 ///
 /// # Errors
 ///
-/// `WouldBlock` if another process holds the lock, and other errors of flock(2).
+/// `WouldBlock` if another process holds the lock; other errors of flock(2).
 pub fn try_lock_file(file: &File) -> Result<(), TryLockError> {
     match file.try_lock() {
         Err(TryLockError::Error(error))

@@ -1,5 +1,5 @@
-//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h. All have the same
-//! bounds, so they can be merged.
+//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h. All histograms
+//! have equal bounds, so they can be merged.
 
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
@@ -8,16 +8,17 @@ use crate::error::{Error, Result};
 const MAX_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 const COMPACT_DIGITS: u8 = 2;
-/// Length of the header of the V2 encoding: cookie, payload length, offset, digits, bounds and
-/// ratio.
+/// Length in bytes of the header of the `HdrHistogram` V2 encoding: cookie, payload length, offset,
+/// digits, bounds and ratio.
 const V2_HEADER: usize = 40;
 const V2_COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
-/// Number of bits that index the counts of one power of two, for 3 digits and a lowest value of 1.
+/// Number of index bits within one power of two: 10 for 3 significant digits and a lowest value of
+/// 1.
 const HALF_BITS: u32 = 10;
 
-/// Number of coarse bins: two per doubling of the latency, up to 1 h.
+/// Number of bins of [`Coarse`]: two per doubling of the latency, up to 1 h.
 const COARSE_BINS: usize = 84;
-/// Counts by bin of [`Histogram::coarse`].
+/// Counts per bin, as [`Histogram::coarse`] returns them.
 pub type Coarse = [u64; COARSE_BINS];
 
 /// Histogram of times in ns. Values above 1 h count as 1 h.
@@ -40,8 +41,8 @@ impl Histogram {
         Histogram(inner.expect("constant bounds"))
     }
 
-    /// Create an empty histogram with 2 significant digits, for tables with many histograms: it
-    /// takes 37 KB instead of 270 KB.
+    /// Create an empty histogram with 2 significant digits. It takes 37 KB instead of 270 KB, which
+    /// matters in tables of many histograms.
     ///
     /// # Panics
     /// Never: the bounds are constants that the library accepts.
@@ -50,18 +51,18 @@ impl Histogram {
         Histogram(inner.expect("constant bounds"))
     }
 
-    /// Count one value.
+    /// Record one value, in ns.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.0.saturating_record(value_ns);
     }
 
-    /// Count a value several times.
+    /// Record a value `count` times.
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
         self.0.saturating_record_n(value_ns, count);
     }
 
-    /// Add all counts of another histogram.
+    /// Add all counts of another histogram to this one.
     pub fn add(&mut self, other: &Histogram) {
         if !other.is_empty() {
             // Cannot fail, because the bounds are equal.
@@ -69,32 +70,32 @@ impl Histogram {
         }
     }
 
-    /// Remove all values. The memory is kept, and all of it is written.
+    /// Remove all values. The memory stays allocated and is written completely.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Return whether no value was recorded.
+    /// Return whether no value has been recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Return the number of values.
+    /// Return the number of recorded values.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Return the smallest value to 3 digits; 0 if empty.
+    /// Return the smallest recorded value, to 3 digits; 0 if empty.
     pub fn min_ns(&self) -> u64 {
         self.0.min()
     }
 
-    /// Return the largest value to 3 digits; 0 if empty.
+    /// Return the largest recorded value, to 3 digits; 0 if empty.
     pub fn max_ns(&self) -> u64 {
         self.0.max()
     }
 
-    /// Return the mean; 0 if empty.
+    /// Return the mean of all recorded values; 0 if empty.
     pub fn mean_ns(&self) -> f64 {
         self.0.mean()
     }
@@ -104,12 +105,13 @@ impl Histogram {
         self.0.stdev()
     }
 
-    /// Return the value that `percent` of all values do not exceed; 0 if empty.
+    /// Return the percentile in ns: the value that `percent` of all values do not exceed. 0 if
+    /// empty.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
     }
 
-    /// Return `(lowest, highest, count)` of each bucket that is not empty.
+    /// Return `(lowest, highest, count)` of each bucket that is not empty, with values in ns.
     pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
         self.0
             .iter_recorded()
@@ -121,8 +123,8 @@ impl Histogram {
             .collect()
     }
 
-    /// Return the counts in coarse bins. Bin `n` begins at 2^(n/2) ns; a bucket that overlaps two
-    /// bins counts in the bin of its middle.
+    /// Return the counts in coarse bins. Bin `n` begins at 2^(n/2) ns. A bucket that overlaps two
+    /// bins counts in the bin that contains its middle.
     pub fn coarse(&self) -> Coarse {
         let mut bins = [0; COARSE_BINS];
         for recorded in self.0.iter_recorded() {
@@ -133,7 +135,7 @@ impl Histogram {
         bins
     }
 
-    /// Encode in the uncompressed `HdrHistogram` V2 format.
+    /// Encode the histogram in the uncompressed `HdrHistogram` V2 format.
     ///
     /// # Panics
     /// Never: writing to memory does not fail.
@@ -143,7 +145,7 @@ impl Histogram {
         bytes
     }
 
-    /// Decode a histogram in V2 format with any bounds.
+    /// Decode a histogram in `HdrHistogram` V2 format, whatever its bounds.
     ///
     /// # Errors
     /// `Error::Spec` if the bytes are not a valid encoding.
@@ -158,16 +160,17 @@ impl Histogram {
     }
 }
 
-/// Sum of many encoded histograms: faster to add to than a [`Histogram`], and its memory grows with
-/// the largest value.
+/// Sum of many encoded histograms. Adding to it is faster than adding to a [`Histogram`], and its
+/// memory grows with the largest value.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// Add all counts of a histogram in V2 format.
+    /// Add all counts of a histogram in `HdrHistogram` V2 format.
     ///
     /// # Errors
-    /// `Error::Spec` if the bytes are not a valid encoding; part of it may have been added.
+    /// `Error::Spec` if the bytes are not a valid encoding; some counts may have been added by
+    /// then.
     pub fn add_v2(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(mut counts) = counts_of_own(bytes) else {
             return self.add_v2(&in_own_bounds(bytes)?);
@@ -175,7 +178,7 @@ impl Counts {
         let mut place = 0_usize;
         while !counts.is_empty() {
             let count = next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?;
-            // Always add, even zeros: a branch here would mispredict.
+            // Always add, even zeros: a branch here would be mispredicted often.
             let added = count.max(0).unsigned_abs();
             if place >= self.0.len() {
                 self.make_room(place, added)?;
@@ -190,13 +193,13 @@ impl Counts {
 
     fn make_room(&mut self, place: usize, added: u64) -> Result<()> {
         if added > 0 {
-            lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+            lowest_at(place).ok_or_else(|| not_v2("too many counts"))?;
             self.0.resize((place + 1).next_multiple_of(1 << HALF_BITS), 0);
         }
         Ok(())
     }
 
-    /// Add all counts of another sum.
+    /// Add all counts of another sum to this one.
     pub fn add(&mut self, other: &Counts) {
         self.0.resize(self.0.len().max(other.0.len()), 0);
         for (count, added) in self.0.iter_mut().zip(&other.0) {
@@ -216,8 +219,8 @@ impl Counts {
     }
 }
 
-/// Summary of a distribution for tables, in ns; equal to the values of [`Histogram`]. All zeros if
-/// it is empty.
+/// Summary of a latency distribution in ns, equal to what [`Histogram`] computes. All fields are 0
+/// if the distribution is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Mean.
@@ -231,8 +234,9 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Summarise a histogram in V2 format without decoding it to a [`Histogram`]: a cluster has one
-    /// per client, second and kind of operation. `places` is scratch space that can be reused.
+    /// Summarise a histogram in V2 format without decoding it to a [`Histogram`], because a cluster
+    /// has one per client, second and kind of operation. `places` is scratch memory, reused between
+    /// calls.
     ///
     /// # Errors
     /// `Error::Spec` if the bytes are not a valid encoding.
@@ -257,12 +261,11 @@ impl Figures {
 }
 
 fn not_v2(why: impl std::fmt::Display) -> Error {
-    let what = format!("not HdrHistogram V2: {why}");
+    let what = format!("the bytes are not a histogram in HdrHistogram V2 format: {why}");
     Error::spec("histogram", what, "read it from a samples file")
 }
 
-/// Call `take` for every nonzero count of an encoding with its bucket index, its lowest value and
-/// the count.
+/// Call `take` with index, lowest value and count of each bucket that is not empty.
 fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()> {
     let Some(mut counts) = counts_of_own(bytes) else {
         return each_count(&in_own_bounds(bytes)?, take);
@@ -271,7 +274,7 @@ fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()
     while !counts.is_empty() {
         let count = next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?;
         if count > 0 {
-            let lowest = lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+            let lowest = lowest_at(place).ok_or_else(|| not_v2("too many counts"))?;
             take(place, lowest, count.unsigned_abs());
         }
         place = place.saturating_add(places_of(count));
@@ -279,23 +282,23 @@ fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()
     Ok(())
 }
 
-/// Convert an encoding with any bounds to the bounds of [`Histogram`].
+/// Convert a V2 encoding with any bounds to one with the bounds of [`Histogram`].
 fn in_own_bounds(bytes: &[u8]) -> Result<Vec<u8>> {
     let own = Histogram::from_v2(bytes)?.to_v2();
-    // checks that this decoder understands the library's encoding
+    // Checks that this decoder understands what the library writes.
     let written = counts_of_own(&own).is_some();
-    if written { Ok(own) } else { Err(not_v2("of unknown bounds")) }
+    if written { Ok(own) } else { Err(not_v2("unsupported bounds")) }
 }
 
-/// Return the number of buckets that a decoded number covers: 1 for a count, more for a run of
-/// empty ones.
+/// Return the number of buckets that a decoded number stands for: 1 if it is a count, more if it is
+/// the length of a run of empty buckets.
 fn places_of(count: i64) -> usize {
     let empty = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count > 0 { 1 } else { empty.max(1) }
 }
 
-/// Return the counts of an encoding whose bounds and digits equal those of [`Histogram`]; `None`
-/// for any other.
+/// Return the encoded counts, without the header, if the bounds and digits equal those of
+/// [`Histogram`]; otherwise `None`.
 fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
     let (header, counts) = bytes.split_at_checked(V2_HEADER)?;
     let length = (counts.len() as u32).to_be_bytes();
@@ -310,8 +313,8 @@ fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
     (header == own).then_some(counts)
 }
 
-/// Decode the next number: zigzag LEB128 of at most 9 bytes, the last of which has 8 bits. A
-/// positive number is a count, a negative one is the length of a run of empty buckets.
+/// Decode the next number of an encoding: zigzag LEB128 of at most 9 bytes, the last of which has 8
+/// bits. A positive number is a count; a negative one is the length of a run of empty buckets.
 #[inline]
 fn next_count(bytes: &mut &[u8]) -> Option<i64> {
     let (&byte, rest) = bytes.split_first()?;
@@ -337,7 +340,7 @@ fn signed(zigzag: u64) -> i64 {
     (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
 }
 
-/// Return the lowest value of a bucket; `None` beyond the last one.
+/// Return the lowest value that bucket `place` counts; `None` beyond the last bucket.
 fn lowest_at(place: usize) -> Option<u64> {
     let (place, half) = (place as u64, 1 << HALF_BITS);
     let value = match place >> HALF_BITS {
@@ -345,11 +348,11 @@ fn lowest_at(place: usize) -> Option<u64> {
         power @ 1..64 => ((place & (half - 1)) | half) << (power - 1),
         _ => return None,
     };
-    // The last power of two has all its buckets.
+    // The highest power of two has all its buckets, even those above 1 h.
     (value < (MAX_NS + 1).next_power_of_two()).then_some(value)
 }
 
-/// Return the number of values in a bucket.
+/// Return the number of distinct values that bucket `place` counts.
 fn width_at(place: usize) -> u64 {
     1 << (place >> HALF_BITS).saturating_sub(1)
 }

@@ -1,5 +1,5 @@
-//! Basic building blocks: clock, histograms, seeded patterns, payload, errors. This crate uses no
-//! other crate of the project.
+//! Basic building blocks of the other crates: clock, histograms, seeded patterns, payload, errors.
+//! This crate depends on no other crate of the project.
 
 mod arch;
 mod clock;

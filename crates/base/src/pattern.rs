@@ -1,4 +1,4 @@
-//! Offsets of operations: seeded, reproducible, and cheap enough to draw for each I/O.
+//! Generators of I/O offsets: seeded, reproducible, and cheap enough to draw for each I/O.
 
 mod permute;
 mod zipf;
@@ -11,11 +11,12 @@ use crate::random::{Rng, stream};
 use permute::Permutation;
 use zipf::{Zipf, fraction};
 
-/// Largest exponent of a Zipf law: steeper laws put everything on one block, and f64 powers stay
-/// exact below.
+/// Largest accepted exponent of a Zipf distribution. Steeper ones put all I/O on one block, and
+/// powers stay exact in f64 up to here.
 const THETA_MAX: f64 = 20.0;
 
-/// Distribution of offsets: `Offsets` of `storlab/model/job.py`. Fields of other kinds are ignored.
+/// Distribution of offsets. Mirrors `Offsets` of `storlab/model/job.py`; fields that the kind does
+/// not use are ignored.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Pattern {
@@ -40,8 +41,9 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Return the unit of which offsets are multiples, in bytes, for blocks that are multiples of
-    /// `block`. A sequential pass reaches the end of the space even if that is not a whole block.
+    /// Return the unit in bytes of which all offsets are multiples, if block sizes are multiples of
+    /// `block`. For a sequential pattern it also divides `space`, because a pass reaches the end of
+    /// the space even if that is not a whole block.
     pub fn unit(&self, block: u64, space: u64) -> u64 {
         match self {
             Pattern::Sequential => gcd(block, space),
@@ -50,12 +52,12 @@ impl Pattern {
     }
 }
 
-/// Return the greatest common divisor.
+/// Return the greatest common divisor of `a` and `b`.
 pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Job `index` of the `count` jobs that share a space.
+/// Index of a job among the jobs that share a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Index of the job, from 0.
@@ -65,7 +67,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Return this job's part of `all`; if `all` is not divisible, the first jobs get one more.
+    /// Return this job's part of `all` items. If they cannot be divided evenly, the first jobs get
+    /// one more.
     pub fn of(self, all: u64) -> u64 {
         all / self.count + u64::from(self.index < all % self.count)
     }
@@ -73,21 +76,22 @@ impl Share {
 
 /// Stream of offsets of one job.
 ///
-/// - uniform: over the whole space, with an independent stream per job.
+/// - uniform: offsets over the whole space, from an independent random stream per job.
 /// - sequential: each job has an equal part of the space, in whole blocks of `max_len`, and starts
-///   over at its end. The last I/O of a round ends exactly there (and may overlap the one before),
-///   so that no byte is left out.
-/// - zipf, hot/cold: the hot positions are scattered over the space by the seed, and are the same
-///   for all jobs.
+///   over at its end. The last I/O of a pass ends exactly at the end of the part, even if it then
+///   overlaps the I/O before it, so every byte is visited.
+/// - zipf, hot/cold: the seed scatters the hot positions over the space; they are the same for all
+///   jobs.
 /// - permutation: the space is divided into slots of `max_len` bytes. In each pass the jobs
-///   together visit each slot once, in a new order. The remainder after the last whole slot is not
-///   visited.
+///   together visit each slot once, in a new order. The remainder after the last whole slot is
+///   never visited.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     random: Rng,
     unit: u64,
     units: u64,
-    /// Length of the last request, and the number of positions at which such an I/O can start.
+    /// Length of the last requested I/O. `starts` is the number of positions at which an I/O of
+    /// this length can start.
     len: u64,
     starts: u64,
     kind: Kind,
@@ -102,7 +106,8 @@ enum Kind {
     Permutation(Passes),
 }
 
-/// State of the permutation pattern: one job visits positions `index`, `index + count`, ...
+/// State of a job's permutation pattern. The job visits positions `index`, `index + count`, ... of
+/// each pass.
 #[derive(Clone, Debug)]
 struct Passes {
     order: Permutation,
@@ -115,12 +120,12 @@ struct Passes {
 }
 
 impl Offsets {
-    /// Create a stream of offsets in `space` bytes, which are multiples of `unit` bytes. Every
-    /// requested length must be a multiple of `unit` and at most `max_len`.
+    /// Create a stream of offsets in a space of `space` bytes. All offsets are multiples of `unit`
+    /// bytes. Every requested length must be a multiple of `unit` and at most `max_len`.
     ///
     /// # Errors
-    /// [`Error::Spec`] if the space is too small for the blocks or the jobs, or the pattern's
-    /// numbers are out of range.
+    /// [`Error::Spec`] if the space is too small for the blocks or the jobs, or if a parameter of
+    /// the pattern is out of range.
     pub fn new(
         pattern: &Pattern,
         space: u64,
@@ -157,8 +162,8 @@ impl Offsets {
         Ok(offsets)
     }
 
-    /// Return the byte offset, in `[0, space - len]`, of an I/O of `len` bytes.
-    // A sequential draw takes fewer instructions than a call would.
+    /// Return the byte offset of the next I/O, of `len` bytes. It is at most `space - len`.
+    // Inlined, because a sequential draw takes fewer instructions than a call would.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     pub fn next(&mut self, len: u64) -> u64 {
@@ -173,7 +178,7 @@ impl Offsets {
         }
     }
 
-    /// Draw from a pattern with scattered hot positions.
+    /// Draw an offset from a zipf or hot/cold pattern.
     fn scattered(&mut self) -> u64 {
         let place = match &mut self.kind {
             Kind::Zipf { ranks, order } => order.place(ranks.draw(&mut self.random)),
@@ -185,10 +190,10 @@ impl Offsets {
                 };
                 order.place(rank)
             }
-            // patterns without hot positions
+            // Unreachable: these patterns have no hot positions.
             Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0,
         };
-        // Only positions too near the end for the I/O are folded back to the front.
+        // Only positions too near the end of the space for this I/O are moved to its front.
         let place = if place < self.starts { place } else { place % self.starts };
         place * self.unit
     }
@@ -207,7 +212,7 @@ impl Passes {
         Passes { order, slots, slot_len, share, position: share.index, pass: 0, seed }
     }
 
-    /// Not inlined, so that the draws of other patterns stay short.
+    /// Return the next offset. Not inlined, so that the code of other patterns stays short.
     #[inline(never)]
     fn next(&mut self) -> u64 {
         if self.position >= self.slots {
@@ -226,7 +231,8 @@ impl Passes {
     }
 }
 
-/// Draw evenly from `0..n` (Lemire 2019: multiply, and reject the few values that would bias it).
+/// Draw a uniform number from `0..n` (Lemire 2019: multiply, and reject the few values that would
+/// cause a bias).
 #[inline]
 fn below(random: &mut Rng, n: u64) -> u64 {
     let mut product = u128::from(random.next_u64()) * u128::from(n);
@@ -239,7 +245,8 @@ fn below(random: &mut Rng, n: u64) -> u64 {
     (product >> 64) as u64
 }
 
-/// Return the next offset of sequential I/O in `[begin, end)`.
+/// Return the next offset of sequential I/O in `[begin, end)`, starting over at `begin` after the
+/// end.
 #[inline]
 fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
     if *cursor >= end {
@@ -250,8 +257,9 @@ fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
     at
 }
 
-/// Return one job's part of a sequential space, in bytes. Parts are whole blocks, and the first
-/// jobs get one more if the blocks are not divisible; the last job also gets the remainder.
+/// Return begin and end of one job's part of a sequential space, in bytes. Parts are whole blocks.
+/// If the blocks cannot be divided evenly, the first jobs get one more; the last job also gets the
+/// remainder after the last whole block.
 fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     let blocks = space / max_len;
     let (share_blocks, more) = (blocks / share.count, blocks % share.count);
@@ -260,19 +268,24 @@ fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     (edge(share.index), end)
 }
 
-/// Return the number of hot units, and the probability of an access to them as a fraction of 2^64.
+/// Return the number of hot units, and the probability of an access to one of them as a fraction of
+/// 2^64.
 fn hot_share(units: u64, space_percent: f64, access_percent: f64) -> Result<(u64, u64)> {
     let field = "offsets.hot_space_percent";
     if !(space_percent > 0.0 && space_percent <= 100.0) {
         return Err(Error::spec(
             field,
-            format!("is {space_percent}"),
-            "give more than 0, up to 100",
+            format!("{space_percent} is out of range"),
+            "use a value above 0 and at most 100",
         ));
     }
     if !(0.0..=100.0).contains(&access_percent) {
         let field = "offsets.hot_access_percent";
-        return Err(Error::spec(field, format!("is {access_percent}"), "give 0 to 100"));
+        return Err(Error::spec(
+            field,
+            format!("{access_percent} is out of range"),
+            "use 0 to 100",
+        ));
     }
     let hot = ((units as f64 * space_percent / 100.0).round() as u64).clamp(1, units);
     if hot == units {
@@ -285,17 +298,19 @@ fn check_theta(theta: f64) -> Result<()> {
     if theta > 0.0 && theta <= THETA_MAX {
         return Ok(());
     }
-    let fix = format!("give more than 0, up to {THETA_MAX}; use kind = \"uniform\" for no skew");
-    Err(Error::spec("offsets.theta", format!("is {theta}"), fix))
+    let fix =
+        format!("use a value above 0 and at most {THETA_MAX}; for no skew use kind = \"uniform\"");
+    Err(Error::spec("offsets.theta", format!("{theta} is out of range"), fix))
 }
 
 fn check_space(space: u64, unit: u64, max_len: u64, share: Share) -> Result<()> {
     if unit == 0 || max_len == 0 || !max_len.is_multiple_of(unit) {
-        let what = format!("{max_len} is not a multiple of the alignment, {unit}");
-        return Err(Error::spec("block_sizes", what, "use sizes that are multiples of it"));
+        let what = format!("{max_len} bytes is not a multiple of the alignment, {unit} bytes");
+        let fix = "use block sizes that are multiples of the alignment";
+        return Err(Error::spec("block_sizes", what, fix));
     }
     if space / unit * unit < max_len {
-        let what = format!("{space} bytes cannot hold one block of {max_len}");
+        let what = format!("a region of {space} bytes cannot hold one block of {max_len} bytes");
         return Err(Error::spec(
             "members.size",
             what,
@@ -303,8 +318,8 @@ fn check_space(space: u64, unit: u64, max_len: u64, share: Share) -> Result<()> 
         ));
     }
     if share.index >= share.count {
-        let what = format!("{} is not one of the {} jobs of the share", share.index, share.count);
-        return Err(Error::spec("jobs", what, "number the jobs of a share from 0"));
+        let what = format!("job {} does not exist among {} jobs", share.index, share.count);
+        return Err(Error::spec("jobs", what, "number the jobs from 0"));
     }
     Ok(())
 }
@@ -314,6 +329,6 @@ fn check_jobs(space: u64, max_len: u64, share: Share) -> Result<()> {
     if blocks >= share.count {
         return Ok(());
     }
-    let what = format!("{} jobs share {blocks} blocks of {max_len} bytes", share.count);
+    let what = format!("{} jobs share only {blocks} blocks of {max_len} bytes", share.count);
     Err(Error::spec("jobs", what, "use fewer jobs, a smaller block size or a larger region"))
 }

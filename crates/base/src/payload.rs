@@ -1,8 +1,10 @@
-//! Data to write: incompressible and unique, except for requested shares of zeros and duplicates.
+//! Data to write: incompressible and unique, except for the requested percentages of zeros and
+//! duplicates.
 //!
 //! A job's pool of buffers is filled once, before the load. During the load only 16 bytes at the
-//! start of each chunk change, so that no chunk is ever written twice. Deduplication in units
-//! smaller than [`CHUNK_BYTES`] would find the rest of a chunk again when its buffer is reused.
+//! start of each chunk change, so no chunk is ever written twice. A system that deduplicates in
+//! units smaller than [`CHUNK_BYTES`] would still recognise the rest of a chunk when its buffer is
+//! written again.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
@@ -11,19 +13,19 @@ use crate::error::{Error, Result};
 use crate::random::{Rng, stream};
 use crate::stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, mix};
 
-/// Number of distinct chunks that duplicates are copies of; a power of two.
+/// Number of distinct chunks of which all duplicates are copies. Must be a power of two.
 const REFERENCES: u64 = 16;
 
-/// Powers of the plastic number as fractions of 2^64. Slot times the first plus chunk times the
-/// second is a low-discrepancy sequence (Roberts 2018, R2), so that even small pools have the
-/// requested share.
+/// Powers of the plastic number as fractions of 2^64. Slot times `SLOT_STEP` plus chunk times
+/// `CHUNK_STEP` is a low-discrepancy sequence (Roberts 2018, R2), so even small pools have the
+/// requested share of duplicates.
 const SLOT_STEP: u64 = 0xc13f_a9a9_02a6_328f;
 const CHUNK_STEP: u64 = 0x91e1_0da5_c79e_7b1d;
 
-/// Payload parameters: `Payload` of `storlab/model/job.py`.
+/// Compressibility and duplicates of the data. Mirrors `Payload` of `storlab/model/job.py`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct PayloadSpec {
-    /// Share of each chunk that is zeros, in one run at its end, in percent.
+    /// Part of each chunk that is zeros, in percent. The zeros are contiguous at the chunk's end.
     pub compress_percent: f64,
     /// Share of chunks that are duplicates, in percent.
     pub dedupe_percent: f64,
@@ -35,7 +37,8 @@ pub struct Payload {
     seed: u64,
     job: u64,
     zeros_share: f64,
-    /// Limit in the sequence up to which a chunk is a duplicate; `None` if no chunk is.
+    /// A chunk is a duplicate if its value in the low-discrepancy sequence is at most this; `None`
+    /// if no chunk is.
     duplicate_up_to: Option<u64>,
     sequence_start: u64,
     stamp_low: u64,
@@ -43,10 +46,10 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Create the payload of `job` (below 2^32).
+    /// Create the payload generator of job number `job`, which must be below 2^32.
     ///
     /// # Errors
-    /// [`Error::Spec`] if a share is not between 0 and 100 percent.
+    /// [`Error::Spec`] if a percentage is not between 0 and 100.
     pub fn new(spec: &PayloadSpec, seed: u64, job: u64) -> Result<Payload> {
         let zeros_share = share("payload.compress_percent", spec.compress_percent)?;
         let duplicates = share("payload.dedupe_percent", spec.dedupe_percent)?;
@@ -63,7 +66,7 @@ impl Payload {
         })
     }
 
-    /// Fill buffer `slot` of the pool; call this once, before the load.
+    /// Fill buffer `slot` of the job's pool. Call this once per buffer, before the load.
     pub fn fill(&self, slot: usize, buffer: &mut [u8]) {
         let mut own = stream(self.seed, "payload-body", mix((self.job << 32) | slot as u64));
         let mut place = self.first_place(slot);
@@ -81,12 +84,13 @@ impl Payload {
         }
     }
 
-    /// Make `buffer`, the first bytes of slot `slot`, different from all other data that any job
-    /// writes. `serial` must be new in each call of a job.
+    /// Change the start of each chunk in `buffer`, which begins at the start of buffer `slot`, so
+    /// that it differs from all other data that any job writes. `serial` must be new in each call
+    /// of a job.
     #[inline]
     pub fn stamp(&self, slot: usize, buffer: &mut [u8], serial: u64) {
-        // (job, chunk) determines `high`, and given `high` the serial determines `low`: both
-        // mappings are one-to-one.
+        // No two stamps are equal: (job, chunk) determines `high`, and for a given `high` the
+        // serial determines `low`. Both mappings are one-to-one.
         let mut low = mix(serial ^ self.stamp_low);
         let mut high = self.stamp_high;
         if let Some(limit) = self.duplicate_up_to {
@@ -140,5 +144,5 @@ fn share(field: &str, percent: f64) -> Result<f64> {
     if (0.0..=100.0).contains(&percent) {
         return Ok(percent / 100.0);
     }
-    Err(Error::spec(field, format!("is {percent}"), "give 0 to 100"))
+    Err(Error::spec(field, format!("{percent} is out of range"), "use 0 to 100"))
 }

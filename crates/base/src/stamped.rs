@@ -1,7 +1,7 @@
-//! Content that encodes its position: a pattern with a stamp at the start of each block. Any part
-//! of it can be generated, or compared as it arrives.
+//! Content that encodes its position: a fixed pattern with a stamp at the start of each block. Any
+//! part of it can be generated, or compared with data as it arrives.
 
-/// Unit of uniqueness, compression and duplicates, in bytes.
+/// Size in bytes of a chunk, the unit in which data is unique, compressible or a duplicate.
 pub const CHUNK_BYTES: usize = 4096;
 
 /// Length of the stamp at the start of every block, in bytes.
@@ -9,18 +9,18 @@ pub const STAMP_BYTES: usize = 16;
 
 /// Odd multiplier without an obvious bit pattern (2^64 divided by the golden ratio).
 pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Second odd multiplier.
+/// Second odd multiplier without an obvious bit pattern.
 pub const ODD_2: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// Content in stamped blocks of [`CHUNK_BYTES`].
+/// Content in blocks of [`CHUNK_BYTES`], each of which begins with a stamp.
 pub trait Stamped {
-    /// Return the stamp of a block.
+    /// Return the stamp of block number `block`.
     fn stamp(&self, block: u64) -> [u8; STAMP_BYTES];
 
-    /// Return the pattern of a block, without its stamp.
+    /// Return the pattern of block number `block`, without its stamp.
     fn block(&self, block: u64) -> &[u8];
 
-    /// Fill `buffer` with the content from `offset`.
+    /// Fill `buffer` with the content that belongs at `offset`.
     fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
@@ -37,8 +37,8 @@ pub trait Stamped {
         }
     }
 
-    /// Compare received data with the content from `offset`. Return the offset of the first wrong
-    /// byte; `None` if all are right.
+    /// Compare received data with the content that belongs at `offset`. Return the offset of the
+    /// first wrong byte; `None` if all bytes are right.
     fn compare(&self, offset: u64, arrived: &[u8]) -> Option<u64> {
         let (mut at, mut rest) = (offset, arrived);
         while !rest.is_empty() {
@@ -72,13 +72,14 @@ fn first_difference<C: Stamped + ?Sized>(
     pairs.take_while(|(a, b)| a == b).count() as u64
 }
 
-/// Return the block of a byte, and its position within the block.
+/// Return the number of the block that contains byte `offset`, and the byte's position within that
+/// block.
 #[inline]
 fn split(offset: u64) -> (u64, usize) {
     (offset / CHUNK_BYTES as u64, (offset % CHUNK_BYTES as u64) as usize)
 }
 
-/// Scramble a value one-to-one (the finaliser of `MurmurHash3`).
+/// Scramble a value by a one-to-one mapping (the finaliser of `MurmurHash3`).
 #[inline]
 pub fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

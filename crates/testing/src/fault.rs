@@ -1,44 +1,45 @@
-//! Faults that the test server can inject into requests.
+//! Faults that the S3 test server can inject into its answers.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use http::Method;
 
-/// Fault injected into a request.
+/// Fault to inject into the handling of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Refuse the request with this status and S3 error code, in an XML body.
+    /// Answer with this HTTP status and S3 error code, in an XML body.
     Refuse(u16, &'static str),
-    /// Close the connection without an answer, or reset it if `Held::abrupt` is set.
+    /// Close the connection without an answer. If `Held::abrupt` is set, the connection is reset
+    /// instead.
     Drop,
     /// Carry out the request, then close the connection without an answer.
     Lose,
     /// End the answer's body in the middle.
     Truncate,
-    /// Flip one bit of the answer's body.
+    /// Close the connection in the middle of the answer's body.
     Corrupt,
-    /// Never answer.
+    /// Never answer, but keep the connection open.
     Stall,
     /// Send the answer's body one byte at a time.
     Drip,
 }
 
-/// Request as received by the server.
+/// Request that the test server received.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: Method,
     /// Key without the bucket.
     pub key: String,
     pub query: HashMap<String, String>,
-    /// Number of the request, from 0.
+    /// Number of the request since the server's start, from 0.
     pub number: usize,
     pub port: u16,
 }
 
-/// Return a judge that fails the first two attempts of every request: the first with 503, the
-/// second by closing the connection.
+/// Return a function that chooses faults such that the first two attempts of every request fail:
+/// the first with status 503, the second by a closed connection.
 pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
     let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
     move |seen| {

@@ -1,4 +1,4 @@
-//! In-memory S3 server for tests that can inject faults.
+//! In-memory S3 server for tests. It can inject faults.
 
 #![allow(clippy::pedantic, missing_docs)]
 
@@ -28,12 +28,12 @@ use tokio::net::TcpListener;
 use fault::Judge;
 pub use fault::{Fault, Seen, first_two_fail};
 
-/// Return credentials; the test servers accept any.
+/// Return credentials for the test server, which accepts any.
 pub fn secrets() -> BTreeMap<String, String> {
     [("access_key", "AK"), ("secret_key", "SK")].map(|(k, v)| (k.into(), v.into())).into()
 }
 
-/// Add retries with a short backoff to an order.
+/// Add 5 retries with a backoff of 1 ms to an order.
 pub fn patient(mut job: Value) -> Value {
     job["place"]["retries"] = json!(5);
     job["place"]["backoff_ns"] = json!(1_000_000);
@@ -43,11 +43,11 @@ pub fn patient(mut job: Value) -> Value {
 /// Pause between the bytes of [`Fault::Drip`].
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// State of the server: objects, multipart uploads, and options of its behaviour.
+/// State of the test server: objects, multipart uploads, and switches for its behaviour.
 #[derive(Default)]
 pub struct Held {
     pub objects: BTreeMap<String, Bytes>,
-    /// Multipart uploads by upload id: key, and parts by number.
+    /// Multipart uploads in progress, by upload id: key, and parts by number.
     pub uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     /// Keys for which a multi-object delete returns AccessDenied.
     pub protected: Vec<String>,
@@ -56,14 +56,16 @@ pub struct Held {
     pub whole_keys: bool,
     /// Ignore the prefix when listing objects.
     pub prefix_ignored: bool,
-    /// Number of multipart uploads on a page of their listing; 0 for all.
+    /// Number of multipart uploads per page when they are listed; 0 for all on one page.
     pub uploads_page: usize,
-    /// Objects of one byte that exist in listings only: prefix, count, number of shards.
+    /// Made-up objects of one byte that exist in listings only: prefix, number of objects, number
+    /// of shards.
     pub invented: Option<(String, usize, usize)>,
-    /// Reset dropped connections that were opened from now on, instead of closing them.
+    /// Reset connections that the server drops, instead of closing them. Applies to connections
+    /// opened while this is set.
     pub abrupt: bool,
     pub log: Vec<Seen>,
-    /// Number of requests in progress by method: current and highest.
+    /// Number of requests in progress by method: current and highest so far.
     pub busy: HashMap<Method, (usize, usize)>,
 }
 
@@ -71,11 +73,11 @@ struct Inner {
     held: Mutex<Held>,
     judge: Mutex<Arc<Judge>>,
     requests: AtomicUsize,
-    /// Object bytes received in aws-chunked framing.
+    /// Total object bytes received in aws-chunked encoding.
     framed: AtomicUsize,
 }
 
-/// Running server on one or more ports of the loopback address.
+/// Running test server. It listens on one or more ports of the loopback address.
 pub struct Server {
     inner: Arc<Inner>,
     pub ports: Vec<u16>,
@@ -112,7 +114,7 @@ impl Server {
         self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Let `judge` choose the fault of each request from now on.
+    /// Let the function `judge` choose the fault of each request from now on.
     pub fn judge(&self, judge: impl Fn(&Seen) -> Fault + Send + Sync + 'static) {
         *self.inner.judge.lock().unwrap() = Arc::new(judge);
     }
@@ -125,7 +127,7 @@ impl Server {
         self.ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect()
     }
 
-    /// Build the `place` of an order: a prefix in the bucket.
+    /// Build the JSON table `place` of an order: a prefix in this server's bucket.
     pub fn place(&self) -> Value {
         json!({
             "directory": null, "direct": true, "prefix": "p/own/",
@@ -160,7 +162,7 @@ async fn serve(listener: TcpListener, inner: Arc<Inner>) {
     }
 }
 
-/// Answer a request; `None` drops the connection.
+/// Answer a request; `None` means that the connection is dropped.
 async fn answer(inner: &Inner, request: Request<Incoming>, port: u16) -> Option<Response<Reply>> {
     let (head, body) = request.into_parts();
     let seen = look(&head, inner.requests.fetch_add(1, SeqCst), port);
@@ -225,7 +227,8 @@ fn look(head: &Parts, number: usize, port: u16) -> Seen {
     Seen { method: head.method.clone(), key, query, number, port }
 }
 
-/// Decode the object from an aws-chunked body, and check its CRC-32 trailer if there is one.
+/// Decode the object from an aws-chunked body, and check its CRC-32 trailer if it has one. Return
+/// any other body as it is.
 fn unframe(inner: &Inner, head: &Parts, body: Bytes) -> Bytes {
     let Some(length) = head.headers.get("x-amz-decoded-content-length") else { return body };
     let length: usize = length.to_str().unwrap().parse().unwrap();
@@ -346,7 +349,7 @@ fn list(held: &Held, seen: &Seen) -> Response<Reply> {
     xml(&text)
 }
 
-/// List a page of one shard of the objects that exist in listings only.
+/// List one page of a shard of the made-up objects (see `Held::invented`).
 fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Reply> {
     let shard = &seen.query["prefix"];
     let shard_number =
@@ -368,8 +371,8 @@ fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Re
     xml(&text)
 }
 
-/// List multipart uploads in order of upload id. The prefix is ignored, or with `whole_keys` must
-/// equal the key.
+/// List multipart uploads in the order of their ids. The prefix is ignored; with `Held::whole_keys`
+/// it must equal the key.
 fn list_uploads(held: &Held, seen: &Seen) -> Response<Reply> {
     let (prefix, after) = (&seen.query["prefix"], seen.query.get("upload-id-marker"));
     let listed = |(id, (key, _)): &(&String, &(String, _))| {
@@ -451,7 +454,7 @@ impl Body for Reply {
         }
         let length = self.length;
         match self.fault {
-            // The first half must be sent before the error.
+            // Send the first half of the body before the error.
             Fault::Truncate if self.left.len() <= length - length / 2 => {
                 let clock = self.clock.as_mut().unwrap();
                 if clock.as_mut().poll(context).is_pending() {

@@ -1,7 +1,8 @@
-//! Seeded permutation of `0..n` without a table: a Feistel network with cycle walking.
+//! Seeded permutation of `0..n` without a table, by a Feistel network with cycle walking.
 //!
-//! The domain is `high * 2^low_bits`, larger than `n` by less than `2^low_bits`, which is about the
-//! root of `n`. A walk therefore rarely takes more than one step, and no division is needed.
+//! The network permutes a domain of `high * 2^low_bits` values, which exceeds `n` by less than
+//! `2^low_bits`, about the square root of `n`. Results of `n` or more are permuted again, which is
+//! rare. No division is needed.
 
 use rand_core::Rng as _;
 
@@ -20,8 +21,8 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// Create a permutation for `n` of at least 1. Equal `seed`, `purpose` and `index` give the
-    /// same order.
+    /// Create a permutation of `0..n` for `n` of at least 1. Equal `seed`, `purpose` and `index`
+    /// give equal permutations.
     pub(super) fn new(n: u64, seed: u64, purpose: &str, index: u64) -> Self {
         let mut random = stream(seed, purpose, index);
         let low_bits = n.max(1).ilog2() / 2;
@@ -34,7 +35,7 @@ impl Permutation {
         }
     }
 
-    /// Return the position of `rank` (below `n`).
+    /// Return the position to which the permutation maps `rank`, which must be below `n`.
     #[inline]
     pub(super) fn place(&self, rank: u64) -> u64 {
         let mut value = rank;
@@ -60,14 +61,14 @@ impl Permutation {
     }
 }
 
-/// Hash a value with a key: multiply to 128 bits and fold both halves.
+/// Hash a value with a key: multiply to 128 bits and combine both halves.
 #[inline]
 fn mix(value: u64, key: u64) -> u64 {
     let product = u128::from(value ^ key) * u128::from(key.rotate_left(29) | 1);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Map a 64-bit value onto `0..n`.
+/// Scale a 64-bit value down to `0..n`.
 #[inline]
 fn scale(value: u64, n: u64) -> u64 {
     ((u128::from(value) * u128::from(n)) >> 64) as u64

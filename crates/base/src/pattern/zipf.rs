@@ -1,27 +1,30 @@
-//! Zipf-distributed ranks: exact, and without `powf` for almost every draw.
+//! Zipf-distributed ranks, drawn exactly and nearly always without computing a power.
 //!
-//! Each of the first ranks has its own cell; later ones share cells that grow with the rank. An
-//! alias table (Walker 1977, Vose 1991) draws the cell by its exact mass. Inside a shared cell a
-//! rank is drawn evenly and accepted in proportion to its mass, nearly always without computing
-//! that mass.
+//! Each of the first ranks has its own cell; later ranks share cells, which get wider as the rank
+//! grows. An alias table (Walker 1977, Vose 1991) draws a cell by its exact probability. Inside a
+//! shared cell a rank is drawn uniformly and accepted in proportion to its probability, which
+//! rarely has to be computed.
 
 use rand_core::Rng as _;
 
 use crate::random::Rng;
 
-/// Number of ranks with their own cell; beyond them, Euler-Maclaurin sums are exact to 1e-12.
+/// Number of ranks that have their own cell. For later ranks, Euler-Maclaurin sums are exact to
+/// 1e-12.
 const SINGLE_RANKS: u64 = 64;
-/// A shared cell spans its first rank divided by this number.
+/// The width of a shared cell is its first rank divided by this number.
 const CELL_FRACTION: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Threshold as a fraction of 2^64: a draw below it takes this cell, else `alias`.
+    /// Threshold as a fraction of 2^64: a draw below it selects this cell, any other selects cell
+    /// `alias`.
     keep: u64,
     alias: usize,
     first: u64,
     width: u64,
-    /// Threshold as a fraction of 2^64: a draw below it is accepted for every rank in the cell.
+    /// Threshold as a fraction of 2^64: a draw below it is accepted whichever rank of the cell was
+    /// drawn.
     accept: u64,
 }
 
@@ -33,7 +36,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// Create a generator for `n` of at least 1 and `theta` above 0.
+    /// Create a generator for `n` ranks, at least 1, and an exponent `theta` above 0.
     pub(super) fn new(n: u64, theta: f64) -> Self {
         let mut cells = Vec::new();
         let mut masses = Vec::new();
@@ -51,7 +54,7 @@ impl Zipf {
         Zipf { theta, cells }
     }
 
-    /// Draw a rank, from 0.
+    /// Draw a rank; the most probable is 0.
     #[inline]
     pub(super) fn draw(&self, random: &mut Rng) -> u64 {
         let (index, rest) = split(random.next_u64(), self.cells.len() as u64);
@@ -76,27 +79,28 @@ impl Zipf {
     }
 }
 
-/// Split `value` into an index below `n` and a remainder that is again evenly distributed.
+/// Split a uniformly distributed `value` into an index below `n` and a remainder that is again
+/// uniformly distributed.
 #[inline]
 fn split(value: u64, n: u64) -> (u64, u64) {
     let product = u128::from(value) * u128::from(n);
     ((product >> 64) as u64, product as u64)
 }
 
-/// Convert a probability to a fraction of 2^64, saturating.
+/// Convert a probability to a fraction of 2^64, at most 2^64 - 1.
 pub(super) fn fraction(probability: f64) -> u64 {
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// Return the sum of `k^-theta` over `width` ranks from `first`, by Euler-Maclaurin to the third
-/// derivative.
+/// Return the sum of `k^-theta` over `width` ranks from `first`, by the Euler-Maclaurin formula up
+/// to the third derivative.
 fn mass(first: u64, width: u64, theta: f64) -> f64 {
     let (a, b) = (first as f64, (first + width) as f64);
     if width == 1 {
         return a.powf(-theta);
     }
     let (fa, fb) = (a.powf(-theta), b.powf(-theta));
-    // The integral, written to avoid cancellation near theta = 1.
+    // The integral is written in a form that avoids cancellation near theta = 1.
     let log = (b / a).ln();
     let power = (1.0 - theta) * log;
     let integral = a * fa * log * if power.abs() < 1e-12 { 1.0 } else { power.exp_m1() / power };
@@ -105,7 +109,7 @@ fn mass(first: u64, width: u64, theta: f64) -> f64 {
     integral + (fa - fb) / 2.0 + slopes - thirds
 }
 
-/// Build the alias table by Vose's algorithm.
+/// Fill in `keep` and `alias` of all cells by Vose's algorithm.
 fn share_out(cells: &mut [Cell], masses: &[f64]) {
     let mean = masses.iter().sum::<f64>() / masses.len() as f64;
     let mut load: Vec<f64> = masses.iter().map(|mass| mass / mean).collect();
