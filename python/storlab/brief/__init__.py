@@ -1,4 +1,4 @@
-"""Brief: a report that compares targets, as one HTML file and as a PDF from the same model."""
+"""Write briefs: reports that compare targets, as one HTML file and as a PDF with equal content."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def write_brief(
 ) -> Path:
     """Write the brief as HTML, its figures as SVG files and the PDF; return the path of the HTML.
 
-    Each file is replaced atomically. If the PDF cannot be set, a warning is logged and an older PDF
-    is removed, since the HTML contains everything.
+    Each file is replaced atomically. If typst cannot make the PDF, a warning is logged and an older
+    PDF is removed, so that it does not lie next to a newer HTML file.
 
     Args:
         store: Result directory to report on.
@@ -45,19 +45,20 @@ def write_brief(
         title: Title of the brief; by default the name of the study.
         out: HTML file to write; by default ``brief.html`` in the result directory.
         pdf: Whether to write a PDF, too.
-        published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
-        runs: Ids of single runs to draw on a time axis.
+        published_by: A ``[brief]`` table to use instead of the one in the study, and the folder to
+            search for files that it names.
+        runs: Ids of single runs to draw over time.
         data: Runs of these result directories, if the caller has read them already.
-        tell: Callback that receives the answers before anything is written.
+        tell: Function to call with the answers before anything is written.
 
     Raises:
         ResultError: A run is damaged.
-        UsageError: One of ``runs`` cannot be drawn.
-        AuditError: A claim does not follow from its runs, or a number is impossible; raised before
-            anything is written.
+        UsageError: One of ``runs`` does not exist or is too short to draw.
+        AuditError: A claim does not follow from its runs, or a number is impossible. No file is
+            written in this case.
         OSError: A file cannot be written.
     """
-    # The terminal's table shares this package and needs neither Vega nor typst.
+    # Imported here, as importers of this package that print tables need neither Vega nor typst.
     from storlab.audit.from_claims import stop_on_error
     from storlab.brief.build import build_brief
     from storlab.brief.html import render_html
@@ -104,7 +105,10 @@ def _write_figures(brief: Brief, directory: Path) -> None:
 
 
 def _listed(directory: Path) -> set[str]:
-    """Return the figures that an earlier brief wrote here; other files are never removed."""
+    """Return the names of the SVG files that an earlier brief wrote to this directory.
+
+    They are listed in a manifest, so that files of other origin are never removed.
+    """
     try:
         names = parse_json(read_input(directory / _MANIFEST))["figures"]
         return {name for name in names if Path(name).name == name and name.endswith(".svg")}

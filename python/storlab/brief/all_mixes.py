@@ -1,4 +1,4 @@
-"""Section of the brief over all mixes of a workload: figures, table and failed requests."""
+"""Section of a brief that covers all mixes of a workload: figures, table and failed requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def family_section(
     groups: list[FigureGroup],
     scale: tables.Scale,
 ) -> SectionBlock | None:
-    """Build the section over all mixes of a workload; None if it has no such figures."""
+    """Build the section that covers all mixes of a workload; None if it would have no figures."""
     if not groups:
         return None
     first = sections[0]
@@ -40,7 +40,7 @@ def family_section(
 def _mix_table(
     comparison: Comparison, sections: Sequence[Section], scale: tables.Scale
 ) -> DataTable:
-    """Build the table of every mix and small multiple at the last point of its axis."""
+    """Build a table of each mix and block size at the last point of its sweep."""
     first = sections[0]
     page = first.page
     columns = tables.known_columns(comparison, sections, table_keys(page))
@@ -71,7 +71,10 @@ def _mix_table(
 
 
 def reach(comparison: Comparison, sections: Sequence[Section]) -> str:
-    """Return a clause on how the far points were chosen: ``at which all targets were measured``."""
+    """Describe the last points of sweeps: ``at which all targets were measured``.
+
+    If a target was not measured at one of them, the clause says ``the most targets`` instead.
+    """
     far = (last_point(comparison, s, facet) for s in sections for facet in s.facets())
     rows = [comparison.row(point) for point in far if point is not None]
     missed = any(cell.point_id and not cell.measured for r in rows for cell in r.cells.values())

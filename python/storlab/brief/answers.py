@@ -1,4 +1,4 @@
-"""Answers of a brief: the verdicts on its first screen, with advantages and drawbacks."""
+"""Answers to the study's questions for the first screen of a brief, with pros and cons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECTIONS |= {"density": ("Density and cost", "density")}
 
 
 def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
-    """Build one answer per question, in order; empty for fewer than two targets.
+    """Build one answer per question of the study, in its order; none for fewer than two targets.
 
     Args:
         comparison: Comparison with all points.
@@ -37,7 +37,7 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
     answered = []
     for number, verdict in enumerate(judged):
         answer = _answer(comparison, verdict, anchors, judged[0] if number else None)
-        # With two targets, what one is better in is what the other is worse in: print it only once.
+        # With two targets, advantages of one are drawbacks of the other: print them only once.
         side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
         if verdict.leader:
             answer = replace(answer, as_under=sides.get(side))
@@ -49,7 +49,7 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
 def _answer(
     comparison: Comparison, verdict: Verdict, anchors: Sequence[str], first: Verdict | None
 ) -> Answer:
-    """Build the answer for one verdict, without sentences that the first answer contains."""
+    """Build the answer from one verdict; sentences that the first answer contains are left out."""
     at = verdict.headline
     title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
     return Answer(
@@ -65,9 +65,9 @@ def _answer(
 
 
 def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
-    """Return the textual answers as target, text and colour index.
+    """Return answers that are text instead of a winner, as tuples of target, text and colour index.
 
-    Answers that hold for several targets have no colour.
+    Targets with equal text share a tuple, which has no colour.
     """
     same: dict[str, list[str]] = {}
     for target, text in verdict.texts:
@@ -83,7 +83,7 @@ def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int
 
 
 def marks_beside(comparison: Comparison, best: Decision) -> list[Mark]:
-    """Return the marks of the flags that affect a headline."""
+    """Return the marks to print beside an answer's large number: those of flags that affect it."""
     cells = _cells(comparison, best)
     column = comparison.column(best.quantity)
     marks = marks_of(cells[0], cells[1], column) if len(cells) > 1 and column else ()
@@ -91,7 +91,7 @@ def marks_beside(comparison: Comparison, best: Decision) -> list[Mark]:
 
 
 def _cells(comparison: Comparison, decision: Decision) -> list[Cell]:
-    """Return the results that a decision compares."""
+    """Return the cells (one target at one point) that a decision compares."""
     cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
     return [cells[point] for point in decision.points if point in cells]
 
@@ -110,7 +110,7 @@ def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
 
 
 def headlines(comparison: Comparison) -> list[Assertion]:
-    """Return the headlines in the form the audit checks: assertions with the runs behind them."""
+    """Return the answers' large numbers as assertions that the audit can check against runs."""
     return [
         _headline(comparison, verdict, best)
         for verdict in verdicts(comparison)

@@ -1,4 +1,4 @@
-"""Audit of a brief before it is written: claims are recomputed from their runs."""
+"""Audit a brief before it is written: recompute its claims from their runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storlab.results.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
-    """Audit the claims, recomputed from their runs, and then the comparison itself."""
+    """Recompute the claims from their runs, then check published values and the comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
     assertions = [
@@ -35,12 +35,12 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
 
 
 def directory_rules() -> list[str]:
-    """Return the names of all rules that findings of ``audit_directory`` can have."""
+    """Return the names of all rules that ``audit_directory`` applies."""
     return [*result_rules(), OWN_CLAIM, OWN_PUBLISHED]
 
 
 def audit_directory(directory: Path) -> list[Finding]:
-    """Audit the brief that a result directory would give.
+    """Audit the numbers that a brief of a result directory would print, without writing it.
 
     Raises:
         ResultError: A run is damaged.

@@ -1,4 +1,4 @@
-"""Construction of the brief's model from result directories."""
+"""Build the content of a brief from result directories, independent of HTML and PDF."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def build_brief(
     runs: Sequence[str] = (),
     data: Dataset | None = None,
 ) -> Brief:
-    """Build the model of a brief.
+    """Build the content of a brief from result directories.
 
-    For a large campaign the brief shows a selection of points; statements about the whole campaign
-    use all points.
+    For a large campaign the brief shows only a selection of points, but answers, summaries and
+    caveats use all points.
 
     Args:
         store: Result directory to report on.
@@ -110,8 +110,9 @@ def build_brief(
         title: Title of the brief; by default the name of the study.
         beside: Directory of the brief's file, to which links are relative.
         name: Name of the brief's file, without suffix.
-        published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
-        runs: Ids of single runs to draw on a time axis.
+        published_by: A ``[brief]`` table to use instead of the one in the study, and the folder to
+            search for files that it names.
+        runs: Ids of single runs to draw over time.
         data: Runs of these result directories, if the caller has read them already.
     """
     stores = [store, *others]
@@ -200,7 +201,7 @@ def _cards(whole: Comparison) -> list[TargetCard]:
 
 
 def _every_point(name: str) -> str:
-    """Return the name of the file next to the brief with all points of a large campaign."""
+    """Return the name of the CSV file next to a brief that holds all points of a large campaign."""
     return f"{name}-points.csv"
 
 
@@ -210,7 +211,7 @@ def _ratios(comparison: Comparison) -> list[DataTable]:
 
 
 def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:
-    """Return the anchors of the sections that answers may link to."""
+    """Return the HTML anchors of the sections that answers may link to."""
     return [*(["ratios"] if ratios else []), *(extra.anchor for extra in extras)]
 
 
@@ -231,7 +232,10 @@ def _study_name(stores: Sequence[ResultStore]) -> str:
 
 
 def _title(stores: Sequence[ResultStore]) -> str:
-    """Return the name of the study; several are quoted, as each may end in a question mark."""
+    """Return the name of the study; names of several studies are put in quotes.
+
+    A name may end in a question mark, which would be confusing inside a list.
+    """
     names = list(dict.fromkeys(store.study.study.name for store in stores))
     return names[0] if len(names) == 1 else and_list([f"“{name}”" for name in names])
 
@@ -254,7 +258,7 @@ def _data(
     claims: Sequence[Claim],
     findings: Sequence[Finding],
 ) -> dict[str, Any]:
-    """Return the data behind the brief, which the page embeds as JSON for programs."""
+    """Return the numbers behind a brief, which the page embeds as JSON for other programs."""
     own: dict[str, Any] = {}
     if has_clients(comparison):
         own["clients"] = cluster_data(comparison)
@@ -280,12 +284,12 @@ def _data(
 
 
 def section_anchor(section: Section) -> str:
-    """Return the section's id on the page."""
+    """Return the HTML id of a section."""
     return "mix-" + slug(section.workload, section.title, section.points[0].engine)
 
 
 def _sections(comparison: Comparison, scales: tables.Scales) -> list[SectionBlock]:
-    """Build the sections of all mixes, each workload family's overall figures first."""
+    """Build a section per mix; each family's section over all of its mixes comes first."""
     sections_of: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     mixes = [(s, _section(comparison, s, scales[s.kind])) for family in families for s in family]
@@ -331,7 +335,7 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
 def _with_rates(
     groups: list[FigureGroup], comparison: Comparison, section: Section
 ) -> list[FigureGroup]:
-    """Put the operation rates of cluster clients first, and pair single figures side by side."""
+    """Put the figure of each client's operation rate first, and single figures side by side."""
     rates = _group(CLIENT_RATES, comparison, [section])
     return paired([*([rates] if rates else []), *groups])
 
@@ -343,7 +347,7 @@ def _extras(
     chosen: ExtraSection | None,
     claims: Sequence[Claim],
 ) -> list[ExtraSection]:
-    """Build the sections that appear once per campaign, if they have content."""
+    """Build the sections that appear once per campaign, such as power; empty ones are left out."""
     drawn = {d.figure.name for group in (chosen.groups if chosen else ()) for d in group.drawings}
     every = comparison.sections
     cost = (_group(kind, comparison, every) for kind in (DENSITY, WORTH, COST_STACK, COST_CAPACITY))
@@ -363,7 +367,7 @@ def _extras(
 
 
 def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
-    """Build a workload family's section of quantities that are not metrics, with its figures."""
+    """Build the extra section that a workload family defines, with its figures; None without."""
     extra = additions_of(kind)
     section = None if extra is None else extra.section(comparison, scale)
     if section is None:
@@ -374,7 +378,7 @@ def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> Extr
 
 
 def _client_groups(comparison: Comparison) -> list[FigureGroup]:
-    """Build the figures of cluster clients: scaling with their number, and each client."""
+    """Build the figures of cluster clients: scaling with their number, and balance between them."""
     if not has_clients(comparison):
         return []
     by_clients = sections_by_clients(comparison)
@@ -392,7 +396,7 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
-    """Draw the figures that a workload family defines for a scope, over the given sections."""
+    """Draw the figures that a workload family defines for one part of a brief, such as power."""
     wanted = [kind for kind in FAMILIES[sections[0].kind].figures if kind.scope == scope]
     return [group for kind in wanted if (group := _group(kind, comparison, sections))]
 
@@ -408,7 +412,7 @@ def _group(
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:
-    """Build a table per workload that maps use cases to parameters and sections."""
+    """Build a table per workload that lists use cases with their parameters and sections."""
     mappings = []
     for identity in _identities(comparison):
         rows: dict[tuple[str, ...], MappingRow] = {}
@@ -473,6 +477,9 @@ def _legend(
 
 
 def _href(store: ResultStore, beside: Path) -> str:
-    """Return a relative link to the result directory, with a trailing slash unless it is empty."""
+    """Return a link from ``beside`` to the result directory, ending in a slash.
+
+    The link is empty if both are the same directory.
+    """
     relative = os.path.relpath(store.directory, beside)
     return "" if relative == "." else f"{Path(relative).as_posix()}/"

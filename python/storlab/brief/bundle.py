@@ -1,4 +1,4 @@
-"""Script that draws figures in a browser: Vega, Vega-Lite and Vega-Embed in one bundle."""
+"""Bundle Vega, Vega-Lite and Vega-Embed in one script, which draws figures in a browser."""
 
 from __future__ import annotations
 

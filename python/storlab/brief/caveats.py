@@ -1,4 +1,4 @@
-"""Caveats of a brief: circumstances to consider before using its numbers."""
+"""Caveats of a brief: reasons for caution, such as failed runs or short measure windows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def caveats(comparison: Comparison) -> list[str]:
 
 
 def _repeated(comparison: Comparison) -> list[str]:
-    """Return a caveat that names the runs repeated after failed attempts."""
+    """Return a caveat that names runs which failed at first and were repeated."""
     repeated = [run for run in comparison.dataset.all_runs() if run.record.attempts]
     if not repeated:
         return []
@@ -62,7 +62,10 @@ def _drifts(comparison: Comparison) -> list[str]:
 
 
 def drift_texts(comparison: Comparison) -> list[str]:
-    """Describe the repeats in order of time for each point and target that depends on the order."""
+    """Describe drift: list the repeats in order of time if their values depend on that order.
+
+    There is one text for each point and target that was flagged.
+    """
     return [
         f"{cell.target}, {section.where(point)}: {flag.message}"
         for section in comparison.sections
@@ -74,9 +77,9 @@ def drift_texts(comparison: Comparison) -> list[str]:
 
 
 def _own_waits(comparison: Comparison) -> list[str]:
-    """Return a caveat about more workers than cores.
+    """Return a caveat about runs whose workers waited for each other, as they outnumber the cores.
 
-    Runs are not flagged for this, because the study asks for it.
+    Such runs get no flag, because the study sets the number of workers.
     """
     waits = [
         (workers, record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
@@ -90,7 +93,7 @@ def _own_waits(comparison: Comparison) -> list[str]:
     if not waits:
         return []
     workers, cores, _ = max(waits)
-    # If affinity or a cpuset limits the cores, not the study, then the study is not the cause.
+    # The caveat names the cause: affinity or a cpuset if one limits the cores, else the study.
     confined = any(
         record.cpu.cores < (record.cpu.machine_cores or 0) and not record.params.get("cpus")
         for run in comparison.dataset.all_runs()

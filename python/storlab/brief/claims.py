@@ -1,10 +1,10 @@
-"""Claims: sentences that assert a number, chosen from the comparison by a fixed rule.
+"""Make claims: sentences such as "A reads 1.4 times as fast as B", chosen by a fixed rule.
 
-Claims are made at every mix and block size, at the last point of the axis (the most jobs at which
-the most targets were measured), for every difference whose 95 % interval excludes 1. None is chosen
-for its size. As some of many comparisons differ by chance, a number is printed large only if the
-interval that holds for all comparisons together also excludes 1; other claims state that it does
-not.
+For every mix and block size, targets are compared at the last point of the sweep (the most jobs at
+which the most targets were measured). Each ratio whose 95 % confidence interval excludes 1 becomes
+a claim, however large or small it is. As some of many comparisons differ by chance, a claim is
+printed in large type only if a wider interval, which holds for all comparisons together, excludes 1
+as well. Other claims get a note about that.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Assertion that one target is ahead of another; the first side of its decision is ahead.
+    """Claim that one target is better than another; the better one is the decision's first side.
 
-    ``finding`` has the 95 % interval of its comparison alone, ``card`` the interval that holds for
-    all comparisons together, whose number is printed large.
+    ``finding`` has the 95 % confidence interval of this comparison alone. ``card`` has the wider
+    interval that holds for all comparisons together; its number is printed large.
     """
 
     kind: str  # "throughput", "latency", or for fixed work "time" or "energy"
@@ -45,30 +45,30 @@ class Claim:
     use_cases: tuple[str, ...]
     index: int  # index of the leading target, which decides its colour
     big: str  # number to print large, from the joint interval
-    unit: str  # text of the line below the large number
+    unit: str  # text below the large number
     bounds: str  # bounds of the joint interval
-    short: str  # version for a card that already shows place and ratio
+    short: str  # short sentence for a card that already shows workload point and ratio
     marks: tuple[Mark, ...] = field(default_factory=tuple)
     asked: bool = False  # whether it answers a question of the study
 
     @property
     def decision(self) -> Decision:
-        """Decision of this comparison alone."""
+        """Decision by the interval of this comparison alone."""
         return self.finding.decision
 
     @property
     def joint(self) -> Decision:
-        """Decision with the interval that holds for all comparisons together."""
+        """Decision by the interval that holds for all comparisons together."""
         return self.card.decision
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Runs of both sides."""
+        """Ids of the runs of both targets."""
         return tuple(run for side in self.decision.runs for run in side)
 
     @property
     def note(self) -> str:
-        """Note required if the joint interval does not confirm the claim; otherwise empty."""
+        """Note to print if the interval for all comparisons includes 1; otherwise empty."""
         return words.joint_note(self.joint)
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,14 +96,15 @@ class _Candidate:
 
 
 def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list[Claim]:
-    """Make all claims: answers to questions first, in their order; latencies last among the others.
+    """Make all claims of a comparison.
 
-    Claims of equal rank keep the order of the sections.
+    Claims about quantities of the study's questions come first, in the order of the questions. Of
+    the others, claims about latency come last. Otherwise the order of the sections is kept.
 
     Args:
-        comparison: Comparison that is shown, perhaps a selection of points.
-        whole: Comparison with all points, whose comparisons are counted; None if nothing is left
-            out.
+        comparison: Comparison with the points that the brief shows.
+        whole: Comparison with all points, used to count the comparisons; None if the brief shows
+            all.
     """
     asked = {kind: _asked(comparison, own) for kind, own in comparison.kinds.items()}
     looks = [
@@ -136,9 +137,9 @@ def cards(
 ) -> list[Claim]:
     """Return the claims to print with a large number.
 
-    These are decided over all comparisons together, have a size, and are not covered by an answer.
-    Claims that answer a question come first; others are used only if there are none, no question is
-    undecided, and they are not about latency.
+    Such a claim holds for all comparisons together, has a known size, and is not yet in an answer.
+    If any of them concern a question of the study, only those are returned. Otherwise all but
+    claims about latency are returned, unless a question is undecided.
 
     Args:
         claims: All claims.
@@ -164,7 +165,7 @@ def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[st
 def _looks(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
 ) -> Iterator[_Candidate]:
-    """Yield the comparisons at the last point of one mix and size."""
+    """Yield the comparisons of all targets with the baseline at one mix and block size."""
     point = last_point(comparison, section, facet)
     if point is None:
         return
@@ -180,7 +181,7 @@ def _looks(
 def _answers(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
 ) -> list[str]:
-    """Return, for each question, the first column that has a value here."""
+    """Return, for each question, the key of its first column with a value at the last point."""
     point = last_point(comparison, section, facet)
     cells = [] if point is None else comparison.row(point).cells.values()
     known = {key for cell in cells for key in cell.values}
@@ -189,10 +190,10 @@ def _answers(
 
 
 def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[str]) -> list[str]:
-    """Return the columns to make claims for, those of questions first.
+    """Return the keys of the columns to make claims for, those of the study's questions first.
 
-    By default these are throughput and the mean and p99 latencies, from the intended start in an
-    open loop. A workload family that defines findings uses those instead.
+    By default these are throughput and mean and p99 latency, which counts from the intended start
+    in an open loop. A workload family may define others as its findings.
     """
     kind, _ = latency_kind(comparison, section)
     page = section.page
@@ -208,7 +209,7 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
 
 
 def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
-    """Return the first headline column that was measured; empty if none was."""
+    """Return the key of the first headline column that was measured; empty if none was."""
     points = section.points if facet is None else section.of_facet(facet)
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     known = {key for cell in cells for key in cell.values}
@@ -216,13 +217,13 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
 
 
 def _title(section: Section, point: WorkloadPoint) -> str:
-    """Describe the place of a claim, with the scale factor if the work was scaled down."""
+    """Describe the workload point of a claim, with the scale factor if the work was scaled down."""
     where, scale_note = section.where(point), section.page.text.scale_note(point.params)
     return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
 
 
 def undecided(comparison: Comparison) -> list[str]:
-    """Return clauses for the candidates whose interval includes 1 or is missing."""
+    """Return clauses about comparisons without a winner: the interval includes 1 or is missing."""
     clauses = []
     for section in comparison.sections:
         for facet in section.facets():
@@ -242,9 +243,9 @@ def undecided(comparison: Comparison) -> list[str]:
 
 
 def summarise(comparison: Comparison) -> list[str]:
-    """Summarise each target against the baseline: number of points ahead, behind, and by how much.
+    """Count for each target the points at which it beats the baseline or loses, and by how much.
 
-    Workload families are summarised separately: a mean over disk reads and GETs has no meaning.
+    Each workload family has its own sentence, as a mean over disk reads and GETs has no meaning.
     """
     several = len(comparison.kinds) > 1
     summaries = (
@@ -281,7 +282,7 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     cells = (row.cells[decision.sides[0]], row.cells[decision.sides[1]])
     values = (cells[0].values[column.key], cells[1].values[column.key])
     text = words.words_of(decision, values, column.unit, own)
-    # Both sides in the order of the comparison to the baseline, for the marks.
+    # The marks need both sides in the order of the comparison: target, then baseline.
     compared = (row.cells[look.decision.sides[0]], row.cells[look.decision.sides[1]])
     caveat, marks = _caveat(compared, column, look.decision)
     finding = Assertion(
@@ -315,7 +316,7 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
 
 
 def boundaries_of(cells: tuple[Cell, Cell]) -> tuple[str | None, str | None]:
-    """Return the boundaries of what the power meters of two targets include."""
+    """Return the power boundaries of two targets, such as ``wall``; None without a meter."""
     first, other = (None if cell.power is None else cell.power.boundary for cell in cells)
     return first, other
 
@@ -323,7 +324,7 @@ def boundaries_of(cells: tuple[Cell, Cell]) -> tuple[str | None, str | None]:
 def _caveat(
     cells: tuple[Cell, Cell], column: Column, decision: Decision
 ) -> tuple[str, tuple[Mark, ...]]:
-    """Return the qualification of a claim, and the marks of the flags that affect it."""
+    """Return the caveat of a claim, such as unequal concurrency, and the marks of its flags."""
     cell, base = cells
     caveat = _weak_power(cell, base) if column.is_power else ""
     marks = marks_of(cell, base, column)
@@ -343,7 +344,10 @@ def _joint(
     single: Decision,
     count: int,
 ) -> Decision:
-    """Return a decision whose interval holds for ``count`` comparisons together."""
+    """Repeat a decision with an interval that holds for ``count`` comparisons (Bonferroni).
+
+    If there is no such interval, the decision for the single comparison is returned.
+    """
     confidence = 1 - (1 - CONFIDENCE) / max(count, 1)
     accepted = comparison.accepts_unequal_boundaries
     joint = decide(*cells, column, confidence, accepted=accepted)
@@ -354,7 +358,7 @@ def _joint(
 
 
 def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
-    """Return the flags of both sides that affect a column, merged by kind."""
+    """Return the marks of all flags that affect a column on either side, one mark per kind."""
     both = [
         mark(m.kind, f"{side.target}: {m.message}")
         for side in (cell, base)
@@ -379,7 +383,7 @@ def _side_marks(side: Cell, column: Column) -> list[Mark]:
 
 
 def _weak_power(cell: Cell, base: Cell) -> str:
-    """Return a sentence that names the sides whose power was not measured."""
+    """Return a sentence that names the targets whose power was not measured; empty without such."""
     weak: dict[str, list[str]] = {}
     for side in (cell, base):
         if side.power is not None and side.power.provenance in NOT_MEASURED:

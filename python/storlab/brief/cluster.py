@@ -1,6 +1,6 @@
-"""Section of the brief about the clients of a cluster: balance, start times and clocks.
+"""Section of a brief about the clients of a cluster: balance, start times and clocks.
 
-Nothing is shown if the local machine generated the load.
+Briefs of runs on a single machine do not have this section.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SHARE = (
 def cluster_section(
     comparison: Comparison, groups: list[FigureGroup], scales: Scales
 ) -> ExtraSection | None:
-    """Build the section on cluster clients; None if they did not generate the load."""
+    """Build the section on cluster clients; None if no run used clients."""
     if not has_clients(comparison):
         return None
     tables = [
@@ -96,7 +96,7 @@ def cluster_section(
 
 
 def lead(comparison: Comparison) -> list[str]:
-    """Return the introduction of the section in a few sentences."""
+    """Return a paragraph about the clients: number, start times, balance and network bytes."""
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
     counts = sorted({row.point.clients for row in comparison.rows.values() if row.point.clients})
     kinds = [kind for kind in comparison.kinds if dividing_family(kind) is not None]
@@ -191,7 +191,7 @@ def _network(seen: Sequence[Seen]) -> Iterator[str]:
 
 
 def _far(comparison: Comparison) -> Iterator[tuple[Section, Any, Cell]]:
-    """Yield every target at the far point of every small multiple."""
+    """Yield each target's cell at the last point of each sweep, with section and block size."""
     for section in comparison.sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -225,7 +225,7 @@ def _balance_tables(comparison: Comparison) -> list[DataTable]:
 
 
 def _ending_tables(comparison: Comparison) -> list[DataTable]:
-    """Build the table of finish times for work divided among the clients."""
+    """Build the table of times at which clients finished their part of divided work."""
     leaves = [
         Leaf([_where(comparison, section, facet)], cell, numbers)
         for section, facet, cell in _far(comparison)
@@ -293,7 +293,15 @@ def _extreme(
     *,
     named: bool = True,
 ) -> Number:
-    """Return the extreme value over all clients and runs, with the name of the client."""
+    """Return the largest or smallest value over clients and runs, with the name of that client.
+
+    Args:
+        seen: Each client of each run.
+        take: Function that returns a client's value; None if unknown.
+        show: Function that formats the value.
+        which: ``max``, ``min`` or a function with the same arguments.
+        named: Whether to add the name of the client.
+    """
     known = [(value, client) for client in seen if (value := take(client)) is not None]
     if not known:
         return NONE
@@ -303,7 +311,7 @@ def _extreme(
 
 
 def _client_tables(comparison: Comparison) -> list[DataTable]:
-    """Build the table of every client on every target, over all of its runs."""
+    """Build a table of each client's extremes over all runs on a target, such as least share."""
     observed_of: dict[tuple[str, str], list[Seen]] = {}
     cells: dict[tuple[str, str], Cell] = {}
     for row in comparison.rows.values():
@@ -373,7 +381,7 @@ def _signed(value_ns: float) -> str:
 
 
 def flag_notes(comparison: Comparison) -> list[str]:
-    """Describe the flags of clients: each kind once, with the points it occurred at."""
+    """Return a note for each kind of flag of clients, with the points at which it occurred."""
     by_kind: dict[str, list[str]] = {}
     for section in comparison.sections:
         for point in section.points:
@@ -395,7 +403,7 @@ def flag_notes(comparison: Comparison) -> list[str]:
 
 
 def cluster_method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the definitions of terms that apply to several clients."""
+    """Return terms with their definitions for runs on several clients, such as clock offset."""
     if not has_clients(comparison):
         return []
     divided = [kind for kind in comparison.kinds if dividing_family(kind) is not None]
@@ -410,7 +418,7 @@ def cluster_method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def cluster_facts(comparison: Comparison) -> list[FactTable]:
-    """Return tables of the requested clients, and of the declared servers and networks."""
+    """Return tables of the study's clients, and of servers and networks that it declares."""
     tables = []
     stores = comparison.dataset.stores
     for store, place in zip(stores, directory_names(stores), strict=True):
@@ -435,7 +443,7 @@ def cluster_facts(comparison: Comparison) -> list[FactTable]:
 
 
 def _declared(comparison: Comparison, name: str, heading: str) -> list[FactTable]:
-    """Return tables of declared facts; targets with equal facts share a table."""
+    """Return tables of facts that targets declare under ``name``; equal tables are merged."""
     told: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for column in comparison.dataset.targets:
         facts = tuple((key, _text(value)) for key, value in getattr(column.target, name).items())
@@ -449,7 +457,7 @@ def _text(value: str | float) -> str:
 
 
 def cluster_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the shares of the clients by point, for the data embedded in the brief."""
+    """Return each client's share of the throughput by point, for the data embedded in a brief."""
     return [
         {"point_id": cell.point_id, "target": cell.target, "shares": balance.shares}
         for row in comparison.rows.values()

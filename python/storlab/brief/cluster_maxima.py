@@ -1,4 +1,4 @@
-"""Summary tables of clusters: maxima over the swept axis, fast facts, and scaling with clients."""
+"""Summary tables of cluster runs: best results of each sweep, and scaling with clients."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ UNDECLARED = Number("not declared", missing=True)
 
 
 def maxima_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Build tables of the largest mean of each mix and block size over the axis.
+    """Build tables of the best mean throughput of each mix and block size over a sweep.
 
-    Each value is given with the place it was found. A second table divides the values by declared
-    capacity and price.
+    Each value is given with the point at which it was measured. A second table divides the values
+    by declared capacity and price.
     """
     tables = []
     for kind, sections in comparison.kinds.items():
@@ -81,7 +81,7 @@ def _axis(sections: Sequence[Section]) -> str:
 def _largest(
     comparison: Comparison, section: Section, facet: object
 ) -> Iterator[tuple[WorkloadPoint, Cell]]:
-    """Yield the point with the largest mean throughput for each target."""
+    """Yield for each target the point with the largest mean throughput, and the target's cell."""
     points = section.of_facet(facet)
     for target in comparison.planned(points):
         cells = [(p, comparison.row(p).cells[target]) for p in points]
@@ -104,7 +104,7 @@ def _most(comparison: Comparison, at: str, cell: Cell, page: Page, scale: Scale)
 
 
 def gb_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
-    """Return the throughput in GB/s, with the marks of the value in MB/s."""
+    """Return the throughput of a target at a point as a table number in GB/s."""
     value = cell.values.get(THROUGHPUT)
     number = key_number(comparison, cell, THROUGHPUT, scale)
     if value is None:
@@ -115,20 +115,20 @@ def gb_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
 
 
 def key_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
-    """Return the value of a column as it appears in all tables."""
+    """Return the value of a column as a table number; a dash if the column does not exist."""
     column = comparison.column(key)
     return NONE if column is None else number_of(cell, column, scale)
 
 
 def _currency(comparison: Comparison) -> str:
-    """Return the currency of declared costs; empty if there is none or more than one."""
+    """Return the currency of the declared costs; empty if none or several are declared."""
     targets = [column.target for column in comparison.dataset.targets]
     currencies = {t.currency for t in targets if density.whole_cost(t) is not None}
     return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
-    """Return the headings of the declared quantities that maxima are divided by."""
+    """Return the headings of the columns that divide maxima by declared capacity or cost."""
     targets = [column.target for column in comparison.dataset.targets]
     rate = page.operations.rate_short
     head: list[tuple[str, str]] = []
@@ -164,7 +164,7 @@ def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
 
 
 def fast_facts(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Build a table per workload family with one line per target: capacity and best results."""
+    """Build a table per workload family with one row per target: capacity and best results."""
     tables = []
     for kind, sections in comparison.kinds.items():
         page = sections[0].page
@@ -232,7 +232,7 @@ def _per(cell: Cell | None, value: Interval | None) -> Number:
 
 
 def scaling_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Build tables of scaling: total, per-client value and share of linear scaling."""
+    """Build tables of scaling with clients: total, per client, and percent of linear scaling."""
     own = [section for section in comparison.sections if section.axes.x == CLIENTS]
     sections = [s for s in [*own, *sections_by_clients(comparison)] if is_swept(s)]
     families: dict[tuple[str, str, str], list[Section]] = {}

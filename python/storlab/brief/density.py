@@ -1,4 +1,4 @@
-"""Section of the brief about density and cost: values per TB, rack unit, rack and price."""
+"""Section of a brief about density and cost: values per TB, rack unit, rack and price."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Take = Callable[[Cell, Target, RackFit], Interval | None]
 
 
 def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
-    """Build the section on density and cost; None if no target declares size, price or cost."""
+    """Build the section on density and cost; None if no target declares capacity, size or price."""
     columns = comparison.dataset.targets
     facts = [c.target for c in columns]
     if not any(t.capacity or t.rack_units or t.price or t.cost for t in facts):
@@ -89,7 +89,10 @@ def _limit(fit: RackFit) -> str:
 def _plain(
     value: float | None, otherwise: str, marks: tuple[Mark, ...] = (), point_id: str | None = None
 ) -> Number:
-    """Return a table cell for a declared value, or for a value measured at a point."""
+    """Return a declared value as a table number, or a measured one if ``point_id`` is given.
+
+    A missing value is shown as the text ``otherwise``.
+    """
     if value is None:
         return Number(otherwise, missing=True)
     fact = point_id is None
@@ -149,7 +152,7 @@ def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to three digits, as measured and divided values are not exact."""
+    """Round a measured or divided value to three significant digits, as it is not exact."""
     return None if value is None else float(f"{value:.3g}")
 
 
@@ -160,12 +163,12 @@ def _kw(fit: RackFit) -> float | None:
 
 
 def _rate(page: Page) -> tuple[str, str, str]:
-    """Return a workload family's noun for operations, the unit of their rate and its key."""
+    """Return a family's name for operations, with the unit and column key of their rate."""
     return noun_of(page), page.operations.rate_short, f"{page.operations.rate.name}.all"
 
 
 def _work(page: Page) -> tuple[str, str, str]:
-    """Return label, unit and key of the quantity that the workload family compares per terabyte."""
+    """Return label, unit and key of the quantity that a family compares per terabyte."""
     asked = (question.keys[0] for question in page.metrics.questions if question.per == "tb")
     column = COLUMNS[PLACES[next(asked, THROUGHPUT)]]
     return label_of(page, column), column.unit, column.key
@@ -244,14 +247,14 @@ def _by_point(
     caption: str,
     columns: list[tuple[tuple[str, str], Take, bool]],
 ) -> DataTable:
-    """Build a table of the given columns at the last point of the axis of every mix and size.
+    """Build a table of the given columns at the last point of the sweep of each mix and block size.
 
     Args:
         comparison: Comparison to take values from.
-        fits: Rack fit of each target.
+        fits: How many of each target fit into a rack.
         sections: Sections of one workload family.
         caption: Caption of the table.
-        columns: Heading with unit, value function, and whether the value is modelled.
+        columns: Heading and unit, function that returns the value, and whether it is modelled.
     """
     leaves: list[Leaf] = []
     by_label = {column.label: column for column in comparison.dataset.targets}

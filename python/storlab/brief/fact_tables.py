@@ -1,4 +1,4 @@
-"""Facts in a brief other than results: targets, configuration, environment and method."""
+"""Tables of a brief about what was measured and how: targets, configuration, environment."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ FAILED = (
     "request that timed out count in the latency from the intended start. What answered in time "
     "with the right content succeeded."
 )
-# concern this machine only, and do not help readers
+# entries of environment.json that do not help readers of a brief
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")
 
 
 def target_card(comparison: Comparison, index: int, column: TargetColumn) -> TargetCard:
-    """Build the card of a target from the study's declarations and the recorded environment."""
+    """Build the card of a target: facts declared in the study or recorded in the environment."""
     target, facts = column.target, []
     places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
@@ -78,10 +78,7 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
 
 
 def _prices(target: Target) -> list[tuple[str, str]]:
-    """Return the price of the storage and of the whole target, each also per TB of raw capacity.
-
-    Prices are declared, not measured, so they are facts rather than findings.
-    """
+    """Return declared prices of the storage and of the whole target, with prices per raw TB."""
     storage, whole = storage_price(target), whole_cost(target)
     prices = [("Price", storage), ("Whole cost", whole if whole != storage else None)]
     facts = []
@@ -93,7 +90,7 @@ def _prices(target: Target) -> list[tuple[str, str]]:
 
 
 def _kinds_on(comparison: Comparison, target: str) -> list[str]:
-    """Return the families of the workloads that the study runs on a target."""
+    """Return the workload families that the study runs on a target."""
     rows = comparison.rows.values()
     return sorted({row.point.kind for row in rows if row.cells[target].point_id is not None})
 
@@ -136,7 +133,7 @@ def capacity_text(size_bytes: int) -> str:
 
 
 def _examined(column: TargetColumn) -> dict[str, str]:
-    """Return the facts about a target in the recorded environment, as plain text."""
+    """Return what the recorded environment says about a target, as names and texts."""
     about = column.store.environment.get("targets", {})
     if isinstance(about, list):
         about = {str(entry.get("name")): entry for entry in about if isinstance(entry, Mapping)}
@@ -150,7 +147,7 @@ def _examined(column: TargetColumn) -> dict[str, str]:
 
 
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    """Flatten nested values to dotted names and text, without empty and unknown ones."""
+    """Flatten nested values to pairs of dotted name and text; empty values are left out."""
     if isinstance(value, Mapping):
         return [
             pair
@@ -177,7 +174,7 @@ def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def environment_tables(stores: Sequence[ResultStore]) -> list[FactTable]:
-    """Build one table per top-level entry of ``environment.json``; equal tables are merged."""
+    """Build a table per top-level entry of ``environment.json``; equal tables are merged."""
     if len(stores) == 1:
         return _environment_tables(stores[0])
     tables: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
@@ -210,7 +207,7 @@ def _environment_tables(store: ResultStore) -> list[FactTable]:
 
 
 def _told(store: ResultStore) -> dict[str, Any]:
-    """Return the environment without engines that the plan does not use."""
+    """Return the recorded environment without engines that no point of the plan uses."""
     told = dict(store.environment)
     if isinstance(engines := told.get("engines"), Mapping):
         used = {point.engine for point in store.plan.points.values()}
@@ -222,7 +219,7 @@ ACRONYMS = {"cpu": "CPU", "numa": "NUMA", "io": "I/O", "uring": "io_uring"}
 
 
 def _words(name: str) -> str:
-    """Return a dotted name in words, such as ``drive 1: NUMA node``."""
+    """Turn a dotted name into words: ``drive 1.numa_node`` becomes ``drive 1: NUMA node``."""
     words = name.replace("_", " ").replace(".", ": ").split(" ")
     return " ".join(ACRONYMS.get(word, word) for word in words)
 
@@ -243,7 +240,7 @@ def _bytes_text(size_bytes: int) -> str:
 
 
 def configuration_tables(comparison: Comparison) -> list[FactTable]:
-    """Return tables of each study's header and of the parameters shared by a workload's points."""
+    """Return a table per study with its settings, and one per workload with its parameters."""
     stores = comparison.dataset.stores
     tables = [
         _study_table(comparison, store, f"Study in {place}" if len(stores) > 1 else "Study")
@@ -270,7 +267,7 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
 
 
 def _as_run(comparison: Comparison, points: Sequence[WorkloadPoint], name: str) -> str:
-    """Return a shared parameter, with the deviating values that runs of other directories had."""
+    """Return a parameter's value as text, with other values that runs of other directories had."""
     cells = (cell for point in points for cell in comparison.row(point).cells.values())
     params = [run.record.params for cell in cells for run in cell.runs]
     own = [points[0].params, *(values for values in params if values.get(name) is not None)]
@@ -297,8 +294,7 @@ def _study_table(comparison: Comparison, store: ResultStore, heading: str) -> Fa
 def planned_repeats(comparison: Comparison) -> list[int]:
     """Return the planned numbers of repeats per point, ascending and without duplicates.
 
-    They are counted in the plan, because crosscheck and capacity choose repeats by their own rules,
-    regardless of the study.
+    They are counted in the plan, because crosscheck and capacity do not use the study's repeats.
     """
     cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
     return sorted({cell.planned for cell in cells if cell.planned})
@@ -319,7 +315,7 @@ def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
 
 
 def method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the definitions and conventions of the method, each with its term."""
+    """Return the definitions for a brief's section on method, as pairs of term and text."""
     open_loop = any(column.is_intended for column in comparison.columns)
     outstanding = (
         "Effective concurrency",
@@ -382,7 +378,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def rule(comparison: Comparison) -> str:
-    """Describe where claims are made: ``every mix and block size at the most jobs``."""
+    """Describe the points that claims are about: ``every mix and block size at the most jobs``."""
     sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page
@@ -395,13 +391,13 @@ def rule(comparison: Comparison) -> str:
 
 
 def differing(comparison: Comparison) -> list[str]:
-    """Describe the differences between the campaigns of a brief; empty for one campaign."""
+    """Describe how the campaigns of a brief differ, such as in CPU; empty for one campaign."""
     stores = comparison.dataset.stores
     return differences(stores, directory_names(stores))
 
 
 def weak_values(comparison: Comparison) -> str:
-    """List the quantities that are not measured, such as ``; declared: power``."""
+    """Return a clause of quantities that were not measured, such as ``; declared: power``."""
     words: dict[str, list[str]] = {}
     for kind in comparison.kinds:
         cells = [
@@ -432,7 +428,7 @@ def weak_values(comparison: Comparison) -> str:
 
 
 def where_measured(comparison: Comparison) -> str:
-    """Describe the measured work: ``16 workload points of random I/O at queue depth 16``."""
+    """Describe what was measured: ``16 workload points of random I/O at queue depth 16``."""
     sentences = []
     for sections in comparison.kinds.values():
         points = [point for section in sections for point in section.points]

@@ -1,4 +1,4 @@
-"""Additions of a workload family to a brief, named by the ``extra`` of its page."""
+"""Base class for warnings, sentences and sections that one workload family adds to a brief."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from storlab.contracts.registry import FAMILIES
 
 
 class FamilyAdditions:
-    """Base class of a workload family's additions to a brief; methods return nothing by default.
+    """Base class of what a workload family adds to a brief; by default nothing.
 
-    ``rules`` are audit rules whose findings the warnings already state: such findings do not
-    prevent the brief from being written.
+    ``rules`` names audit rules whose findings are already stated by ``warnings``. Such a finding
+    does not prevent the brief from being written.
     """
 
     rules: tuple[str, ...] = ()
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Return warnings that the numbers must not be compared, shown before all findings."""
+        """Return reasons why the numbers must not be compared; a brief shows them first."""
         del comparison
         return []
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Return sentences to follow the findings derived from metrics."""
+        """Return sentences to print after the findings that are derived from metrics."""
         del comparison
         return []
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return a section of the workload family; None if it has no content."""
+        """Return a section with contents of this family only; None if there are none."""
         del comparison, scale
         return None
 
@@ -41,23 +41,23 @@ class FamilyAdditions:
         return []
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """Return configuration details needed to reproduce the work."""
+        """Return tables of configuration details that are needed to reproduce the work."""
         del comparison
         return []
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Return plain values for the data in the brief, by keys that no other part uses."""
+        """Return values to embed in the brief as JSON, under keys that no other part uses."""
         del comparison
         return {}
 
 
 def additions_of(kind: str) -> FamilyAdditions | None:
-    """Return the additions of a workload family; None if its page names none."""
+    """Return what a workload family adds to a brief; None if it adds nothing."""
     place = FAMILIES[kind].page.additions
     extra: FamilyAdditions | None = load(place)() if place else None
     return extra
 
 
 def all_additions(comparison: Comparison) -> list[FamilyAdditions]:
-    """Return the additions of all workload families of a comparison, in section order."""
+    """Return what each workload family of a comparison adds to a brief, in section order."""
     return [extra for kind in comparison.kinds if (extra := additions_of(kind)) is not None]

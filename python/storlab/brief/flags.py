@@ -1,4 +1,4 @@
-"""Marks: letters next to numbers that refer to flags, and their meanings."""
+"""Marks: letters beside the numbers of a brief that stand for flags, and their meanings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.workloads.common.flags import flag_meanings
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Mark next to a number: its letter, the meaning of its kind and a specific message."""
+    """Mark beside a number: letter, meaning of this kind of mark, and message about the number."""
 
     kind: str
     letter: str
@@ -76,21 +76,21 @@ MARKS = (
         latencies=True,
     ),
 )
-"""Marks that the brief itself adds to numbers; all others come from flags of runs."""
+"""Meanings of marks that a brief itself adds; all other marks come from flags of runs."""
 
 
 def meanings() -> Mapping[str, FlagMeaning]:
-    """Return the meanings of all marks in the order of legends: run flags, then the brief's own."""
+    """Return the meanings of all marks in the order of a legend: flags of runs come first."""
     return {**flag_meanings(), **{meaning.kind: meaning for meaning in MARKS}}
 
 
 def meaning_of(kind: str) -> FlagMeaning:
-    """Return the meaning of a kind of flag; unknown kinds have an empty meaning."""
+    """Return the meaning of a kind of flag; it is empty if the kind is unknown."""
     return meanings().get(kind) or FlagMeaning(kind, "†", "")
 
 
 def mark(kind: str, message: str) -> Mark:
-    """Return the mark of a kind of flag; unknown kinds are shown as a dagger."""
+    """Make a mark for a kind of flag; its letter is a dagger if the kind is unknown."""
     known = meaning_of(kind)
     return Mark(kind, known.letter, known.meaning or message, message)
 
@@ -98,13 +98,13 @@ def mark(kind: str, message: str) -> Mark:
 def cell_marks(
     flags: Iterable[CellFlag], runs: int, *, latency: bool, name: str = ""
 ) -> tuple[Mark, ...]:
-    """Return the marks of a number; those about latency are shown with latencies only.
+    """Return the marks to print beside a number; marks about latency only beside latencies.
 
     Args:
-        flags: Flags of the runs behind the number.
+        flags: Flags of the runs from which the number is computed.
         runs: Number of these runs.
         latency: Whether the number is a latency.
-        name: Metric name, for flags that concern certain metrics.
+        name: Name of the number's metric, as some flags concern certain metrics only.
     """
     return tuple(
         mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
@@ -118,7 +118,7 @@ def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
 
 
 def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
-    """Return the mark of a value that was not measured, unless a flag already states that."""
+    """Return a mark for a value that was not measured; empty if it was or if a flag says so."""
     provenance = cell.provenance_of(column)
     told = provenance in (meaning_of(flag.kind).implied_provenance for flag in cell.flags) or (
         provenance == "declared" and not column.is_power  # a threshold that the study sets
@@ -130,7 +130,7 @@ def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
 
 
 def legend(marks: Iterable[Mark]) -> list[Mark]:
-    """Return one mark per kind, in the order of ``meanings``."""
+    """Return one mark per kind in the order of a legend."""
     by_kind = {m.kind: m for m in marks}
     order = list(meanings())
     return sorted(by_kind.values(), key=lambda m: order.index(m.kind) if m.kind in order else 99)

@@ -1,4 +1,4 @@
-"""Choice of the parts of a page that are open at first; the rest is collapsed."""
+"""Choose which figures of a page are visible at first; readers can open the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OPEN = 16  # figures of mixes: four mixes with two sizes, throughput and latency
 
 
 def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
-    """Collapse the figures of all mixes except the first ones with the most clients.
+    """Collapse the figures of all mixes except for the first mixes with the most clients.
 
-    The first such mix stays open regardless of its number of figures.
+    The first of these stays open however many figures it has.
     """
     most = max((clients_of(section) for section, _ in mixes), default=0)
     blocks, left = [], OPEN
@@ -28,7 +28,7 @@ def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
 
 
 def paired(groups: Sequence[FigureGroup]) -> list[FigureGroup]:
-    """Reorder groups so that those with a single figure appear in pairs, side by side."""
+    """Reorder groups of figures so that groups with a single figure can be shown in pairs."""
     waiting, pairs = list(groups), []
     while waiting:
         group = waiting.pop(0)

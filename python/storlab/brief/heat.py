@@ -1,7 +1,7 @@
-"""Heat table: which side is better, at which points and by how much, at a glance.
+"""Build heat tables: coloured overviews of which target is better, where, and by how much.
 
-Rows are mixes, columns are quantities and small multiples, at the last point of the axis. A cell
-gives the factor by which the better side leads, in the colour and with the sign of that side.
+Rows are mixes, columns are quantities at each block size, at the last point of the sweep. A cell
+gives the factor by which the better target leads, in the colour and with the sign of that target.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ FEWEST = 3  # cells; with fewer, sentences are easier to read
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Column of the table: a quantity at one value of the small multiple."""
+    """Column of a heat table: one quantity at one block size (or other facet)."""
 
     key: str
     words: str
     facet: Any
-    text: str  # value of the small multiple as text
+    text: str  # block size (or other facet) as text
 
 
 def heat_tables(comparison: Comparison) -> list[HeatTable]:
-    """Build the heat table of each workload family that has enough to compare."""
+    """Build a heat table for each workload family with at least three comparisons."""
     if not comparison.others:
         return []
     families = list(dict.fromkeys(section.family for section in comparison.sections))
@@ -92,19 +92,19 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
 
 
 def _groups(heads: Sequence[_Head]) -> list[tuple[str, int]]:
-    """Return each quantity with its number of columns."""
+    """Return the heading of each quantity with the number of columns below it."""
     words = list(dict.fromkeys(head.words for head in heads))
     return [(word, sum(head.words == word for head in heads)) for word in words]
 
 
 def _spans(groups: Sequence[tuple[str, int]]) -> list[range]:
-    """Return the range of columns of each quantity."""
+    """Return the indices of the columns below each heading."""
     ends = list(accumulate(count for _, count in groups))
     return [range(end - count, end) for end, (_, count) in zip(ends, groups, strict=True)]
 
 
 def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
-    """Return the marks shared by all cells of a quantity, which its heading shows instead."""
+    """Return the marks that all cells of a quantity have; its heading shows them instead."""
     cells = [cell for row in rows for at in span if (cell := row.cells[at]) is not None]
     kinds = [{m.kind for m in cell.marks} for cell in cells]
     if len(cells) < 2:
@@ -123,7 +123,7 @@ def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> N
 
 
 def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Head]:
-    """Yield the columns: quantities with a direction of improvement that some point compares."""
+    """Yield the columns: quantities that are better if larger or smaller, and were compared."""
     facets: dict[str, Any] = {}
     for section in sections:
         facets |= {str(facet): facet for facet in section.facets()}
@@ -138,7 +138,7 @@ def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Hea
 
 
 def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str, str]]:
-    """Yield the compared quantities: a workload family's findings, or throughput and latencies."""
+    """Yield key and name of each quantity: the family's own findings, or throughput and latency."""
     page = section.page
     if page.metrics.findings:
         keys = (*page.metrics.headline.keys, *page.metrics.findings)

@@ -1,4 +1,4 @@
-"""Rendering of a brief as one HTML file with embedded style, figures, data and scripts."""
+"""Render a brief as one HTML file that contains its style, figures, data and scripts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
 from storlab.words.text import plural
 
-if TYPE_CHECKING:  # other pages use style and script without the rest
+if TYPE_CHECKING:  # other pages import style and script and need no model of a brief
     from storlab.audit.finding import Finding
     from storlab.brief.model import Brief
 
-# shares of a target's colour in the heat table, by colour step
+# fraction of a target's colour in the background of a heat table's cell, by colour step
 TINTS = (0.05, 0.10, 0.16, 0.23, 0.30)
 MOST_ROWS = 8  # rows of a table that is open by default, outside the appendix
 
@@ -58,20 +58,20 @@ PAGE_DARK: dict[str, str] = {
 
 
 THEMES = ((PAGE_LIGHT, LIGHT), (PAGE_DARK, DARK))
-"""Colours of page and drawings, for the light and the dark theme."""
+"""Colours of page and figures, for the light and the dark theme."""
 
 
 def colours_of(page: Mapping[str, str], drawings: Mapping[str, str]) -> dict[str, str]:
-    """Return all colours of a theme by name, including the tints of the heat table."""
+    """Return all colours of a theme by name, including the background tints of heat tables."""
     return {**page, **drawings, **_tints(page["paper"], drawings)}
 
 
 def render_html(brief: Brief, figures_href: str = "figures/") -> str:
-    """Render the page.
+    """Render a brief as one HTML page.
 
     Args:
-        brief: Model of the brief.
-        figures_href: Location of the SVG files relative to the page, with a trailing slash.
+        brief: Content of the brief.
+        figures_href: Folder of the SVG files relative to the page, with a trailing slash.
     """
     environment = Environment(
         loader=DictLoader({"brief": _resource("brief.html.j2")}),
@@ -102,7 +102,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
 
 
 def shown(value: object) -> object:
-    """Return the value that a template prints, with control characters in text made visible."""
+    """Make control characters visible in text that a template prints; leave other values alone."""
     return visible(value) if type(value) is str else value
 
 
@@ -126,12 +126,12 @@ def style_sheet() -> str:
 
 
 def brief_script() -> str:
-    """Return the script of a page: theme, folding, and live drawings if Vega is available."""
+    """Return the script of a page: choice of theme, folding, and interactive figures by Vega."""
     return _resource("brief.js")
 
 
 def _tints(paper: str, colours: Mapping[str, str]) -> dict[str, str]:
-    """Return the target colours mixed with the paper colour, by tint name."""
+    """Mix each target's colour with the paper colour, once per colour step of heat tables."""
     return {
         _tint(number, step): _mixed(colours[f"s{number}"], paper, share)
         for number in range(1, SERIES + 1)
@@ -144,7 +144,7 @@ def _tint(number: int, step: int) -> str:
 
 
 def _mixed(colour: str, paper: str, share: float) -> str:
-    """Mix ``share`` of a colour into the paper colour; colours are ``#rrggbb``."""
+    """Mix a colour (fraction ``share``) with the paper colour (the rest), both ``#rrggbb``."""
     pairs = ((int(c[at : at + 2], 16) for c in (colour, paper)) for at in (1, 3, 5))
     return "#" + "".join(
         f"{round(ink * share + ground * (1 - share)):02x}" for ink, ground in pairs
@@ -152,7 +152,7 @@ def _mixed(colour: str, paper: str, share: float) -> str:
 
 
 def _counted(findings: Sequence[Finding]) -> str:
-    """Return the number of findings by severity, such as ``2 warnings, 7 notes``."""
+    """Count findings by severity: ``2 warnings, 7 notes``."""
     counts = Counter(finding.severity for finding in findings)
     return ", ".join(plural(count, severity) for severity, count in counts.items())
 
@@ -162,18 +162,18 @@ def _variables(colours: Mapping[str, str]) -> str:
 
 
 def _nobreak(text: str) -> str:
-    """Insert a word joiner on both sides of dashes, so that intervals are not broken."""
+    """Prevent line breaks inside intervals (at dashes) and between a number and MB/s."""
     return text.replace("–", "\u2060–\u2060").replace(" MB/s", "\u00a0MB/s")
 
 
 def _json(value: Any) -> str:
-    """Return JSON that cannot end the script element around it."""
+    """Return JSON with ``<``, ``>`` and ``&`` escaped, so that it cannot end its script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _script(code: str) -> str:
-    """Return code that cannot end the script element around it."""
+    """Escape ``</script`` and ``<!--`` in JavaScript, so that it cannot end its script element."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -1,4 +1,4 @@
-"""Section of the brief that compares implementations of the same work."""
+"""Section of a brief that compares implementations of one workload, such as native and polars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE = Number("–", missing=True)
 
 
 def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSection | None:
-    """Build the section that compares implementations; None if no work had more than one."""
+    """Build the section that compares implementations; None if each workload had only one."""
     workloads: dict[str, list[SharedWork]] = {}
     shared = shared_works(comparison)
     for work in shared:
@@ -36,7 +36,10 @@ def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSect
 
 
 def implementations(comparison: Comparison) -> list[str]:
-    """Return a sentence per workload: each implementation over the reference, at its last point."""
+    """Return a sentence per workload with each implementation's ratio to the reference one.
+
+    The ratios are those of the last point at which several implementations were measured.
+    """
     far = {work.workload: (work, entries) for work, entries in _measured(comparison)}
     return [_sentence(work, entries) for work, entries in far.values()]
 
@@ -58,7 +61,7 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]]:
-    """Yield every shared work with its implementations that have a ratio."""
+    """Yield work done by several implementations, with those that have a ratio to the reference."""
     for work in shared_works(comparison):
         entries = [entry for entry in work.entries(comparison) if entry.ratios]
         if entries:

@@ -1,4 +1,4 @@
-"""Definitions that workload families add to the section on method."""
+"""Definitions of terms that workload families add to a brief's section on method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENERGY = (
 
 
 def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the definitions of the workload families in the comparison."""
+    """Return the terms that the compared workload families define, with their definitions."""
     own = (page_of(kind).text.definitions for kind in comparison.kinds)
     terms = [
         (definition.term, definition.text) for definitions in own for definition in definitions
@@ -26,6 +26,6 @@ def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def has_window(comparison: Comparison) -> bool:
-    """Return whether any workload runs for a fixed time instead of a fixed amount of work."""
+    """Return whether any workload runs for a fixed time rather than for a fixed amount of work."""
     kinds = comparison.kinds
     return not kinds or any(not FAMILIES[kind].fixed_work for kind in kinds)

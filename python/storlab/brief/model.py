@@ -1,4 +1,4 @@
-"""Content of a brief independent of its format: HTML and PDF are made from the same model."""
+"""Records for the content of a brief, from which both HTML and PDF are rendered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARDS = 4  # claims with a large number; further ones are listed
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Number in a table, with its marks and the point whose runs it is based on."""
+    """Number in a table, with its marks and the point whose runs it was computed from."""
 
     text: str
     spread: str = ""
@@ -26,12 +26,12 @@ class Number:
     marks: tuple[Mark, ...] = ()
     missing: bool = False
     strong: bool = False
-    fact: bool = False  # declared or printed: no run of this campaign supports it
+    fact: bool = False  # declared or published, so not computed from runs of this campaign
 
 
 @dataclass(frozen=True, slots=True)
 class TargetCard:
-    """Card of a target on the cover; ``index`` decides its colour everywhere."""
+    """Card with facts about a target; ``index`` decides the target's colour in all figures."""
 
     label: str
     index: int
@@ -41,7 +41,7 @@ class TargetCard:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Figure with its SVG, in which colours are given as roles."""
+    """Figure with its SVG, which contains names of colours instead of their values."""
 
     figure: Figure
     svg: str
@@ -60,46 +60,52 @@ class FigureGroup:
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """Factor by which one side is better; ``index`` is that side's, None if undecided."""
+    """Cell of a heat table: the factor by which one target is better than the other.
+
+    ``index`` is the index of the better target; None if the comparison is undecided.
+    """
 
     text: str
     spread: str
     index: int | None
-    sign: str  # sign that stands for the better side
-    step: int  # strength of its colour, from 0
+    sign: str  # sign of the better target
+    step: int  # strength of the colour, from 0
     point_id: str | None
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One mix, for one target against the baseline."""
+    """Row of a heat table: one mix, compared between one target and the baseline."""
 
     title: str
     target: str
     index: int
-    cells: list[HeatCell | None]  # None: not compared at this place
+    cells: list[HeatCell | None]  # None if not compared
 
 
 @dataclass(frozen=True, slots=True)
 class HeatTable:
-    """Heat table of a workload family: mixes by quantities and small multiples."""
+    """Heat table of a workload family: a row per mix, a column per quantity and block size."""
 
     caption: str
     head: str
     groups: list[tuple[str, int]]  # quantities with their numbers of columns
-    columns: list[str]  # texts of the small multiples; empty if there are none
+    columns: list[str]  # block sizes (or other facets); empty texts if there are none
     rows: list[HeatRow]
     shared: list[tuple[Mark, ...]]  # marks shared by all cells of a quantity
     signs: list[tuple[str, int, str]]  # targets with their indices and signs
     several: bool  # whether there are several targets other than the baseline
     baseline: str
-    chance: str  # note on the number of comparisons, which their intervals do not account for
+    chance: str  # note that some of this many comparisons are coloured by chance
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """Row of a table; ``heads`` are its headings with the number of rows each spans, 0 if none."""
+    """Row of a table; ``heads`` are its headings, each with the number of rows that it spans.
+
+    The number is 0 if a row above already shows the heading.
+    """
 
     heads: list[tuple[str, int]]
     target: str
@@ -107,7 +113,7 @@ class TableRow:
     numbers: list[Number]
     first: bool  # whether the row begins a group of rows
     links: list[tuple[str, str]]  # texts, each with the point whose runs it links to
-    chip: str = ""  # provenance of the whole row, unless measured
+    chip: str = ""  # provenance of all numbers of the row, unless measured
     note: str = ""  # source of the row, if it is not based on runs
 
 
@@ -123,7 +129,7 @@ class DataTable:
 
     @property
     def has_runs(self) -> bool:
-        """Whether any row links to runs or names its source."""
+        """Whether any row links to runs or names a source."""
         return any(row.links or row.note for row in self.rows)
 
 
@@ -137,7 +143,7 @@ class SectionBlock:
     groups: list[FigureGroup]
     tables: list[DataTable]
     short: str  # title in the navigation
-    numbers: str  # heading of the tables
+    numbers: str  # heading above the tables
     folded: bool = False  # whether its figures are collapsed at first
 
 
@@ -173,7 +179,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run in the appendix of a brief."""
+    """Row of one run in the appendix of a brief."""
 
     run_id: str
     repeat: int
@@ -182,13 +188,13 @@ class RunRow:
     values: list[str]
     flags: list[Mark]
     failure: str
-    href: str  # link to its directory, relative to the brief
+    href: str  # link to the run's directory, relative to the brief
     errors: str = ""  # failed operations by operation and kind
 
 
 @dataclass(frozen=True, slots=True)
 class PointRuns:
-    """Runs of one point, to which numbers link."""
+    """Runs of one point in the appendix of a brief; numbers link to them."""
 
     point_id: str
     target: str
@@ -209,7 +215,7 @@ class RunTable:
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """Names and values under a heading, such as configuration or environment."""
+    """Table of names and values under a heading, such as configuration or environment."""
 
     heading: str
     rows: list[tuple[str, str]]
@@ -217,7 +223,7 @@ class FactTable:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Publisher's additions; templates show only the fields that are not empty."""
+    """Byline, logo and texts that the publisher of a brief adds; empty ones are not shown."""
 
     byline: str = ""
     name: str = ""  # name that goes with the logo
@@ -226,18 +232,18 @@ class Publisher:
     conclusion: list[str] = field(default_factory=list)
     footnotes: list[str] = field(default_factory=list)
     legal: list[str] = field(default_factory=list)
-    # name of a component, and one text per target
+    # name of a component such as the CPU, and its description on each target
     components: list[tuple[str, list[str]]] = field(default_factory=list)
-    left_out: str = ""  # sentence on what was left out
+    left_out: str = ""  # sentence that names omitted parts of the brief
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Quantity in which the winner is ahead of or behind another target."""
+    """Quantity in which the winner of an answer is better or worse than another target."""
 
     what: str  # quantity, such as "p99 read latency"
     other: str  # other target; empty if there is only one
-    amount: str  # multiple with its sign, such as 1.47 times
+    amount: str  # factor as text, such as 1.47 times
     where: str  # such as "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
     point_id: str | None
     note: str = ""
@@ -245,7 +251,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer to one question, shown on the first screen above the findings."""
+    """Answer to one question of a study, shown on the first screen of a brief."""
 
     verdict: Verdict
     text: AnswerText
@@ -254,25 +260,25 @@ class Answer:
     better: list[Contrast]
     worse: list[Contrast]
     marks: list[Mark]
-    # Textual answers that replace the winner: target, text, colour index.
+    # Answers that are text instead of a winner: target, text, colour index.
     texts: list[tuple[str, str, int | None]]
-    as_under: tuple[str, int] | None = None  # earlier answer with the same better and worse
+    as_under: tuple[str, int] | None = None  # earlier answer with equal better and worse
 
     @property
     def points(self) -> list[tuple[str, str]]:
-        """Targets of the headline, each with the point whose runs it links to."""
+        """Targets that the answer's number compares, each with the point to link to."""
         at = self.verdict.headline
         return [] if at is None else list(zip(at.sides, at.points, strict=False))
 
     @property
     def is_large(self) -> bool:
-        """Whether its number is printed large above the findings."""
+        """Whether the answer's number is printed large above the findings."""
         return bool(self.verdict.winner) and not self.texts
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Title of a brief, and what was measured, when and by which version of storlab."""
+    """Top of a brief: title, what was measured and when, and the version of storlab."""
 
     title: str
     subtitle: str
@@ -288,7 +294,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Answers to the questions of the study, shown first."""
+    """Part of a brief that answers the questions of the study, shown first."""
 
     warnings: list[str]  # shown before all answers: why the numbers must not be compared
     verdicts: list[Verdict]  # for all questions, even if there is only one target
@@ -299,10 +305,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Statements about single comparisons, and the caveats of all of them."""
+    """Part of a brief with statements about single comparisons, and caveats of all of them."""
 
-    of_targets: list[str]  # number of points at which each target is ahead, and by how much
-    of_families: list[str]  # findings that only the workload families of the study provide
+    of_targets: list[str]  # sentences on how often each target is ahead, and by how much
+    of_families: list[str]  # sentences that workload families add
     claims: list[Claim]
     undecided: list[str]
     rule: str  # rule by which the claims were chosen
@@ -312,7 +318,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Figures and tables of numbers."""
+    """Part of a brief with figures and tables of numbers."""
 
     mappings: list[Mapping]
     sections: list[SectionBlock]
@@ -323,7 +329,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """How it was measured, on what, and what the marks mean."""
+    """Part of a brief on configuration, environment, method and the meaning of marks."""
 
     configuration: list[FactTable]
     environment: list[FactTable]
@@ -339,19 +345,19 @@ class Runs:
 
     @property
     def points(self) -> list[PointRuns]:
-        """All points with their runs, over all workload families."""
+        """Points of all workload families with their runs."""
         return [point for table in self.tables for point in table.points]
 
     @property
     def failed(self) -> list[tuple[str, RunRow]]:
-        """Runs that did not finish, each with its target."""
+        """Runs that did not finish, each after the name of its target."""
         rows = ((point.target, run) for point in self.points for run in point.runs)
         return [(target, run) for target, run in rows if run.status != "finished"]
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Result of the audit of the brief's own numbers."""
+    """Result of the audit of a brief's numbers."""
 
     findings: list[Finding]
     stated_rules: frozenset[str]  # rules whose findings the warnings already state
@@ -380,13 +386,13 @@ class Brief:
 
     @property
     def cards(self) -> list[Claim]:
-        """Claims with a large number, except those covered by an answer with a large number."""
+        """Claims to print with a large number, without those that a large answer already gives."""
         answers = self.summary.answers
         large = [{point for _, point in answer.points} for answer in answers if answer.is_large]
         return cards(self.findings.claims, self.summary.verdicts, large)[:CARDS]
 
     def audit_points(self, finding: Finding) -> list[str]:
-        """Return the points in the appendix whose runs a finding of the audit refers to."""
+        """Return ids of the points in the appendix whose runs a finding of the audit is about."""
         known = {point.point_id for point in self.runs.points}
         named = (row.split(":")[0].rpartition("-r")[0] or row.split(":")[0] for row in finding.rows)
         return [point for point in dict.fromkeys(named) if point in known]

@@ -1,4 +1,4 @@
-"""Questions on power and price that the campaign cannot answer, with the reasons."""
+"""Say why targets are not compared by power or price, such as a missing meter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from storlab.brief.power import is_metered
 from storlab.words.text import and_list
 
 WATTS, MONEY = "efficiency", "cost"
-"""Names of these questions in every workload family that has them."""
+"""Names of the questions on power and on price, in every family that has them."""
 
 
 def not_compared(comparison: Comparison) -> str:
-    """Return a sentence on power or price if not compared; empty if all targets are compared."""
+    """Return a sentence on targets that are not compared by power or price; empty if all are."""
     if len(comparison.targets) < 2:
         return ""
     words = [text for text in (_watts(comparison), _money(comparison)) if text]
@@ -49,7 +49,7 @@ def _watts(comparison: Comparison) -> str:
 
 
 def _boundaries(comparison: Comparison, targets: Sequence[str]) -> str:
-    """Return why these targets have no ratio of power: unequal boundaries, or no common work."""
+    """Say why targets have no power ratio: unequal power boundaries, or no common work."""
     for row in comparison.rows.values():
         powers = {side: cell.power for side, cell in row.cells.items() if cell.power is not None}
         for (left, first), (right, second) in combinations(powers.items(), 2):

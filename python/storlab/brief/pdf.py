@@ -1,12 +1,14 @@
-"""Rendering of a brief as PDF by typst, without network or system programs.
+"""Render a brief as PDF by typst, without network or system programs.
 
 Figures are embedded as PDF drawings with their fonts (vl-convert), so that they look the same
 wherever the brief is made.
 
-The PDF is not printed from the HTML, as measured on a brief with 16 points in November 2026: typst
-takes 0.8 s of CPU time for 14 pages. WeasyPrint 70 takes 68 s for 25 pages, needs Pango from the
-system, overprints text in cards and leaves headings alone on pages. Chromium prints 20 good pages,
-but few machines that run storlab have a browser.
+Why the PDF is not printed from the HTML, measured on a brief with 16 points in November 2026:
+
+- typst takes 0.8 s of CPU time for 14 pages.
+- WeasyPrint 70 takes 68 s for 25 pages, needs Pango from the system, overprints text in cards and
+  leaves headings alone on pages.
+- Chromium prints 20 good pages, but few machines that run storlab have a browser.
 """
 
 from __future__ import annotations
@@ -47,24 +49,24 @@ Pages = TypeVar("Pages")
 
 
 class PdfError(Exception):
-    """Failure to set the PDF; the message is that of typst."""
+    """Error for a PDF that could not be made; the message is that of typst."""
 
 
 def render_pdf(brief: Brief) -> bytes:
     """Render the brief as PDF.
 
     Raises:
-        PdfError: typst cannot set it.
+        PdfError: typst reports an error.
     """
     with _workplace(brief) as source:
         return _set(lambda: typst.compile(source, root=str(Path(source).parent), format="pdf"))
 
 
 def render_pages(brief: Brief, ppi: float) -> list[bytes]:
-    """Render the brief as PNG pages.
+    """Render the brief as PNG images, one per page.
 
     Raises:
-        PdfError: typst cannot set it.
+        PdfError: typst reports an error.
     """
     with _workplace(brief) as source:
         root = str(Path(source).parent)
@@ -74,7 +76,7 @@ def render_pages(brief: Brief, ppi: float) -> list[bytes]:
 
 @contextmanager
 def _workplace(brief: Brief) -> Iterator[str]:
-    """Yield the template in a temporary directory with its data and drawings."""
+    """Write template, data and figures to a temporary directory; yield the template's path."""
     template = files("storlab.brief").joinpath("templates", "brief.typ").read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
         root = Path(name)
@@ -178,7 +180,7 @@ def _model(brief: Brief) -> dict[str, Any]:
 
 
 def _logo_file(brief: Brief) -> str:
-    """Return the file name of the logo next to the document; empty without a logo."""
+    """Return the file name of the publisher's logo beside the document; empty without a logo."""
     logo = brief.publisher.logo
     return "" if logo is None else f"publisher-logo.{logo.kind}"
 
@@ -256,9 +258,9 @@ def _table(table: DataTable) -> dict[str, Any]:
 
 
 def _widths(table: DataTable) -> list[int]:
-    """Return relative column widths: the longest word of the heading or the longest number.
+    """Return relative column widths by the longest word of the heading or the longest number.
 
-    With equal widths, long words would be broken next to columns that are half empty.
+    With equal widths, long words would be broken beside columns that are half empty.
     """
     numbers = [[row.numbers[place] for row in table.rows] for place in range(len(table.columns))]
     return [

@@ -1,4 +1,4 @@
-"""Section of the brief about power: data per joule, efficiency table and ratios."""
+"""Section of a brief about power: data per joule, efficiency table and ratios."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ NOT_METERED = (("Power and energy", "Not measured: no target of this study has a
 
 
 def power_method(comparison: Comparison) -> tuple[tuple[str, str], ...]:
-    """Return the definitions for the section on method."""
+    """Return the definitions of power and efficiency, or a note that no target has a meter."""
     return METHOD if is_metered(comparison) else NOT_METERED
 
 
 def is_metered(comparison: Comparison) -> bool:
-    """Return whether any run has a meter, even one that gave no reading."""
+    """Return whether any run had a meter, even if it gave no readings."""
     return any(run.record.power for run in comparison.dataset.all_runs()) or any(
         cell.power for row in comparison.rows.values() for cell in row.cells.values()
     )
@@ -90,7 +90,7 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 
 
 def _lead(comparison: Comparison) -> list[str]:
-    """Return the power and boundary of each target, followed by the range of its ratios."""
+    """Return a sentence on each target's power, then one on each target's ratio per joule."""
     sentences = [_drawn(comparison, target) for target in comparison.targets]
     return sentences + [_ratio_range(comparison, target) for target in comparison.others]
 
@@ -124,7 +124,7 @@ def _ratio_range(comparison: Comparison, target: str) -> str:
 
 
 def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
-    """Return sentences that name the targets whose power was not measured."""
+    """Return a text that names the targets whose power was not measured; empty without such."""
     weak: dict[str, list[str]] = {}
     for target in targets:
         accounts = [c.power for c in _cells(comparison, target) if c.power is not None]
@@ -138,7 +138,7 @@ def _heading(page: Page, column: Column) -> str:
 
 
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
-    """Build the efficiency table: every mix and small multiple at the last point of its axis."""
+    """Build the efficiency table of each mix and block size at the last point of its sweep."""
     page = sections[0].page
     rate = () if page.metrics.quantities else (rate_per_watt(page).key,)
     own = (q.key for q in page.metrics.quantities if q.power and q.name != "energy_j")
@@ -190,7 +190,7 @@ def _missing(cell: Cell) -> Number:
 
 
 def power_number(cell: Cell, column: Column) -> Number:
-    """Return a value of power or efficiency with its interval and marks."""
+    """Return a target's power or efficiency as a table number with interval and marks."""
     value = cell.values.get(column.key)
     if value is None or cell.power is None:
         if cell.power is None and column.key == "power_w.all":
@@ -216,7 +216,7 @@ def _meter(cell: Cell) -> Number:
 
 
 def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
-    """Build the table of power and efficiency ratios to the baseline, or reasons for none."""
+    """Build the table of power and efficiency ratios to the baseline."""
     page = sections[0].page
     rate = () if page.metrics.quantities else (rate_per_watt(page).key,)
     own = (q.key for q in page.metrics.quantities if q.power and q.compared)
@@ -243,7 +243,7 @@ def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> Da
 
 
 def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
-    """Return a ratio of power or efficiency, or the reason why there is none."""
+    """Return a ratio of power or efficiency as a table number, or why there is none."""
     cell, base = row.cells[target], row.cells[baseline]
     if target in row.refused:
         text = f"{REFUSED}: {row.refused[target]}"

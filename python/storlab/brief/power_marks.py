@@ -1,4 +1,4 @@
-"""Marks of numbers that are based on power."""
+"""Marks beside numbers that are computed from power readings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storlab.words.text import plural
 
 
 def power_marks(account: Account) -> list[Mark]:
-    """Return the marks of an energy account: provenance, missing runs and shared meters."""
+    """Return the marks of a target's energy: not measured, runs missing, or meter shared."""
     marks = []
     if account.provenance in NOT_MEASURED:
         marks.append(mark(account.provenance, f"power is {account.provenance}"))

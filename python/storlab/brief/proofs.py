@@ -1,4 +1,4 @@
-"""Texts on the proof of the medium, for the brief and for ``storlab compare``."""
+"""Texts on whether the medium is known to have served the I/O, for briefs and ``compare``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(?: [kMGTP]?B\b)?")
 
 
 def proof_sections(comparison: Comparison) -> list[ExtraSection]:
-    """Build the section on proof of the medium; empty if no run was judged."""
+    """Build the section on proof of the medium; an empty list if no run was judged."""
     texts = proof_texts(comparison)
     if not texts:
         return []
@@ -28,7 +28,7 @@ def proof_sections(comparison: Comparison) -> list[ExtraSection]:
 
 
 def proof_texts(comparison: Comparison) -> list[str]:
-    """Describe the proof of each workload on each target, with the reasons if it is missing."""
+    """Say for each target and workload how many runs are proven, with reasons for the others."""
     return [_text(proof) for proof in proofs_of(comparison)]
 
 
@@ -45,7 +45,7 @@ def _text(proof: TargetProof) -> str:
 
 
 def _reasons(reasons: list[str]) -> str:
-    """Describe reasons; those that differ only in numbers are represented by the first."""
+    """List reasons in brackets; of those that differ only in numbers, only the first is shown."""
     if not reasons:
         return ""
     alike: dict[str, list[str]] = {}

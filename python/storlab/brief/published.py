@@ -1,7 +1,7 @@
-"""Published results next to measured ones: matching of values to points, and their table.
+"""Match published results to measured points, and show both in a table.
 
-A published value matches a measured point with the same mix, block size and operating point.
-Published values enter no mean, ratio or finding.
+A published value matches a measured point with equal mix, block size and operating point (such as
+the number of jobs). Published values are not used in means, ratios or findings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NAMES = {
     "throughput_per_tb": "throughput_mb_s_tb",
 }
 RULE = "own_published"
-# numbers in a brief have at least two digits, so rounding changes them by up to 5 %
+# A brief rounds numbers to two digits or more, which changes them by up to 5 %.
 PRINTED_WITHIN = 0.06
 BY_KEY = {column.key: column for column in COLUMNS}
 
@@ -51,7 +51,7 @@ BY_KEY = {column.key: column for column in COLUMNS}
 def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
     """Load the tables of published results that the studies name.
 
-    Relative paths are also searched in the result directory.
+    A relative path is first looked up in the result directory.
 
     Raises:
         ResultError: A table does not exist.
@@ -66,7 +66,7 @@ def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
 
 
 def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[PublishedCell]:
-    """Return the published values at measured points; of duplicates, the more exact one."""
+    """Return published values that match a measured point; of duplicates, the most precise."""
     matches: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
     for table in tables:
         operations = _operations(table)
@@ -90,7 +90,7 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
 
 
 def _operations(table: PublishedTable) -> dict[str, set[str]]:
-    """Return the operations of each published workload, such as read, write, get or put."""
+    """Return by workload the operations that a publication gives numbers for, such as read."""
     operations: dict[str, set[str]] = {}
     for row in table.rows:
         operations.setdefault(row.workload, set()).add(operation_of(row))
@@ -98,9 +98,10 @@ def _operations(table: PublishedTable) -> dict[str, set[str]]:
 
 
 def _same_family(operations: set[str], page: Page) -> bool:
-    """Return whether published operations belong to this workload family; unnamed ones fit any.
+    """Return whether published operations are those of a workload family.
 
-    A total of GETs and PUTs is not a total of reads and writes.
+    A total of GETs and PUTs, for example, must not be compared with a total of reads and writes.
+    Operations that no family names fit any family.
     """
     named = {o for w in FAMILIES.values() for o in w.page.operations.main} & operations
     return not named or bool(named & set(page.operations.main))
@@ -126,16 +127,16 @@ def _cell(
 
 
 def _token(row: Row) -> str:
-    """Return the number as printed; empty if words scale it, as in "2.3 million"."""
+    """Return a published number as it was printed; empty for numbers such as "2.3 million"."""
     if row.value is None or row.printed_scale != 1:
         return ""
     return f"{row.value:,.{row.decimals}f}"
 
 
 def _key(row: Row, page: Page, *, pure: bool) -> str | None:
-    """Return the column key of a printed number, or None if it has no column.
+    """Return the key of the column that a published number belongs to; None if there is none.
 
-    ``pure`` says that the work consists of a single operation.
+    ``pure`` states that the workload consists of a single operation.
     """
     meaning = quantity_of(row)
     if meaning.form != "value" or meaning.bound or factor_of(row) is None:
@@ -234,7 +235,7 @@ def _table(
 
 
 def _heading(column: Column) -> str:
-    """Return the heading of a column; efficiency columns differ only in their unit."""
+    """Return the heading of a column, which is ``per watt`` for all efficiencies."""
     return "per watt" if column.unit.endswith("/W") else column.short
 
 
@@ -295,7 +296,7 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
 
 
 def printed_wrong(comparison: Comparison) -> list[Finding]:
-    """Find published numbers that the brief would print wrongly, such as by a power of ten."""
+    """Return an error for each published number that the brief would print with another value."""
     scales, findings = scales_of(comparison), []
     kinds = {point.key: point.kind for s in comparison.sections for point in s.points}
     for cell in comparison.published:
@@ -336,6 +337,6 @@ def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str
 
 
 def _setting(table: PublishedTable, name: str) -> set[float | None]:
-    """Return the values that a publication states for a setting of all its results."""
+    """Return the values that a publication gives for a setting that applies to all results."""
     rows = [r for r in table.rows if r.kind == "config" and not r.config and r.value is not None]
     return {r.value for r in rows if quantity_of(r).name == name and not quantity_of(r).part}

@@ -1,7 +1,7 @@
-"""Published ratios next to the same ratios measured here.
+"""Show published percentages, such as "40 % faster than", beside ratios measured in this campaign.
 
-A publication that prints percentages but no values does not fit into a table of values. Its claims
-are converted to ratios, as in the audit, and enter no mean, ratio or finding.
+Publications may print percentages without values. These claims are converted to ratios, as in the
+audit. They are not used in means, ratios or findings.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ TAKES_AWAY = ("reduction", "slower")  # forms of a quantity that cannot fall by 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """Published percentage, merged over all places that print it."""
+    """Percentage of a publication, merged from all of its rows that repeat it."""
 
     table: str
     config: str
     compare: str
     quantity: Quantity
-    words: str  # the claim as printed
+    words: str  # claim as printed
     ratio: float | None  # config over compare; None if the claim is impossible
     rows: tuple[str, ...]
     sizes: tuple[float, ...] = ()  # transfer sizes in bytes; empty if not stated
-    x_name: str = ""  # printed name of the axis, such as gdsio_workers
+    x_name: str = ""  # published name of the swept parameter, such as gdsio_workers
     x: float | None = None
 
     def is_of(self, section: Section, facet: Any) -> bool:
-        """Return whether the claim applies to this small multiple (to all if it has no size)."""
+        """Return whether the claim is about this block size; true if it names no size."""
         is_size = section.axes.facet in section.page.parameters.sizes
         return not (self.sizes and is_size and isinstance(facet, int)) or facet in self.sizes
 
     def point(self, section: Section, facet: Any, far: WorkloadPoint) -> WorkloadPoint:
-        """Return the measured point at which the claim was made; if not measured, the far point."""
+        """Return the point that the claim is about, or ``far`` if that was not measured."""
         axis = section.axes.x
         if self.x is None or self.x_name.lower().rpartition("_")[2] != axis:
             return far
@@ -60,7 +60,7 @@ class _Claim:
 
 
 def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
-    """Build a table for each workload family that the publications make claims about."""
+    """Build a table of published and measured ratios for each workload family with claims."""
     claimed = []
     for sections in comparison.kinds.values():
         claims = [claim for table in tables for claim in _claims(table, sections[0])]
@@ -86,7 +86,7 @@ def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
             grouped.setdefault(place, []).append(row)
     for (config, compare, key, form, _), rows in grouped.items():
         quantity = quantity_named(section.page, key)
-        # Of a number printed several times, choose the row with the most details on its place.
+        # Of rows that repeat a number, prefer the one that states block size and swept parameter.
         exact = max(
             (row for row in rows if row.qualifier != "up_to"), key=_places_named, default=None
         )
@@ -116,7 +116,7 @@ def _places_named(row: Row) -> int:
 
 
 def _ratio(row: Row) -> float | None:
-    """Return the claimed ratio without "up to"; None if the quantity would fall below 0."""
+    """Return the ratio that a percentage claims, ignoring "up to"; None if it is below 0."""
     if quantity_of(row).form in TAKES_AWAY and (row.value or 0.0) > 100:
         return None
     plain = claimed_ratios(replace(row, qualifier="exact"))
@@ -164,12 +164,12 @@ def _published(claim: _Claim) -> Number:
 
 
 def _change(ratio: float) -> str:
-    """Return a change in percent, as publications print it; an increase may exceed 100 %."""
+    """Format a ratio as publications do: ``40 % less``, ``120 % more``."""
     return f"{percent(abs(ratio - 1))} {'less' if ratio < 1 else 'more'}"
 
 
 def _measured(comparison: Comparison, row: PointRow, claim: _Claim) -> Number:
-    """Return the same ratio measured here, inverted if the study divides the other way."""
+    """Return the measured ratio of a claim's two targets, inverted if the first is the baseline."""
     interval = _turned(comparison.baseline, row, claim)
     cell, other = row.cells[claim.config], row.cells[claim.compare]
     if interval is None:

@@ -1,4 +1,4 @@
-"""Matching of published numbers to measured points by work and operating point."""
+"""Find the measured points with the mix, block size and load of a published number."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from storlab.figures.common import last_point
 from storlab.model.published import NOT_STATED, Row
 
 ORDERS = {"rand": "random", "random": "random", "seq": "sequential", "sequential": "sequential"}
-"""Order of offsets by the first word of a workload in publications."""
+"""Order of offsets, random or sequential, by the first word of a published workload's name."""
 
 
 def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
-    """Return the percentage of reads, from a mix such as ``70/30`` or from a pure workload."""
+    """Return the percentage of reads of a published number: 70 for mix ``70/30``.
+
+    Without a mix it is 100 or 0 if the workload only reads or only writes, else None.
+    """
     first, slash, _ = row.rw_mix.partition("/")
     if slash:
         try:
@@ -33,10 +36,10 @@ def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
 def points_of(
     comparison: Comparison, sections: Sequence[Section], row: Row, operations: Collection[str]
 ) -> Iterator[tuple[WorkloadPoint, str]]:
-    """Yield the points that match a published number.
+    """Yield the measured points that match a published number, each with a note.
 
-    Each comes with a note on the operating point if it is not stated; the number is then placed at
-    the last point of the axis.
+    The note is empty if the publication states the operating point (such as the number of jobs).
+    Otherwise the last point of the sweep matches, and the note says what the publication states.
     """
     reads = reads_of(row, operations, sections[0].page)
     sizes = size_bytes(row.block_size) if row.block_size else ()
@@ -62,7 +65,7 @@ def _axis(page: Page, row: Row) -> str:
 
 
 def _operating_values(row: Row) -> set[float] | None:
-    """Return the values of the swept parameter, usually one; None if none is stated."""
+    """Return the published values of the swept parameter, usually one; None if not stated."""
     try:
         return {float(part) for part in row.x_value.split(",")}
     except ValueError:

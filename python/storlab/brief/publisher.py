@@ -1,6 +1,7 @@
-"""Additions of a brief's publisher: byline, logo, texts, components and omissions.
+"""Add a publisher's byline, logo and texts to a brief, and omit what the publisher leaves out.
 
-They are neither measured nor checked, and the brief says so. Evidence cannot be left out.
+The additions are neither measured nor checked, and the brief says so. Parts that prove numbers,
+such as the list of runs, cannot be left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TITLES = {"cpu": "CPU", "nic": "NIC"}
 def publisher_of(
     table: BriefTable | None, folders: Sequence[Path], targets: Sequence[Target]
 ) -> Publisher:
-    """Build the publisher's part of a brief and the list of the targets' components.
+    """Build a publisher's additions to a brief, with the declared components of each target.
 
     Args:
         table: The ``[brief]`` table of a study, if there is one.
@@ -51,10 +52,10 @@ def publisher_of(
 
 
 def folders_of(store: ResultStore) -> list[Path]:
-    """Return the folders to search for files that a study names.
+    """Return the folders to search for files that a study names, such as a logo.
 
-    These are the result directory, the folders of the study and of its execution, and the current
-    directory.
+    These are the result directory, the folder of the study, the working directory of the campaign,
+    and the current directory.
     """
     guard = store.environment.get("guard", {})
     recorded = [guard[name] for name in ("study_directory", "working_directory") if name in guard]
@@ -77,7 +78,10 @@ def _components(given: Sequence[Components | None]) -> list[tuple[str, list[str]
 
 
 def without(brief: Brief, table: BriefTable | None) -> Brief:
-    """Return the brief without what the publisher leaves out; its data and audit stay complete."""
+    """Return the brief without the parts that the publisher leaves out.
+
+    The embedded data and the audit stay complete.
+    """
     names = set(table.leave_out) if table is not None else set()
     body, reference, publisher = brief.body, brief.reference, brief.publisher
     if "workloads" in names:

@@ -1,7 +1,7 @@
-"""Selection of the points of a large campaign that a brief shows; a CSV file contains all.
+"""Select the points that the brief of a large campaign shows; a CSV file contains all points.
 
-A page with thousands of figures is useless and takes minutes to make. The selection ignores
-results: mixes, small multiples and positions on the axis are spread evenly over the sweep.
+A page with thousands of figures is useless and takes minutes to make. The selection does not depend
+on results: mixes, block sizes and values of the sweep are spread evenly.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from storlab.brief.model import Answer
 from storlab.words.text import plural
 
 LARGE = 120  # workload points; above this the page shows a selection
-SECTIONS, FACETS, PLACES = 2, 2, 8  # largest numbers shown of a large campaign
+SECTIONS, FACETS, PLACES = 2, 2, 8  # most mixes, block sizes and sweep values on such a page
 
 
 def shown(comparison: Comparison, most: int | None = None) -> Comparison:
-    """Return the comparison of the points that the page shows; all, up to ``most`` points."""
+    """Restrict a comparison with more than ``most`` points to a selection for the page."""
     if len(comparison.rows) <= (LARGE if most is None else most):
         return comparison
     wanted = spread(len(comparison.sections), SECTIONS)
@@ -32,7 +32,7 @@ def shown(comparison: Comparison, most: int | None = None) -> Comparison:
 
 
 def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
-    """Return the points whose runs the page lists: those it shows, and those answers link to."""
+    """Return a comparison of the points that the page shows or that its answers link to."""
     if part is whole:
         return whole
     linked = {point for answer in answers for point in _linked(answer)}
@@ -87,7 +87,7 @@ def _thinned(section: Section) -> Section:
 
 
 def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
-    """Return a caveat on the points that the page leaves out; empty if it shows all."""
+    """Return a caveat that the page does not show all points; empty if it does."""
     if part is whole:
         return []
     mixes = "mix" if len(whole.sections) == 1 else "mixes"
@@ -102,7 +102,7 @@ def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
 
 
 def every_point(comparison: Comparison) -> bytes:
-    """Return all cells as CSV: one row per point and target, with means and intervals."""
+    """Return the results of all points as CSV: a row per point and target, with intervals."""
     columns = comparison.columns
     names = list(dict.fromkeys(n for row in comparison.rows.values() for n in row.point.params))
     cells = [

@@ -1,4 +1,4 @@
-"""Tables of numbers: per section, of ratios, and of runs."""
+"""Tables of numbers in a brief: results of a section, ratios to the baseline, and runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COUNTED = ("errors",)  # metrics that are integers
 
 
 class Scale:
-    """Common latency unit for all tables of a workload family."""
+    """Units of a workload family's tables; all latencies get the same unit."""
 
     def __init__(self, comparison: Comparison, sections: Sequence[Section]) -> None:
         values = [
@@ -58,9 +58,9 @@ class Scale:
         self._unit = latency_unit(values)
 
     def of(self, column: Column) -> tuple[str, float]:
-        """Return the unit to print and the factor to divide values by."""
+        """Return the unit to print for a column, and the factor to divide its values by."""
         if column.time in FAMILY_DISTRIBUTIONS:
-            # each value has its own unit: fetching a batch that is ready takes nanoseconds
+            # Each value shows its own unit, as these times range from nanoseconds to seconds.
             return "", 1.0
         if column.unit == "ns":
             return self._unit
@@ -73,19 +73,19 @@ Scales = Mapping[str, Scale]
 
 
 def scales_of(comparison: Comparison) -> Scales:
-    """Return the latency unit of each workload family: reads of different ones are unrelated."""
+    """Choose the latency unit of each workload family's tables."""
     return {kind: Scale(comparison, sections) for kind, sections in comparison.kinds.items()}
 
 
 def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
-    """Return the columns of these keys that were measured, in this order."""
+    """Return the columns with these keys that the comparison has, in the order of the keys."""
     return [column for key in keys if (column := comparison.column(key)) is not None]
 
 
 def known_columns(
     comparison: Comparison, sections: Sequence[Section], keys: Iterable[str]
 ) -> list[Column]:
-    """Return the columns that points of these sections have; if they have none, all columns."""
+    """Return the columns with values in these sections; all of ``keys`` if no column has any."""
     cells = [
         cell
         for section in sections
@@ -99,9 +99,9 @@ def known_columns(
 def section_tables(
     comparison: Comparison, section: Section, scale: Scale, keys: Collection[str] | None = None
 ) -> list[DataTable]:
-    """Build the tables of a section: every point with every target that the study runs it on.
+    """Build the tables of a section, with a row for every point and target.
 
-    Several percentiles of a workload family have a separate table. ``keys`` selects columns.
+    Families with several percentiles get a separate table of latencies. ``keys`` selects columns.
     """
     if section.page.metrics.quantities and keys is None:
         return _group_tables(comparison, section, scale)
@@ -115,7 +115,7 @@ def section_tables(
 
 
 def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> list[DataTable]:
-    """Build a table for each group of the workload family's own quantities that has a value."""
+    """Build a table for each group of quantities that a workload family defines and measured."""
     tables = [
         _point_table(comparison, section, scale, keys, f"{caption}, {section.title}")
         for caption, keys in groups_of(section.page).items()
@@ -125,7 +125,7 @@ def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> lis
 
 
 def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
-    """Return the keys of the time columns that get a table of their own."""
+    """Return the keys of the latency columns that get a separate table."""
     page = section.page
     if len(page.operations.percentiles) < 2:
         return []
@@ -166,9 +166,9 @@ def _point_table(
 def _time_table(
     comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
 ) -> DataTable:
-    """Build a table with one row per kind of time.
+    """Build a table of latencies with a row per point, operation and kind of latency.
 
-    Five statistics of each kind would not fit into one row per point.
+    Its columns are statistics: mean and percentiles. One row per point would be too wide.
     """
     page = section.page
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
@@ -223,7 +223,7 @@ def _values(section: Section, point: WorkloadPoint, names: Iterable[str]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Row of a table before equal headings of neighbouring rows are merged."""
+    """Row of a table to build: headings, the target's cell, and numbers."""
 
     heads: list[str]
     cell: Cell
@@ -237,7 +237,7 @@ def table_of(
     columns: list[tuple[str, str]],
     leaves: Sequence[Leaf],
 ) -> DataTable:
-    """Build a table in which equal headings of neighbouring rows are merged."""
+    """Build a table from rows, in which equal headings of neighbouring rows are merged."""
     rows = []
     spans = _spans([leaf.heads for leaf in leaves])
     for leaf, heads in zip(leaves, spans, strict=True):
@@ -256,7 +256,10 @@ def table_of(
 
 
 def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
-    """Return each heading with the number of rows it spans; 0 for rows that it already covers."""
+    """Return the headings of each row, each with the number of rows that it spans.
+
+    The number is 0 if the row above has the same heading.
+    """
     rows: list[list[tuple[str, int]]] = []
     for place, texts in enumerate(heads):
         row = []
@@ -276,7 +279,7 @@ def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
 def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
     """Return the mean of a target at a point as a table number with interval and marks.
 
-    If there is none, the number says that it is missing.
+    Without a mean, the number's text says that it is missing.
     """
     if column.is_power:
         return power_number(cell, column)
@@ -299,7 +302,7 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
     show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
-    none = value.low == value.high  # constant, such as 0 errors or a value set by the profile
+    none = value.low == value.high  # equal in all runs, such as a value set by the profile
     text, spread = cell_texts(value, factor, show)
     return Number(
         text,
@@ -373,7 +376,10 @@ def ratio_table(
 def _divided(
     comparison: Comparison, sections: Sequence[Section], known: Collection[str]
 ) -> list[tuple[Column, Per]]:
-    """Return the quantities asked per terabyte or price that at least two targets declare."""
+    """Return the quantities that questions ask for per terabyte or per price.
+
+    A quantity is left out unless the baseline and another target declare capacity or price.
+    """
     base = comparison.baseline
     return [
         (column, question.per)
@@ -385,7 +391,7 @@ def _divided(
 
 
 def _per_number(comparison: Comparison, row: Row, target: str, column: Column, per: Per) -> Number:
-    """Return the ratio of both targets' values per terabyte or per price."""
+    """Return the ratio of a target to the baseline, in value per terabyte or per price."""
     decision = row.ratios[target].get(column.key)
     share = share_of(comparison, (target, comparison.baseline), per)
     if decision is not None:
@@ -401,9 +407,9 @@ def ratio_number(
     column: Column,
     names: tuple[str, str] | None = None,
 ) -> Number:
-    """Return the ratio of ``cell`` to ``base`` with the marks of both.
+    """Return the ratio of ``cell`` to ``base`` as a table number with the marks of both.
 
-    ``names`` distinguishes the two in mark messages; by default they are the targets.
+    ``names`` are what messages of marks call the two; by default the names of their targets.
     """
     names = names or (cell.target, base.target)
     if decision is None:
@@ -430,7 +436,7 @@ def ratio_number(
 
 
 def _joined(marks: Sequence[Mark]) -> list[Mark]:
-    """Merge marks of one kind, with the messages of both sides."""
+    """Merge marks of one kind into one mark with all their messages."""
     by_kind: dict[str, list[Mark]] = {}
     for m in marks:
         by_kind.setdefault(m.kind, []).append(m)
@@ -438,9 +444,9 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def run_tables(comparison: Comparison, scales: Scales, hrefs: dict[int, str]) -> list[RunTable]:
-    """Build tables of all runs by workload family and point.
+    """Build a table of all runs per workload family, grouped by point and target.
 
-    ``hrefs`` maps ``id(store)`` to a link to its directory.
+    ``hrefs`` maps the ``id()`` of each result store to a link to its directory.
     """
     tables = []
     for kind, sections in comparison.kinds.items():
@@ -488,7 +494,7 @@ def run_row(
     values = []
     for column in columns:
         value = record.metric(column.name, column.operation)
-        if column.is_power and power is not None:  # at the boundary that the brief shows
+        if column.is_power and power is not None:  # at the power boundary that the brief uses
             metric = metric_at(record, column.name, power.boundary, column.operation)
             value = None if metric is None else metric.value
         if value is None and column.name == "concurrency_effective" and record.concurrency:

@@ -1,4 +1,4 @@
-"""Sections with timelines of single runs: the deepest dips, and runs chosen by the user."""
+"""Sections with figures of single runs over time: the deepest dips, or runs that users chose."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _Place = tuple[Section, WorkloadPoint, str, RunData]
 def timelines_section(
     comparison: Comparison, claims: Sequence[Claim], drawn: Collection[str] = ()
 ) -> ExtraSection | None:
-    """Build the section of the deepest dips; None if no examined run has a dip.
+    """Build the section with the runs whose throughput dipped the most; None if no run dipped.
 
-    Runs behind claims are examined first, then flagged runs; if they are many, an evenly spread
-    selection.
+    Runs that claims are based on are examined first, then flagged runs. If there are many, only an
+    evenly spread selection is examined.
 
     Args:
         comparison: Comparison that the page shows.
         claims: Claims whose runs are examined first.
-        drawn: Names of figures that are shown in another section.
+        drawn: Names of figures that another section already shows.
     """
     wanted = _candidates(comparison, claims)
     timed = [(place, known) for place in wanted if (known := timeline(place[3])) is not None]
@@ -81,11 +81,11 @@ def timelines_section(
 def chosen_section(
     whole: Comparison, page: Comparison, run_ids: Sequence[str]
 ) -> ExtraSection | None:
-    """Build the section of the chosen runs, whether or not they dip; None without a run.
+    """Build the section with runs that the user chose, each over time; None without a run.
 
     Args:
         whole: Comparison with all points.
-        page: Comparison that the page shows; links lead to its points only.
+        page: Comparison with the points that the page shows; others have no link.
         run_ids: Ids of the chosen runs.
 
     Raises:
@@ -107,7 +107,7 @@ def chosen_section(
 
 
 def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
-    """Draw a run on a time axis, once for each result directory that has a run with this id.
+    """Draw a run over time, once for each result directory that has a run with this id.
 
     Raises:
         UsageError: There is no such run, it did not finish, or it is too short to draw.
@@ -115,18 +115,18 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
     names = {(r.record.run_id, r.directory_name) for r in comparison.dataset.all_runs()}
     if not any(run_id in name for name in names):
         what = "is not a run of these results"
-        raise UsageError(run_id, what, "name one of those in the directory runs/")
+        raise UsageError(run_id, what, "choose one from the directory runs/")
     figures = []
     for place in _places(comparison):
         run = place[3]
         if run_id in (run.record.run_id, run.directory_name):
             known = timeline(run, LEAST_OF_CHOSEN)
             if known is None:
-                what = "has fewer than two intervals, or none that moved anything"
+                what = "has fewer than two intervals, or moved no data: it cannot be drawn"
                 raise UsageError(run_id, what, "choose a longer run, or a shorter [study] interval")
             figures.append(_figure(comparison, *place, known))
     if not figures:
-        raise UsageError(run_id, "did not finish: it has no time axis", "choose a finished run")
+        raise UsageError(run_id, "did not finish: it cannot be drawn", "choose a finished run")
     return figures
 
 
@@ -140,7 +140,7 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 def _candidates(comparison: Comparison, claims: Sequence[Claim]) -> list[_Place]:
     told = {run_id for claim in claims for run_id in claim.run_ids}
-    # Stages of fixed work vary by design, so their dips mean nothing.
+    # The throughput of fixed work varies by design between its stages, so dips mean nothing.
     places = [p for p in _places(comparison) if not FAMILIES[p[0].kind].fixed_work]
     first = [place for place in places if place[3].record.run_id in told]
     rest = [p for p in places if p[3].record.run_id not in told and p[3].record.flags]

@@ -1,4 +1,4 @@
-"""Tables of the stages of fixed work: epochs, checkpoints and restores."""
+"""Tables with a row per stage of fixed work: epoch, checkpoint or restore."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NONE = Number("–", missing=True)
 
 
 def work_item_tables(comparison: Comparison, section: Section) -> list[DataTable]:
-    """Build tables of the stages at the last point of the axis; none for work without stages."""
+    """Build the tables of stages for the last point of each sweep; empty without stages."""
     tables: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
@@ -97,7 +97,7 @@ def _number(cell: Cell, pieces: Sequence[WorkItem], column: WorkItemColumn) -> N
 
 
 def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
-    """Return a suffix with the client of a column's most frequent worker, such as ``, c02``."""
+    """Return the client of the rank that is named most often, as a suffix such as ``, c02``."""
     if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
         return ""
     values = [piece.values[column.name] for piece in pieces if column.name in piece.values]
@@ -106,7 +106,7 @@ def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
 
 
 def _flags(cell: Cell) -> list[CellFlag]:
-    """Return the flags of runs that concern single metrics rather than the whole run."""
+    """Return the flags of a cell's runs that concern single metrics rather than whole runs."""
     return [flag for flag in cell.flags if meaning_of(flag.kind).about]
 
 
@@ -131,7 +131,7 @@ _SHOWN: Mapping[str, Callable[[Sequence[float]], str]] = {"usual": _usual, "ever
 def _worker_table(
     comparison: Comparison, point: WorkloadPoint, pieces: Sequence[WorkItemKind], where: str
 ) -> DataTable | None:
-    """Build a table of each rank's mean time, with the slowest of every target marked."""
+    """Build a table of each rank's mean time, in which each target's slowest rank is marked."""
     word = pieces[0].worker
     cells = _cells(comparison, point)
     times = {

@@ -17,10 +17,10 @@
   button.addEventListener("click", function () {
     choice = choices[(choices.indexOf(choice) + 1) % choices.length];
     show(choice);
-    try { localStorage.setItem("storlab-theme", choice); } catch { /* a private window forgets */ }
+    try { localStorage.setItem("storlab-theme", choice); } catch { /* private windows may refuse to store the choice */ }
   });
 
-  /* A link into something folded opens it; on paper everything is open, and folds again after it. */
+  /* Open a collapsed part that a link leads into. For printing, open all and collapse them afterwards. */
   function unfold() {
     let place;
     try { place = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
@@ -37,7 +37,8 @@
   window.addEventListener("hashchange", unfold);
   unfold();
 
-  /* The first heading of a row stays in sight by itself; those beside it, where there is room. */
+  /* While a table scrolls sideways its first heading stays visible by CSS; the others only if all
+     headings of a row take less than half the width. */
   const pins = new ResizeObserver(function (seen) {
     for (const { target: box } of seen) {
       const heads = [...box.querySelectorAll("thead .pin")];
@@ -65,10 +66,10 @@
     closed = [];
   });
 
-  /* Drawings are complete without this; it adds values on hover, one drawing at a time, in view. */
+  /* Replace static figures by interactive ones that show values on hover, once they come into view. */
   async function enliven(plot) {
     const figure = plot.closest("figure");
-    /* Hatches are defined in the still drawing, under its own ids; the live one takes them over. */
+    /* The interactive figure reuses the hatch patterns of the static one, so their ids must match. */
     const still = plot.querySelector("svg");
     const own = "url(#" + figure.id.slice("fig-".length) + "-hatch";
     const spec = JSON.parse(
@@ -77,7 +78,7 @@
     live.className = "live";
     try {
       await window.vegaEmbed(live, spec, { renderer: "svg", actions: false });
-    } catch { return; /* the static drawing stays */ }
+    } catch { return; /* keep the static figure */ }
     const svg = live.querySelector("svg");
     const hatches = still.querySelectorAll("pattern");
     if (hatches.length) {
@@ -87,9 +88,9 @@
     }
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", plot.dataset.alt);
-    /* Vega gives its marks roles without names: the drawing has one name, and its data a table. */
+    /* Vega gives graphics ARIA roles without names, so hide them: the figure has a label and a table. */
     for (const part of svg.children) { part.setAttribute("aria-hidden", "true"); }
-    /* The same box as the drawing it replaces: fonts differ a little, and the page must not move. */
+    /* Keep the size of the static figure, so that the page does not move if fonts differ. */
     const width = still.getAttribute("width"), height = still.getAttribute("height");
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
@@ -111,7 +112,7 @@
     }, { rootMargin: "200px" });
     for (const plot of document.querySelectorAll(".plot")) {
       seen.observe(plot);
-      /* On a busy machine Chromium may forget to tell that one came into view. */
+      /* On a busy machine Chromium may not report that a figure came into view. */
       plot.addEventListener("pointerenter", function () { begin(plot); });
     }
   }
