@@ -1,4 +1,4 @@
-"""Runs on several clients through MPI: hosts, launch, and messages between ranks.
+"""Run a task on several clients through MPI: host lists, launchers, messages between ranks.
 
-mpi4py comes with the extra ``cluster``, and is imported only when a rank needs it.
+mpi4py is installed by the extra ``cluster`` and is imported only when a rank needs it.
 """

@@ -1,4 +1,4 @@
-"""Client's side of a cluster task: reports progress, and receives start and stop messages."""
+"""Connection of a client to rank 0: reports progress, receives start and stop messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SNAPSHOT_NS = NS_PER_S
 class ClientEnd:
     """Client's connection to rank 0 during one task.
 
-    ``stop`` is requested when rank 0 asks for it, or is silent for too long.
+    ``stop`` is requested if rank 0 sends a stop message, or sends nothing for too long.
     """
 
     def __init__(self, link: Link, stop: StopRequest) -> None:
@@ -35,34 +35,42 @@ class ClientEnd:
 
     @property
     def place(self) -> ClientPlace:
-        """Return this client's entry in the order."""
+        """Return this client's entry in the task's list of clients."""
         return next(c for c in self.order.clients if c.rank == self._link.rank)
 
     def deadline(self) -> int:
-        """Return the time in ns at which rank 0 counts as lost if it stays silent."""
+        """Return the time in ns after which rank 0 counts as lost if it sends no message."""
         return monotonic_ns() + 2 * self.order.lost_after_ns
 
     def give_facts(self, facts: dict[str, Any]) -> None:
-        """Send this client's facts, with its process id, which mpiexec's messages refer to."""
-        told = json.dumps({**facts, "pid": os.getpid()}).encode()
-        self._link.gather(messages.FACTS, told, self.deadline())
+        """Send rank 0 this client's facts and its process id, to identify it in mpiexec's output.
+
+        Args:
+            facts: Software versions, CPU, memory and network of this machine, as JSON values.
+        """
+        content = json.dumps({**facts, "pid": os.getpid()}).encode()
+        self._link.gather(messages.FACTS, content, self.deadline())
 
     def take_input(self) -> bytes:
-        """Return the input for this client alone; empty if there is none."""
+        """Receive the input that rank 0 sends to this client only; it may be empty."""
         return self._link.broadcast(messages.INPUTS, None, self.deadline())
 
     def barrier(self) -> None:
-        """Wait until all clients have arrived."""
+        """Wait until all clients have called this method."""
         self._link.barrier(self.deadline() + self.order.facts_within_ns)
 
     def give_seen(self, seen: list[str]) -> None:
-        """Report whose nonces this client sees, after two measurements of its clock."""
+        """Answer two clock measurements, then report whose test files this client sees.
+
+        Args:
+            seen: Names of clients whose test file exists in every shared directory.
+        """
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
         self._link.gather(messages.SHARED, json.dumps(seen).encode(), self.deadline())
 
     def listen(self) -> None:
-        """Take messages of rank 0; if rank 0 is lost, request a stop."""
+        """Receive pending messages of rank 0; request a stop if one says so or rank 0 is lost."""
         while (message := self._link.try_receive(messages.BEAT, CONTROLLER)) is not None:
             if message[1] == messages.STOP_LOAD:
                 self.stop.ask()
@@ -70,7 +78,12 @@ class ClientEnd:
             self.stop.ask()
 
     def tell(self, snapshot: dict[str, Any], *, now: bool = False) -> None:
-        """Send a snapshot of progress, at most about once per second; never blocks."""
+        """Send rank 0 a progress snapshot without blocking.
+
+        Args:
+            snapshot: Progress as JSON values.
+            now: Send at once; otherwise at most one snapshot per second is sent.
+        """
         self.listen()
         time_ns = monotonic_ns()
         due = now or time_ns - self._said_ns >= SNAPSHOT_NS
@@ -79,7 +92,7 @@ class ClientEnd:
             self._link.send(CONTROLLER, messages.SNAPSHOT, json.dumps(snapshot).encode())
 
     def ask(self, tag: int, content: bytes) -> None:
-        """Send rank 0 a message that it will answer; never blocks."""
+        """Send rank 0 a message that it will answer, without blocking; see ``answer``."""
         self._link.send(CONTROLLER, tag, content)
 
     def answer(self, tag: int) -> bytes | None:
@@ -88,7 +101,14 @@ class ClientEnd:
         return None if message is None else message[1]
 
     def wait_for_start(self) -> int:
-        """Report readiness and return the load's start time on this clock, or raise Interrupted."""
+        """Report readiness to rank 0 and wait for the start time of the load.
+
+        Returns:
+            The start time in ns of this machine's CLOCK_MONOTONIC.
+
+        Raises:
+            Interrupted: A stop was requested first.
+        """
         self._link.send(CONTROLLER, messages.ARMED, b"")
         self._await(messages.CLOCK)
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
@@ -107,17 +127,21 @@ class ClientEnd:
             sleep_s(NAP_S)
 
     def end(self, outcome: bytes) -> None:
-        """Send the outcome of the task, and leave together with the other clients.
+        """Send rank 0 the outcome of the task, and finalise MPI together with the other ranks.
 
         Raises:
-            ClientsSilent: Rank 0 is gone.
+            ClientsSilent: Rank 0 does not answer.
         """
         self._link.send(CONTROLLER, messages.OUTCOME, outcome)
         self._link.flush(self.deadline())
         self.leave()
 
     def leave(self) -> None:
-        """Leave when rank 0 has everything it needs; raise ClientsSilent if it is gone."""
+        """Wait until rank 0 ends the task, then finalise MPI.
+
+        Raises:
+            ClientsSilent: Rank 0 does not answer.
+        """
         while self._link.try_receive(messages.END, CONTROLLER) is None:
             if self._link.try_receive(messages.CLOCK, CONTROLLER) is not None:
                 self._link.answer_offsets(self.deadline() + self.order.clocks_ns)

@@ -1,4 +1,4 @@
-"""Facts about a client, which are compared before anything is measured."""
+"""Facts about a client's software and hardware, compared between clients before a measurement."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ _ENDS = 1 << 20
 def native_digest(library: Path) -> str:
     """Return a digest that distinguishes builds of the native library.
 
-    It covers size, beginning and end of the file, because a build for tests is large. The linker's
-    build id, a hash of the whole file, is near the beginning.
+    Only the size, the beginning and the end of the file are hashed, because a debug build is large.
+    The beginning contains the linker's build id, which is a hash of the whole file.
     """
     with library.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -76,7 +76,7 @@ def native_digest(library: Path) -> str:
 def code_digest(package: Path) -> str:
     """Return a digest of the names and contents of all Python files of a package.
 
-    It distinguishes two working copies of one version, unlike ``storlab --version``.
+    It detects local changes to the code, which the version number does not show.
     """
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -85,7 +85,7 @@ def code_digest(package: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-# From the x86-64 psABI, with the kernel's names for the flags.
+# CPU features of each microarchitecture level of the x86-64 psABI, named as in /proc/cpuinfo.
 _LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
     "x86-64-v3": "avx2 bmi1 bmi2 fma f16c movbe abm",
@@ -94,7 +94,7 @@ _LEVELS = {
 
 
 def cpu_level() -> str:
-    """Return the x86-64 level of this CPU, or the architecture of other CPUs."""
+    """Return the x86-64 level of this CPU (``x86-64-v3``), or the architecture if not x86-64."""
     if platform.machine() != "x86_64":
         return platform.machine()
     text = CPUINFO.read_text(errors="replace")
@@ -105,10 +105,10 @@ def cpu_level() -> str:
 
 
 def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
-    """Return the file system of a directory; None if it is not mounted at or below ``mount``.
+    """Return facts about the file system of a directory, such as type, source and free bytes.
 
-    The check prevents load for a shared file system from going to a local directory of the same
-    name.
+    The result is None if ``mount`` is given and no file system is mounted there: load for a shared
+    file system would then go to a local directory of the same name.
     """
     try:
         under = file_system_of(directory) if mount is None else None
@@ -131,7 +131,7 @@ def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
 
 
 def is_network(system: FileSystem) -> bool:
-    """Return whether a file system is remote, judged by its type and source."""
+    """Return whether a file system is remote, according to its type and source."""
     kind = system.kind
     return ":" in system.source or kind.startswith(
         (
@@ -151,7 +151,7 @@ def is_network(system: FileSystem) -> bool:
 
 
 def nic_speed(name: str) -> int | None:
-    """Return the speed of a network interface in bit/s; None if unreported, as for virtual ones."""
+    """Return the speed of a network interface in bit/s; None if not reported, as if virtual."""
     try:
         speed = int((_NETWORK / name / "speed").read_text())
     except (OSError, ValueError):
@@ -165,10 +165,14 @@ def nic_exists(name: str) -> bool:
 
 
 def nic_bytes(names: list[str]) -> tuple[int, ...]:
-    """Return received and sent bytes of each interface, two numbers per interface.
+    """Return the bytes that each network interface received and sent, including RDMA.
 
-    RDMA bypasses the network stack. An InfiniBand port counts all its traffic, including IP; a port
-    with Ethernet as link layer (RoCE) counts only RDMA.
+    The kernel's interface counters miss RDMA, so the port's counters are read as well. An
+    InfiniBand port counts all traffic, including IP. A RoCE port (Ethernet) counts only RDMA, so
+    both counters are added.
+
+    Returns:
+        Two numbers per interface: received and sent bytes since boot.
 
     Raises:
         OSError: An interface does not exist.
@@ -194,11 +198,12 @@ class _PortBytes(NamedTuple):
 
 
 def _port_bytes(name: str) -> _PortBytes | None:
-    """Return the byte counters of an interface's InfiniBand port, or None without any."""
+    """Return the byte counters of an interface's RDMA port, or None if it has no such port."""
     for device in sorted((_NETWORK / name / "device" / "infiniband").glob("*")):
         port = _INFINIBAND / device.name / "ports" / "1"
         with suppress(OSError, ValueError):
-            # Unit: four bytes (InfiniBand Architecture Specification, PortCounters).
+            # The counters count units of 4 bytes (InfiniBand Architecture Specification,
+            # PortCounters).
             received, sent = (
                 4 * int((port / "counters" / counter).read_text())
                 for counter in ("port_rcv_data", "port_xmit_data")

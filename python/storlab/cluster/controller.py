@@ -1,4 +1,4 @@
-"""Controller (rank 0) of a cluster task: synchronises clients and stores their messages."""
+"""Rank 0 of a cluster task: synchronises clients and writes their messages to files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BEAT_NS = NS_PER_S // 2
 SHOW_NS = NS_PER_S // 4
 AWAY_NS = NS_PER_S // 4
 LEAD_NS = 50_000_000  # time from the last ping to the common start
-# added for each client, because messages are sent one after the other
+# Start messages are sent one after the other, so each client adds to the time before the start.
 LEAD_PER_CLIENT_NS = 2_000_000
 _TIME = struct.Struct("<q")
 
 
 class Controller:
-    """Controller of one task of all clients; clients that fall silent are named."""
+    """Rank 0 of one task: starts all clients, stores their outcomes, detects lost clients."""
 
     def __init__(self, link: Link, order: Order) -> None:
         self._link = link
@@ -55,7 +55,11 @@ class Controller:
         self._meetings = Meetings(link, set(self._names))
 
     def run(self) -> bool:
-        """Execute the task; return False if clients fell silent, and ranks must be ended."""
+        """Execute the task on all clients.
+
+        Returns:
+            False if a client stopped responding: LOST names it, and the caller must end all ranks.
+        """
         try:
             facts = self._gather_facts()
             if self._order.task == "check":
@@ -67,10 +71,10 @@ class Controller:
             self._send_all(messages.END)
             self._link.finish(self._deadline())
         except ClientsSilent as error:
-            # Only clients that answered separately; facts of all clients would be a complete check.
+            # The facts of lost clients are left out, or the check would look complete.
             if self._order.task == "check":
-                told = {rank: text for rank, text in self._facts.items() if rank not in error.ranks}
-                self._save_outcomes(told)
+                kept = {rank: text for rank, text in self._facts.items() if rank not in error.ranks}
+                self._save_outcomes(kept)
             silent = {self._names.get(rank, f"rank {rank}"): error.what for rank in error.ranks}
             after_ns = self._order.lost_after_ns
             lost = {"phase": self._phase, "clients": silent, "after_ns": after_ns}
@@ -85,24 +89,24 @@ class Controller:
         return monotonic_ns() + self._order.lost_after_ns
 
     def _gather_facts(self) -> dict[int, bytes]:
-        """Send the order and collect the facts of all clients.
+        """Send the task description to all clients, and return each client's facts as JSON.
 
-        MPI connects with the first message, so connections are made before a deadline counts.
+        MPI connects ranks at their first message, so ``warm_up`` makes the connections first.
         """
         self._show()
         self._link.warm_up(self._deadline())
         text = self._order.model_dump_json().encode()
         self._phase = "facts"
         self._link.broadcast(messages.ORDER, text, self._deadline())
-        patience_ns = self._order.facts_within_ns
-        facts = self._link.gather(messages.FACTS, None, self._deadline() + patience_ns)
+        extra_ns = self._order.facts_within_ns
+        facts = self._link.gather(messages.FACTS, None, self._deadline() + extra_ns)
         self._facts = facts
         pids = {self._names[rank]: json.loads(text)["pid"] for rank, text in facts.items()}
         self._write(PIDS, pids)
         if self._order.task != "check":
             return facts
         self._phase = "check"
-        self._link.barrier(self._deadline())  # each client has written its nonce
+        self._link.barrier(self._deadline())  # now each client has created its test files
         for _ in range(2):
             self._clocks.append(self._measure_offsets())
         self._save_clocks()
@@ -117,7 +121,7 @@ class Controller:
         return {rank: file.read_bytes() if file.exists() else b"" for rank, file in files.items()}
 
     def _follow(self) -> None:
-        """Exchange messages until all clients have ended their task."""
+        """Exchange messages with the clients until each has sent its outcome."""
         self._phase = "arm" if self._order.loads else "work"
         now = monotonic_ns()
         self._link.received_ns.update(dict.fromkeys(self._names, now))
@@ -148,11 +152,11 @@ class Controller:
             rank, content = message
             self._save_outcomes({rank: content})
             self._ended.add(rank)
-            # If one client did not start, the run is over for all.
+            # A load needs all clients: if one ends before the start, all must stop.
             self._stopping |= self._order.loads and not self._started
 
     def _start(self) -> None:
-        """Agree on a start time and send it, once all clients are ready."""
+        """Measure the clients' clock offsets, and send each the start time on its own clock."""
         self._send_all(messages.CLOCK)
         offsets = self._measure_offsets()
         self._clocks.append(offsets)
@@ -172,7 +176,7 @@ class Controller:
             return
         self._beat_ns, self._stopping = now, stopping
         for rank in self._names:
-            # otherwise the client does not listen, and will soon count as lost
+            # With four unsent messages, the client is not receiving and will soon count as lost.
             if self._link.pending(rank) < 4:
                 content = messages.STOP_LOAD if stopping else b""
                 self._link.send(rank, messages.BEAT, content)
@@ -185,8 +189,8 @@ class Controller:
         now = monotonic_ns()
         received_ns = self._link.received_ns
         if now - self._looked_ns > AWAY_NS:
-            # This rank was not scheduled for a while: messages that arrived then are not yet
-            # received.
+            # This process was not scheduled for a while. That time is not the clients' silence:
+            # their messages may have arrived without having been received.
             for rank in self._names:
                 received_ns[rank] = received_ns.get(rank, 0) + now - self._looked_ns
         self._looked_ns = now
@@ -233,5 +237,5 @@ class Controller:
 
 
 def start_of(message: bytes) -> int:
-    """Return the time in ns from a START message."""
+    """Return the start time in ns that a START message contains."""
     return int(_TIME.unpack(message)[0])

@@ -1,6 +1,6 @@
-"""Parser of host lists as MPI launchers and job schedulers write them.
+"""Parse host lists in the formats of MPI launchers and job schedulers.
 
-Ranges (``c[01-12]``) are expanded; ambiguous lists are refused.
+Ranges (``c[01-12]``) are expanded. An ambiguous list is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SETTING = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)")
 _SGE = re.compile(r"\s+(\d+)(?:\s+\S+\s+\S+)?\s*")  # slots, queue, processors
 _SLOTS = {"slots", "slot", "cpu", "cpus", "count"}
 _MOST = {"max_slots", "max-slots", "maxslots"}
-_IGNORED = {"binding", "ifhn", "ifname"}  # placement of ranks on a host, which is not used here
+_IGNORED = {"binding", "ifhn", "ifname"}  # placement of ranks on a host; not needed here
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _ONCE = "name each host once; set the number of jobs per client with jobs in the study"
 
@@ -44,8 +44,8 @@ def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
     Leading zeros are kept.
 
     Args:
-        patterns: Host names, also with ranges and commas.
-        where: Place of the list for error messages.
+        patterns: Host names, which may contain ranges and commas.
+        where: Name of the list in error messages.
 
     Raises:
         StudyError: The list is invalid, names a host twice, or has more than MOST_HOSTS hosts.
@@ -58,7 +58,7 @@ def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
                 if len(hosts) > MOST_HOSTS:
                     raise _too_many(part, where)
     if not hosts:
-        raise StudyError(where, "names no host", 'write for example hosts = ["c[01-12]"]')
+        raise StudyError(where, "lists no hosts", 'write for example hosts = ["c[01-12]"]')
     twice = [name for name, count in Counter(hosts).items() if count > 1]
     if twice:
         raise StudyError(where, f"{_some(twice)} is listed more than once", _ONCE)
@@ -66,14 +66,18 @@ def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
 
 
 def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
-    """Return the hosts of a host file, without duplicates, in file order.
+    """Parse a host file and return each host once, in file order.
 
     Lines are ``host``, ``host:4`` (MPICH), ``host slots=4 max_slots=8`` (Open MPI), ``host 4``
     (LSF, Grid Engine), lists with ranges (Slurm), or one line per slot (PBS). ``#`` starts a
     comment.
 
+    Args:
+        text: Content of the file.
+        where: Name of the file in error messages.
+
     Raises:
-        StudyError: A line is invalid; names the line.
+        StudyError: A line is invalid (the error gives its number), or there is no host.
     """
     by_name: dict[str, list[HostLine]] = {}
     for number, raw in enumerate(text.splitlines(), 1):
@@ -83,24 +87,25 @@ def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
             if len(by_name) > MOST_HOSTS:
                 raise _too_many(content, f"{where}, line {number}")
     if not by_name:
-        raise StudyError(where, "names no host", "write one host on each line")
+        raise StudyError(where, "lists no hosts", "write one host per line")
     return [_merged(lines, where) for lines in by_name.values()]
 
 
 def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
-    """Return the hosts of the current Slurm job, with their numbers of tasks as slots.
+    """Return the hosts of the current Slurm job, with the job's tasks per host as slots.
 
-    Within a step (``srun storlab``) the tasks are those of the step, so slots are unknown.
+    Within a job step (``srun storlab``), Slurm reports the tasks of the step instead of the job, so
+    slots are None.
 
     Raises:
-        PreflightError: This is no Slurm job, or its variables are invalid.
+        PreflightError: The process does not run in a Slurm job, or Slurm's variables are invalid.
     """
     name = "SLURM_JOB_NODELIST" if "SLURM_JOB_NODELIST" in environ else "SLURM_NODELIST"
     if not environ.get(name):
         raise PreflightError(
             "SLURM_JOB_NODELIST",
-            "is not set: this is not a Slurm job",
-            "start storlab in a Slurm job (sbatch, srun in salloc), or name the hosts in the study",
+            "is not set, so storlab does not run in a Slurm job",
+            "start storlab in a Slurm job (sbatch, srun in salloc), or list the hosts in the study",
         )
     try:
         hosts = expand([environ[name]], name)
@@ -114,14 +119,16 @@ def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
 
 
 def _split(pattern: str, where: str) -> Iterator[str]:
-    """Split at commas outside of brackets."""
+    """Split a host list at the commas that are not inside brackets."""
     outside = _GROUP.sub(lambda group: group[0].replace(",", ";"), pattern)
     begin = 0
     for part in outside.split(","):
         piece = pattern[begin : begin + len(part)].strip()
         begin += len(part) + 1
         if not piece:
-            raise StudyError(where, f'"{pattern}" has an empty name in it', "remove that comma")
+            raise StudyError(
+                where, f'"{pattern}" contains an empty host name', "remove the surplus comma"
+            )
         yield piece
 
 
@@ -141,7 +148,7 @@ def _names(pattern: str, where: str) -> Iterator[str]:
 
 
 def _numbers(inside: str, pattern: str, where: str) -> list[str]:
-    """Expand ``01-03,7`` to 01, 02, 03, 7."""
+    """Expand the content of brackets: ``01-03,7`` gives 01, 02, 03, 7."""
     numbers: list[str] = []
     for part in inside.split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -176,11 +183,11 @@ def _checked(name: str, where: str) -> str:
     if _NAME.fullmatch(name):
         return name
     if "@" in name:
-        fix = "leave the user out and set it for that host in ~/.ssh/config"
+        fix = "remove the user name, and set it for this host in ~/.ssh/config"
     elif name.startswith("-"):
-        fix = "a name does not begin with -"
+        fix = "start the host name with a letter or a digit"
     else:
-        fix = "use letters, digits, dots, - and _; addresses of IPv6 need a name in /etc/hosts"
+        fix = "use letters, digits, dots, - and _; for an IPv6 address, add a name to /etc/hosts"
     raise StudyError(where, f'"{name}" is not a host name', fix)
 
 
@@ -205,10 +212,14 @@ def _host_line(content: str, number: int, where: str) -> list[HostLine]:
     slots, most = _settings(match["rest"], content, place)
     if match["slots"] is not None:
         if slots is not None:
-            raise StudyError(place, f'"{content}" gives slots twice', "remove one of them")
+            raise StudyError(
+                place, f'"{content}" gives the number of slots twice', "remove one of them"
+            )
         slots = _count(match["slots"], content, place)
     if slots is not None and most is not None and slots > most:
-        raise StudyError(place, f'"{content}" has more slots than max_slots', "raise max_slots")
+        raise StudyError(
+            place, f'"{content}" has more slots than max_slots', "lower slots or raise max_slots"
+        )
     return [HostLine(name, slots, most, number) for name in hosts]
 
 
@@ -232,7 +243,7 @@ def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | No
         elif key not in _IGNORED:
             raise StudyError(
                 place,
-                f'"{match[1]}" is not a setting that storlab reads here',
+                f'"{match[1]}" is not a supported setting of a host file',
                 "use only slots and max_slots; set users and ports in ~/.ssh/config",
             )
     if rest[end:].strip():
@@ -242,7 +253,7 @@ def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | No
 
 def _unreadable(content: str, place: str) -> StudyError:
     return StudyError(
-        place, f'"{content}" names no host', "write host, host:4, host slots=4 or c[01-12]"
+        place, f'cannot parse "{content}"', "write host, host:4, host slots=4 or c[01-12]"
     )
 
 
@@ -252,22 +263,26 @@ def _count(text: str, content: str, place: str) -> int:
     if not 1 <= int(text) <= MOST_SLOTS:
         raise StudyError(
             place,
-            f'{int(text):,} slots in "{content}" are not possible',
-            f"write 1 to {MOST_SLOTS:,}; leave a host out with # in front",
+            f'"{content}" has {int(text):,} slots, outside 1 to {MOST_SLOTS:,}',
+            "correct the number; to leave the host out, put # in front of it",
         )
     return int(text)
 
 
 def _merged(lines: list[HostLine], where: str) -> HostLine:
-    """Merge lines of one host: PBS repeats a host per slot; lines with slots must be unique."""
+    """Merge the lines of one host, as PBS writes one line per slot.
+
+    Raises:
+        StudyError: A host has several lines of which one states a number of slots.
+    """
     first = lines[0]
     if len(lines) == 1:
         return first
     if any(line.slots or line.max_slots for line in lines):
         raise StudyError(
             f"{where}, line {lines[1].line}",
-            f"{first.name} is already in line {first.line}; a host with slots is listed once",
-            "name it once, with all its slots",
+            f"{first.name} is already in line {first.line}, and one of these lines gives slots",
+            "list the host once, with all its slots",
         )
     if len(lines) > MOST_SLOTS:
         raise _too_many(first.name, where)
@@ -275,7 +290,7 @@ def _merged(lines: list[HostLine], where: str) -> HostLine:
 
 
 def _tasks(text: str, hosts: int) -> list[int]:
-    """Expand ``2(x3),1`` to 2, 2, 2, 1."""
+    """Expand Slurm's list of tasks per node: ``2(x3),1`` gives 2, 2, 2, 1."""
     counts: list[int] = []
     for part in text.split(","):
         match = _TASKS.fullmatch(part.strip())
@@ -287,7 +302,7 @@ def _tasks(text: str, hosts: int) -> list[int]:
     if len(counts) != hosts:
         raise PreflightError(
             "SLURM_TASKS_PER_NODE",
-            f'"{text}" does not fit the {hosts} nodes of SLURM_JOB_NODELIST',
-            "start storlab in a Slurm job, or name the hosts in the study",
+            f'"{text}" does not describe the {hosts} nodes of SLURM_JOB_NODELIST',
+            "start storlab in a Slurm job, or list the hosts in the study",
         )
     return counts

@@ -1,7 +1,7 @@
-"""Start of the ranks of a task by mpiexec, which is monitored from outside and ended.
+"""Start the MPI ranks of a task by mpiexec, monitor mpiexec, and end it.
 
-The main storlab process is not a rank, because a rank that dies takes rank 0 with it. mpiexec's
-exit code says nothing about the task; the files of rank 0 decide.
+The main storlab process is not a rank, because MPI ends rank 0 if another rank dies. mpiexec's exit
+code does not show whether the task succeeded; the files written by rank 0 do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REAP_S = 0.2  # part of the grace period after SIGKILL
 
 
 class MpiJob:
-    """Running mpiexec; all methods are thread-safe."""
+    """Handle of a running mpiexec; all methods are thread-safe."""
 
     def __init__(self, process: subprocess.Popen[Any], mark: str, size: int) -> None:
         self.size = size
@@ -46,12 +46,12 @@ class MpiJob:
 
     @property
     def pid(self) -> int:
-        """Return the process id of mpiexec, which leads its own session and process group."""
+        """Return mpiexec's process id, which is also the id of its session and process group."""
         return self._process.pid
 
     @property
     def printed(self) -> str:
-        """Return the last KEPT_BYTES printed by mpiexec and all ranks, without hiding secrets."""
+        """Return the last KEPT_BYTES of mpiexec's and all ranks' output; it may contain secrets."""
         with self._lock:
             return self._printed.decode(errors="replace")
 
@@ -60,16 +60,16 @@ class MpiJob:
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Like ``poll``, after waiting at most ``timeout_s``."""
+        """Wait at most ``timeout_s`` for mpiexec; return its exit code, or None if it runs on."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
 
     def end(self, grace_s: float = 5.0) -> int | None:
-        """End all processes of the job on this machine.
+        """End all processes of the job on this machine, and remove files that MPI left.
 
-        SIGTERM is sent first, so that remote clients are ended, and SIGKILL before ``grace_s`` is
-        over. It never waits longer: a process blocked in disk I/O cannot be ended.
+        mpiexec receives SIGTERM first and then ends remote clients. Shortly before ``grace_s`` is
+        over, all processes receive SIGKILL. A process blocked in disk I/O may survive.
 
         Args:
             grace_s: Time limit in seconds.
@@ -82,7 +82,7 @@ class MpiJob:
         files = {file for pid in pids for file in leftovers.shared_memory_of(pid)}
         if self.poll() is None:
             with suppress(OSError):
-                # Only to mpiexec: it ends its helpers, which then leave no files.
+                # Signal only mpiexec: it ends its helpers, which then remove their files.
                 os.kill(self.pid, signal.SIGTERM)
             self._wait_until(deadline_ns - round(min(_REAP_S, grace_s / 4) * NS_PER_S))
         elif pids:
@@ -98,11 +98,11 @@ class MpiJob:
         return self.poll()
 
     def await_output(self, limit_s: float) -> None:
-        """After mpiexec has ended, wait until its output is read, at most ``limit_s``."""
+        """Wait at most ``limit_s`` until all output of an ended mpiexec has been read."""
         self._reader.join(limit_s)
 
     def _wait_until(self, deadline_ns: int) -> None:
-        """Wait for the end of mpiexec and its local ranks."""
+        """Wait until mpiexec and its local ranks have ended, or until the deadline."""
         while monotonic_ns() < deadline_ns:
             if self.poll() is not None and not leftovers.processes_of(self.pid, self._mark):
                 return
@@ -123,16 +123,16 @@ def start(
     order: bytes,
     work_dir: Path | None = None,
 ) -> MpiJob:
-    """Start ``program`` as every rank; rank 0 reads ``order`` with ``order.read_order``.
+    """Start ``program`` as every rank; rank 0 reads ``order`` from standard input.
 
-    The order may hold secrets, so it is passed in a memory file that only this process and mpiexec
-    have open. If this process ends in any way, mpiexec and the ranks end too.
+    The order may contain secrets, so it is passed in a memory file that only this process and
+    mpiexec have open. If this process ends for any reason, mpiexec and the ranks end too.
 
     Args:
         launcher: Program that starts ranks.
         ranks: Hosts and number of ranks.
         program: Command of each rank.
-        order: Content for rank 0.
+        order: Task description for rank 0, which ``order.read_order`` reads.
         work_dir: Working directory of mpiexec.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Local processes of an MPI job, and files that MPI leaves on this machine."""
+"""Find and remove an MPI job's local processes, and the files that MPI leaves behind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ _SESSION = 3  # index in /proc/PID/stat after the name: state, parent, group, se
 
 
 def processes_of(session: int, mark: str) -> list[int]:
-    """Return processes of a session, or with ``mark`` (NAME=value) in their environment.
+    """Return the ids of processes that are in a session or have ``mark`` in their environment.
 
-    Ranks create sessions of their own and may outlive the launcher, but they keep the mark.
+    Ranks may start a session of their own and outlive the launcher, but they inherit the mark.
+
+    Args:
+        session: Id of the launcher's session.
+        mark: Environment variable as ``NAME=value``.
     """
     processes = []
     for entry in Path("/proc").iterdir():
@@ -42,7 +46,7 @@ def kill(pids: list[int]) -> None:
 
 
 def shared_memory_of(pid: int) -> set[Path]:
-    """Return MPICH's files in /dev/shm that a process has mapped; empty if it is gone."""
+    """Return MPICH's files in /dev/shm that a process has mapped; empty if it has ended."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
         matches = (_MAPPED.search(line) for line in lines)
@@ -51,7 +55,7 @@ def shared_memory_of(pid: int) -> set[Path]:
 
 
 def remove(files: set[Path]) -> None:
-    """Remove files, some of which may not exist any more."""
+    """Remove files; a file that is already gone is no error."""
     for file in files:
         with suppress(OSError):
             file.unlink()
@@ -59,17 +63,17 @@ def remove(files: set[Path]) -> None:
 
 @contextmanager
 def client_folder() -> Iterator[Path]:
-    """Create a temporary folder for one task of a client, and remove it and stale ones at the end.
+    """Yield a temporary folder for one task of a client, and remove it at the end.
 
-    A killed client leaves its folder. Each folder is locked while its owner lives, so that the next
-    client on the host recognises this user's stale folders by their free locks.
+    A killed client leaves its folder behind. Each client locks its folder, so an unlocked folder of
+    the same user is stale: the next client on the host removes it.
     """
     remove_stale_folders()
     folder = Path(tempfile.mkdtemp(prefix=f"storlab-new-{_FOLDER}"))
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Renamed only after it is locked, because another client may check it at any time.
+        # Rename after locking: under the final name, another client would remove it if unlocked.
         folder = folder.rename(folder.with_name(folder.name.removeprefix("storlab-new-")))
         _folders.add(folder)
         yield folder
@@ -80,13 +84,13 @@ def client_folder() -> Iterator[Path]:
 
 
 def remove_own_folders() -> None:
-    """Remove the folders of this process, which is about to exit without unwinding."""
+    """Remove this process's client folders, before an exit that skips ``finally`` blocks."""
     for folder in list(_folders):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_stale_folders() -> None:
-    """Remove folders of this user's clients whose process is gone."""
+    """Remove this user's client folders that no running client has locked."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(OSError):
             if folder.lstat().st_uid != os.geteuid():
@@ -100,7 +104,7 @@ def remove_stale_folders() -> None:
 
 
 def remove_session(pid: int) -> None:
-    """Remove the state folder of a killed Open MPI."""
+    """Remove the session folder that a killed Open MPI launcher left in the temporary directory."""
     folder = Path(tempfile.gettempdir()) / f"ompi.{pid}"
     with suppress(OSError):
         if folder.lstat().st_uid == os.geteuid():

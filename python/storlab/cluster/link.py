@@ -1,8 +1,8 @@
-"""Messages between rank 0 and clients, which never wait without a deadline.
+"""Send and receive messages between rank 0 and clients; every wait has a deadline.
 
-MPI's blocking calls keep a core busy while they wait, and wait for ever if a rank is stopped. So
-all messages are nonblocking and polled with sleeps in between, and ranks that do not answer in time
-are named (``ClientsSilent``).
+MPI's blocking calls keep a core busy, and never return if the other rank is stopped. So all calls
+here are nonblocking and polled with sleeps in between. ``ClientsSilent`` names the ranks that did
+not answer in time.
 
 A link must only be used by the thread that created it.
 """
@@ -32,8 +32,8 @@ MOST_BYTES = 2**31 - 1
 CLEAR_NS = 40_000  # target width of the interval in which an offset lies
 MOST_ROUNDS = 4
 _ENOUGH = -1  # replaces the time in a ping to end the measurement
-# A ping is first polled without sleeps, for less than a time slice of a busy machine, then with
-# short sleeps: the scheduler favours processes that sleep over those that spin.
+# A ping is first polled without sleeps, for less than a scheduler's time slice, and then with short
+# sleeps, because on a busy machine the scheduler favours processes that sleep over those that spin.
 _SPIN_NS = 200_000
 _SHORT_NAP_S = 50e-6
 _ALERT_NS = 100_000_000
@@ -53,7 +53,7 @@ _INSTALL = 'pip install "storlab[cluster]", on every client'
 class ClientsSilent(RunError):  # noqa: N818  (names a state of clients, like `Interrupted`)
     """Error for ranks that did not answer before the deadline.
 
-    ``ranks`` are the silent ones, ``received`` has the messages of the others.
+    ``ranks`` are those that did not answer; ``received`` has the messages of the others, by rank.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ClientsSilent(RunError):  # noqa: N818  (names a state of clients, like `I
         super().__init__(
             named,
             f"did not answer in time ({waited_for})",
-            "see whether that host is up, reaches the others, and is not overloaded",
+            "check that the host is up, reaches the others over the network, and is not overloaded",
         )
 
 
@@ -81,7 +81,7 @@ def _name(rank: int, names: Mapping[int, str]) -> str:
 
 @dataclass(slots=True)
 class _Incoming:
-    """Incoming message that MPI has matched, but that may still be incomplete."""
+    """Message that MPI has started to receive and that may be incomplete."""
 
     buffer: bytearray
     request: MPI.Request
@@ -93,14 +93,14 @@ class _Incoming:
 
 
 def connect(expected_size: int | None = None) -> Link:
-    """Initialise MPI (thread level funneled) and return the link of this rank.
+    """Initialise MPI (MPI_THREAD_FUNNELED) and return this rank's link to the others.
 
     Args:
         expected_size: Number of ranks; None for the value that the launcher set in the environment.
 
     Raises:
-        EngineError: mpi4py or an MPI library is missing, or mpiexec belongs to another MPI, so that
-            each rank is a job of its own.
+        EngineError: mpi4py or an MPI library is missing, or mpiexec and the library belong to
+            different MPI implementations, so that ranks cannot find one another.
     """
     world, size = _initialise(), expected_size
     if size is None and os.environ.get(SIZE_VARIABLE, "").isdigit():
@@ -129,7 +129,9 @@ def _initialise() -> MPI.Intracomm:
     if name not in _LIBRARIES.get(launcher, {name}):
         number = ".".join(map(str, version))
         raise EngineError(
-            "MPI", f"mpiexec is {launcher}, and mpi4py loaded {name} {number}", _SAME_MPI
+            "MPI",
+            f"mpiexec belongs to {launcher}, but mpi4py loaded the library of {name} {number}",
+            _SAME_MPI,
         )
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_FUNNELED)
@@ -137,7 +139,7 @@ def _initialise() -> MPI.Intracomm:
 
 
 class Link:
-    """Endpoint of one rank; ``names`` (rank to host), once set, are used in errors."""
+    """Connection of one rank to the others; errors show ``names`` (by rank) if set."""
 
     def __init__(self, world: MPI.Intracomm) -> None:
         from mpi4py import MPI
@@ -170,15 +172,15 @@ class Link:
         library = self._mpi.Get_library_version().splitlines()[0].strip("\0 ")
         raise EngineError(
             "MPI",
-            f"{self.size} of {expected} ranks found one another: mpiexec belongs to another MPI "
-            f"than the library that mpi4py loaded ({library})",
+            f"only {self.size} of {expected} ranks are connected: mpiexec and the library that "
+            f"mpi4py loaded ({library}) belong to different MPI implementations",
             _SAME_MPI,
         )
 
     def send(self, rank: int, tag: int, payload: bytes) -> None:
-        """Start to send a message, and return at once.
+        """Start to send a message to a rank, and return at once.
 
-        It makes progress whenever the link is used; see ``flush``.
+        Sending progresses whenever the link is used; ``flush`` waits until it is done.
 
         Raises:
             UsageError: The message has more than MOST_BYTES.
@@ -194,22 +196,31 @@ class Link:
         self._outgoing.append((rank, request, payload))
 
     def advance(self) -> None:
-        """Let pending messages progress; call it now and then during a load."""
+        """Let MPI continue to send pending messages; must be called regularly during a load."""
         if self._outgoing:
             self._outgoing = deque(sent for sent in self._outgoing if not sent[1].Test())
 
     def pending(self, rank: int | None = None) -> int:
-        """Return the number of unsent messages (to a rank); if there are any, skip snapshots."""
+        """Return the number of messages, to one rank or to all, that are not yet sent."""
         self.advance()
         return sum(rank in (None, to) for to, _, _ in self._outgoing)
 
     def flush(self, deadline_ns: int) -> None:
-        """Wait until all messages are sent; raise ClientsSilent at the deadline."""
+        """Wait until all messages are sent.
+
+        Raises:
+            ClientsSilent: The deadline passed; names the ranks with unsent messages.
+        """
         if not _wait(lambda: self.pending() == 0, deadline_ns):
             raise self._silent({to for to, _, _ in self._outgoing}, "messages to them")
 
     def try_receive(self, tag: int, rank: int | None = None) -> tuple[int, bytes] | None:
-        """Return a complete message of that tag (and rank) with its sender, or None."""
+        """Return the sender and content of a message if one has arrived, without waiting.
+
+        Args:
+            tag: Tag of the message.
+            rank: Sender; None for any.
+        """
         self.advance()
         self._match(tag)
         queues = self._incoming.get(tag, {})
@@ -225,7 +236,16 @@ class Link:
         return None
 
     def receive(self, tag: int, deadline_ns: int, rank: int | None = None) -> tuple[int, bytes]:
-        """Wait for a message of that tag (and rank); raise ClientsSilent at the deadline."""
+        """Wait for a message; return its sender and content.
+
+        Args:
+            tag: Tag of the message.
+            deadline_ns: Time limit on CLOCK_MONOTONIC.
+            rank: Sender; None for any.
+
+        Raises:
+            ClientsSilent: No message arrived before the deadline.
+        """
         messages: list[tuple[int, bytes]] = []
 
         def look() -> bool:
@@ -245,19 +265,19 @@ class Link:
         deadline_ns: int,
         ranks: Iterable[int] | None = None,
     ) -> dict[int, bytes]:
-        """Collect a message from each client at rank 0.
+        """Send a message from each client to rank 0; every rank calls this method.
 
         Args:
             tag: Tag of the messages.
-            payload: Message of this client.
-            deadline_ns: Time limit.
-            ranks: Clients to collect from; None for all.
+            payload: Message of this client; ignored at rank 0.
+            deadline_ns: Time limit on CLOCK_MONOTONIC.
+            ranks: Clients from which rank 0 receives; None for all.
 
         Returns:
-            Messages by rank at rank 0; empty at a client, after its message was sent.
+            At rank 0 the messages by rank; at a client an empty dictionary.
 
         Raises:
-            ClientsSilent: Clients did not answer; has the messages of the others.
+            ClientsSilent: Some clients sent nothing; contains the messages of the others.
         """
         if not self.is_controller:
             self.send(CONTROLLER, tag, payload or b"")
@@ -272,13 +292,15 @@ class Link:
         deadline_ns: int,
         ranks: Iterable[int] | None = None,
     ) -> bytes:
-        """Send a message from rank 0 to all clients, which acknowledge it.
+        """Send a message from rank 0 to all clients and wait for their acknowledgements.
+
+        Every rank calls this method; clients ignore ``payload``.
 
         Returns:
-            The message, at each rank.
+            The message that rank 0 sent, at each rank.
 
         Raises:
-            ClientsSilent: At rank 0 clients did not acknowledge; at a client rank 0 is silent.
+            ClientsSilent: At rank 0, a client did not acknowledge; at a client, nothing arrived.
         """
         if not self.is_controller:
             _, numbered = self.receive(tag, deadline_ns, CONTROLLER)
@@ -290,17 +312,17 @@ class Link:
         )
 
     def send_each(self, tag: int, payloads: Mapping[int, bytes], deadline_ns: int) -> bytes:
-        """Send each client its own message from rank 0; clients call ``broadcast``.
+        """Send each client its own message from rank 0; clients call ``broadcast`` to receive it.
 
         Returns:
             The last message.
 
         Raises:
-            ClientsSilent: Clients did not acknowledge.
+            ClientsSilent: A client did not acknowledge before the deadline.
         """
         last = b""
         self._broadcasts += 1
-        # number, so that a late answer to an earlier message does not count
+        # The number tells an acknowledgement from a late one of an earlier message.
         number = _TIME.pack(self._broadcasts)
         for rank, last in payloads.items():
             self.send(rank, tag, number + last)
@@ -309,7 +331,11 @@ class Link:
         return last
 
     def barrier(self, deadline_ns: int) -> None:
-        """Wait until all ranks have arrived; raise ClientsSilent with those that have not."""
+        """Wait until all ranks have called this method.
+
+        Raises:
+            ClientsSilent: The deadline passed; names the ranks that did not call it.
+        """
         if self.is_controller:
             self._collect(_ENTER, None, deadline_ns, "barrier")
             for rank in self.clients:
@@ -323,20 +349,23 @@ class Link:
         """Exchange a message between rank 0 and each client, so that MPI connects them.
 
         Raises:
-            ClientsSilent: Clients did not answer.
+            ClientsSilent: A client did not answer before the deadline.
         """
         self.broadcast(_WARM_UP, b"", deadline_ns)
 
     def measure_offsets(self, deadline_ns: int, rounds: int = 100) -> dict[int, ClockOffset]:
-        """Measure the CLOCK_MONOTONIC offset of each client at rank 0, with ``rounds`` pings.
+        """Measure each client's CLOCK_MONOTONIC offset from rank 0; clients run ``answer_offsets``.
 
-        If the offset is not known to CLEAR_NS, up to MOST_ROUNDS times as many pings are sent.
-        Clients call ``answer_offsets`` at the same time. Clients are measured one after the other,
-        because parallel pings would compete for cores. All are contacted first, so that a silent
-        client does not use up the time of later ones.
+        Clients are measured one after the other, because parallel pings would compete for cores.
+        All clients are contacted first, so that those that do not respond are all found at once.
+
+        Args:
+            deadline_ns: Time limit on CLOCK_MONOTONIC.
+            rounds: Pings per client. While the offset is known less precisely than CLEAR_NS, more
+                are sent, at most MOST_ROUNDS times as many.
 
         Raises:
-            ClientsSilent: Clients did not answer.
+            ClientsSilent: A client did not answer before the deadline.
         """
         for rank in self.clients:
             self.send(rank, _CLOCK, b"")
@@ -348,12 +377,16 @@ class Link:
         return offsets
 
     def answer_offsets(self, deadline_ns: int) -> None:
-        """Answer the pings of ``measure_offsets`` at a client, or raise ClientsSilent."""
+        """Answer the pings by which rank 0 measures this client's clock (``measure_offsets``).
+
+        Raises:
+            ClientsSilent: Rank 0 sent no ping before the deadline.
+        """
         self.receive(_CLOCK, deadline_ns, CONTROLLER)
         answer, ping = bytearray(_TIME.size), bytearray(_TIME.size)
         asked = self._world.Irecv([ping, self._mpi.BYTE], CONTROLLER, _PING)
         self.send(CONTROLLER, _READY, b"")
-        _wait(asked.Test, deadline_ns)  # waits for its turn without using cores of the others
+        _wait(asked.Test, deadline_ns)  # with sleeps, because other clients are measured first
         while True:
             self._alert(asked.Test, deadline_ns, CONTROLLER, (asked, ping))
             _TIME.pack_into(answer, 0, monotonic_ns())
@@ -375,7 +408,7 @@ class Link:
         return pings
 
     def _ping(self, rank: int, deadline_ns: int) -> tuple[int, int, int]:
-        """Send a ping; return times before, on the client's clock, and after."""
+        """Ping a client; return the time before, the client's time, and the time after, in ns."""
         pong = bytearray(_TIME.size)
         answered = self._world.Irecv([pong, self._mpi.BYTE], rank, _PONG)
         before = monotonic_ns()
@@ -388,19 +421,33 @@ class Link:
     def _alert(
         self, done: Callable[[], bool], deadline_ns: int, rank: int, kept: tuple[object, ...]
     ) -> None:
-        """Wait for a message due at any moment; after a failure keep the buffers for MPI."""
+        """Wait with minimal delay for a ping or its answer.
+
+        Args:
+            done: Returns whether the message has been transferred.
+            deadline_ns: Time limit on CLOCK_MONOTONIC.
+            rank: The other rank, named in the error.
+            kept: Requests and buffers, kept after a failure because MPI may still write to them.
+
+        Raises:
+            ClientsSilent: The deadline passed.
+        """
         if not _wait_alert(done, deadline_ns):
             self._abandoned += kept
             raise self._silent({rank}, "clock")
 
     def finish(self, deadline_ns: int) -> None:
-        """Meet all ranks and finalise MPI; raise ClientsSilent at the deadline."""
+        """Wait for all ranks, then finalise MPI.
+
+        Raises:
+            ClientsSilent: The deadline passed.
+        """
         self.flush(deadline_ns)
         self.barrier(deadline_ns)
         self._mpi.Finalize()
 
     def abort(self, code: int = 1) -> NoReturn:
-        """End all reachable ranks, including this one."""
+        """End all ranks that MPI can reach, including this one."""
         self._world.Abort(code)
         os._exit(code)  # if the library returns
 
@@ -412,7 +459,11 @@ class Link:
         waited_for: str,
         wanted: bytes | None = None,
     ) -> dict[int, bytes]:
-        """Receive one message from each rank, dropping those that differ from ``wanted``."""
+        """Receive one message from each rank; ignore those that differ from ``wanted``, if given.
+
+        Raises:
+            ClientsSilent: The deadline passed; contains the messages received so far.
+        """
         missing = set(self.clients if ranks is None else ranks)
         answers: dict[int, bytes] = {}
 
@@ -430,7 +481,7 @@ class Link:
         return dict(sorted(answers.items()))
 
     def _match(self, tag: int) -> None:
-        """Start to receive all announced messages of a tag; order is kept per rank."""
+        """Start to receive all messages of a tag that MPI reports, in order for each sender."""
         while True:
             status = self._mpi.Status()
             message = self._world.Improbe(self._mpi.ANY_SOURCE, tag, status)
@@ -448,7 +499,7 @@ class Link:
 
 
 def _wait(done: Callable[[], bool], deadline_ns: int) -> bool:
-    """Poll with sleeps until done; return False at the deadline."""
+    """Poll with sleeps until ``done`` returns True; return False if the deadline passes first."""
     while not done():
         if monotonic_ns() >= deadline_ns:
             return False
@@ -457,7 +508,7 @@ def _wait(done: Callable[[], bool], deadline_ns: int) -> bool:
 
 
 def _wait_alert(done: Callable[[], bool], deadline_ns: int) -> bool:
-    """Like ``_wait``, with short delays for messages that are timed."""
+    """Like ``_wait``, but poll more often at first, for messages whose latency matters."""
     begin_ns = monotonic_ns()
     while not done():
         now_ns = monotonic_ns()

@@ -1,4 +1,7 @@
-"""Meetings of clients that divide work: clients predict when they are ready, rank 0 answers."""
+"""Synchronisation points ("meetings") of clients that divide one load among them.
+
+Each client predicts when it will be ready; rank 0 replies with the time at which all will be.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from storlab.cluster import messages
 from storlab.cluster.link import NAP_S, Link
 from storlab.cluster.offsets import ClockOffset
 
-# A message that is due soon is polled often, but only briefly: a stalled share may be late by
-# seconds, and polling takes a core from it.
+# Polling often makes a reply fast, but takes CPU time from the load. So it lasts only SOON_NS: a
+# stalled client may be late by seconds.
 SOON_S = 100e-6
 SOON_NS = 50 * NS_PER_MS
 READY = struct.Struct("<Qq")
@@ -20,17 +23,22 @@ MET = struct.Struct("<q")
 
 
 class Meetings:
-    """Meetings at rank 0: collects predictions, and sends all clients the latest time."""
+    """Collects the clients' predicted times at rank 0, and sends the latest one to all clients."""
 
     def __init__(self, link: Link, ranks: set[int]) -> None:
         self._link = link
         self._ranks = ranks
         self._waiting: dict[int, int] = {}  # time of readiness on this clock, by rank
         self._since_ns = 0
-        self.broken = False  # whether a client waits for a share that has ended
+        self.broken = False  # whether a client waits for one that has ended its part
 
     def look(self, offsets: Mapping[int, ClockOffset], ended: set[int]) -> None:
-        """Receive predictions; when all clients have sent theirs, send the latest time to all."""
+        """Receive predicted times; once every client has sent one, send the latest to all.
+
+        Args:
+            offsets: Clock offset of each client, by rank.
+            ended: Ranks of the clients that have ended their task.
+        """
         while (message := self._link.try_receive(messages.MEET)) is not None:
             rank, (_, ready_ns) = message[0], READY.unpack(message[1])
             if not self._waiting:
@@ -46,6 +54,6 @@ class Meetings:
 
     @property
     def nap_s(self) -> float:
-        """Return how long rank 0 may sleep now, in seconds."""
+        """Return how long rank 0 may sleep before it polls again, in seconds."""
         soon = self._waiting and monotonic_ns() - self._since_ns < SOON_NS
         return SOON_S if soon else NAP_S

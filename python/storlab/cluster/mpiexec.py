@@ -1,4 +1,4 @@
-"""Search for mpiexec, its MPI implementation, and its command line and environment."""
+"""Find mpiexec (or srun) and its MPI implementation; build its command line and environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Vendor = Literal["mpich", "openmpi", "intel", "slurm"]
 LOCAL = "localhost"
 _VERSION_S = 30.0
 _ANYWHERE = "/"  # working directory of ranks, because mpiexec's may not exist on clients
-_MPIEXEC_FIX = 'pip install "storlab[cluster]" brings one; or name yours: [cluster] mpiexec = "..."'
+_MPIEXEC_FIX = 'pip install "storlab[cluster]", or set the path of yours: [cluster] mpiexec = "..."'
 _SIGNS: tuple[tuple[Vendor, re.Pattern[str]], ...] = (  # Intel MPI's Hydra before MPICH's
     ("intel", re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)),
     ("mpich", re.compile(r"HYDRA build details.*?Version:\s+(\S+)", re.DOTALL)),
@@ -36,22 +36,22 @@ _LIBRARY: dict[Vendor, tuple[str, ...]] = {
     "intel": ("release/libmpi.so.12", "libmpi.so.12"),
     "slurm": (),
 }
-# Messages are few and small: TCP is always available, and leaves the fast network to the load.
-# Shared memory would leave files in /dev/shm.
+# MPI uses TCP: it is always available, leaves the fast network to the load, and suffices for a few
+# small messages. MPI's shared memory would leave files in /dev/shm.
 _SETTINGS: dict[Vendor, dict[str, str]] = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self"},
     "openmpi": {
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "tcp,self",
-        # Rank 0 aborts when a peer's socket closes; a moment later prterun reports which rank it
-        # was.
+        # Rank 0 aborts when the socket of a dead rank closes. It must wait 2 s, in which prterun
+        # reports which rank died.
         "OMPI_MCA_opal_abort_delay": "2",
     },
     "intel": {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_PIN": "0"},
     "slurm": {
         "MPIR_CVAR_NOLOCAL": "1",
-        # With UCX, MPICH publishes a 4 KiB address through Slurm, which reads only 1 KiB. Whether
-        # this works depends on how many of these bytes are 0.
+        # With UCX, MPICH passes an address of 4 KiB through Slurm, which reads only 1 KiB of it and
+        # may cut off bytes that are not 0. So MPICH must use libfabric (ofi).
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "FI_PROVIDER": "tcp",
         "UCX_TLS": "tcp,self",
@@ -70,7 +70,7 @@ _PASSED_ON = re.compile(r"(PATH|LD_LIBRARY_PATH|PYTHON.*|VIRTUAL_ENV|MPI4PY_.*|S
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Program that starts ranks: mpiexec or srun."""
+    """Program that starts MPI ranks: mpiexec or srun."""
 
     program: Path
     vendor: Vendor
@@ -104,28 +104,36 @@ class Ranks:
         return list(self.hosts) == [LOCAL]
 
     def check(self) -> None:
-        """Raise UsageError if hosts and clients do not match, or a variable holds a secret."""
+        """Check the number of clients, and that no environment variable has a secret's name.
+
+        Raises:
+            UsageError: There is no client or too few hosts, or a variable's name suggests a secret.
+        """
         if self.clients < 1:
             raise UsageError("clients", f"is {self.clients}", "use at least 1 client")
         if not self.local and len(self.hosts) < self.clients:
             raise UsageError(
                 "clients",
                 f"is {self.clients}, but there are only {len(self.hosts)} hosts",
-                'name more hosts, or hosts = ["localhost"] for ranks on this machine',
+                'list more hosts, or use hosts = ["localhost"] to run all clients on this machine',
             )
         secret = [name for name in self.environment if names_secret(name)]
         if secret:
-            raise UsageError(secret[0], "is a secret in the environment", "put it in the order")
+            raise UsageError(
+                secret[0],
+                "looks like a secret, which other processes could read from the environment",
+                "pass it in the order",
+            )
 
 
 def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "mpi") -> Launcher:
-    """Find the mpiexec (or srun) to use, and its version.
+    """Find mpiexec or srun, and determine its MPI implementation and version.
 
-    The first of these: ``explicit``, the environment variable STORLAB_MPIEXEC, the program next to
-    this Python (from the wheels), the program on the path.
+    The first one set is used: ``explicit``, the environment variable STORLAB_MPIEXEC (not for
+    srun), the program next to this Python (from a wheel), the program on PATH.
 
     Raises:
-        EngineError: There is no such program, or its MPI is unknown.
+        EngineError: The program does not exist or cannot be run, or its MPI is not supported.
     """
     program = _find_program(explicit, "srun" if kind == "slurm" else "mpiexec")
     try:
@@ -140,7 +148,7 @@ def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(
-            str(program), f"does not print its version: {error}", _MPIEXEC_FIX
+            str(program), f"fails to print its version: {error}", _MPIEXEC_FIX
         ) from error
     text = asked.stdout + asked.stderr
     vendor, version = vendor_of(text, program)
@@ -149,7 +157,11 @@ def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "
 
 
 def vendor_of(text: str, program: Path) -> tuple[Vendor, str]:
-    """Parse the output of ``--version``; raise EngineError for an unknown MPI."""
+    """Return MPI implementation and version from the output of ``mpiexec --version``.
+
+    Raises:
+        EngineError: The output belongs to none of the supported implementations.
+    """
     for vendor, sign in _SIGNS:
         match = sign.search(text)
         if match:
@@ -157,7 +169,7 @@ def vendor_of(text: str, program: Path) -> tuple[Vendor, str]:
     shown = " ".join(text.split())[:200] or "nothing"
     raise EngineError(
         str(program),
-        f"does not belong to a supported MPI; its --version prints: {shown}",
+        f"does not belong to a supported MPI implementation; --version prints: {shown}",
         "use the mpiexec of MPICH, Open MPI or Intel MPI, or srun",
     )
 
@@ -170,14 +182,17 @@ def _find_program(explicit: str | None, name: str) -> Path:
     path = shutil.which(asked or name)
     if path is None:
         fix = _MPIEXEC_FIX if name == "mpiexec" else "run it in a Slurm job, or set launcher to mpi"
-        raise EngineError(
-            asked or name, "is not an executable program" if asked else "is missing", fix
-        )
+        what = "is not an executable program" if asked else "was not found on PATH"
+        raise EngineError(asked or name, what, fix)
     return Path(path).absolute()
 
 
 def command(launcher: Launcher, ranks: Ranks, program: Sequence[str]) -> list[str]:
-    """Return the command line; raise UsageError if hosts and clients do not match."""
+    """Return the command line that starts ``program`` as every rank.
+
+    Raises:
+        UsageError: Hosts and number of clients do not match.
+    """
     ranks.check()
     build = {"openmpi": _openmpi, "slurm": _slurm}.get(launcher.vendor, _hydra)
     return [str(launcher.program), *build(launcher, ranks), *ranks.mpi_args, *program]
@@ -186,9 +201,14 @@ def command(launcher: Launcher, ranks: Ranks, program: Sequence[str]) -> list[st
 def environment(
     launcher: Launcher, ranks: Ranks, inherited: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the launcher's environment: this process's without secrets, plus settings for MPI.
+    """Return the launcher's environment: the inherited one without secrets, plus MPI settings.
 
-    Settings for MPI that the user has made are kept.
+    MPI settings that the user has made take precedence over storlab's.
+
+    Args:
+        launcher: Program that starts the ranks.
+        ranks: Hosts, network interface and further variables.
+        inherited: Environment to start from; None for that of this process.
     """
     own = os.environ if inherited is None else inherited
     kept = {name: value for name, value in own.items() if not names_secret(name)}
@@ -196,7 +216,7 @@ def environment(
     if ranks.interface is not None:
         wanted |= dict.fromkeys(_INTERFACE[launcher.vendor], ranks.interface)
     elif ranks.local and launcher.vendor == "openmpi":
-        wanted["OMPI_MCA_btl_tcp_if_include"] = "lo"  # which Open MPI only uses if named
+        wanted["OMPI_MCA_btl_tcp_if_include"] = "lo"  # Open MPI uses loopback only if named
     elif ranks.local and launcher.vendor == "mpich" and not _has_routes():
         wanted["MPIR_CVAR_CH4_NETMOD"] = "ofi"  # UCX finds no route to a loopback address
     if launcher.vendor == "openmpi" and ranks.agent is not None:
@@ -217,7 +237,7 @@ def _has_routes() -> bool:
 
 
 def _library(launcher: Launcher) -> Path | None:
-    """Return the MPI library installed next to mpiexec, as by a wheel, or None."""
+    """Return the MPI library in the same installation as mpiexec, such as a wheel's, or None."""
     prefix = launcher.program.parent.parent
     for folder in ("lib", "lib64"):
         for name in _LIBRARY[launcher.vendor]:
@@ -239,8 +259,8 @@ def _hydra(launcher: Launcher, ranks: Ranks) -> list[str]:
     if ranks.local:
         words += ["-hosts", LOCAL, "-launcher", "fork"]
     else:
-        # By its host name, because clients connect to it by that name. In a Slurm job mpiexec uses
-        # srun, which accepts only names of nodes.
+        # Rank 0's host is not "localhost", because clients connect to it by this name. In a Slurm
+        # job mpiexec uses srun, which accepts only names of nodes.
         by_srun = ranks.agent is None and "-launcher" not in ranks.mpi_args
         here = (own_node(os.environ) if by_srun else None) or socket.gethostname()
         words += ["-hosts", ",".join(f"{host}:1" for host in _places(ranks, here))]
@@ -261,14 +281,14 @@ def _openmpi(launcher: Launcher, ranks: Ranks) -> list[str]:
     else:
         words += ["--host", ",".join(f"{host}:1" for host in _places(ranks))]
     for name in environment(launcher, ranks):
-        # Open MPI passes on its own variables.
+        # Open MPI passes its own variables to the ranks, but no others without -x.
         if name in ranks.environment or _PASSED_ON.fullmatch(name):
             words += ["-x", name]
     return words
 
 
 def _slurm(launcher: Launcher, ranks: Ranks) -> list[str]:
-    """Return the arguments for srun; standard input goes to rank 0 only."""
+    """Return the arguments for srun, which passes standard input to rank 0 only."""
     words = [] if launcher.plugin is None else [f"--mpi={launcher.plugin}"]
     words += [f"--ntasks={ranks.size}", "--distribution=arbitrary", "--input=0"]
     words += [
@@ -284,12 +304,16 @@ def _slurm(launcher: Launcher, ranks: Ranks) -> list[str]:
 
 
 def slurm_places(ranks: Ranks, environ: Mapping[str, str]) -> str:
-    """Return the lines of SLURM_HOSTFILE, the node of each rank; raise as ``own_node``."""
+    """Return the content of SLURM_HOSTFILE: the node of each rank, one per line.
+
+    Raises:
+        PreflightError: This process runs outside a Slurm job, or on no node of its job.
+    """
     here = own_node(environ)
     if here is None:
         raise PreflightError(
             "srun",
-            "works only inside a Slurm job: outside, srun would request a new job for every run",
-            'start storlab in a Slurm job (sbatch), or leave launcher = "slurm" out',
+            "works only inside a Slurm job; elsewhere it would request a new job for every run",
+            'start storlab in a Slurm job (sbatch), or remove launcher = "slurm" from [cluster]',
         )
     return "".join(f"{here if place == LOCAL else place}\n" for place in _places(ranks, here))

@@ -1,4 +1,4 @@
-"""Offsets between the clocks of clients and the controller, estimated from pings."""
+"""Estimate the offsets between the clocks of clients and the controller from pings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Offset ``offset_ns``: CLOCK_MONOTONIC of a client minus that of the controller.
+    """Clock offset of a client: its CLOCK_MONOTONIC minus that of the controller.
 
-    ``round_trip_ns`` is the shortest ping; the error of the offset is at most half of it.
+    ``round_trip_ns`` is the duration of the shortest ping. The error of ``offset_ns`` is at most
+    half of it.
     """
 
     offset_ns: int
@@ -26,13 +27,14 @@ class ClockOffset:
 
 
 def estimate(pings: Iterable[tuple[int, int, int]]) -> ClockOffset:
-    """Estimate the offset from at least one ping.
+    """Estimate a client's clock offset from at least one ping.
 
     The result is the middle of the interval that all pings allow. If the pings contradict each
     other, because a clock was slewed, it is the middle of the shortest ping's interval.
 
     Args:
-        pings: Times before, at the client, and after, in ns.
+        pings: Three times per ping in ns: sent and answered on the controller's clock as first and
+            last, received on the client's clock as second.
     """
     taken = list(pings)
     before, client, after = min(taken, key=lambda ping: ping[2] - ping[0])
@@ -43,10 +45,11 @@ def estimate(pings: Iterable[tuple[int, int, int]]) -> ClockOffset:
 
 
 def agreement(pings: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """Return the smallest and largest offset in ns that all pings allow.
+    """Return the smallest and largest clock offset in ns that all pings allow.
 
-    Each ping gives an interval. Their intersection is narrower than that of the shortest ping,
-    because on a busy machine some pings are delayed on the way there, others on the way back.
+    Each ping allows an interval of offsets, as wide as its round trip. The intersection of all is
+    narrower than the shortest ping's interval, because on a busy machine some pings are delayed on
+    the way to the client and others on the way back.
     """
     taken = list(pings)
     least = max(client - after for _, client, after in taken)

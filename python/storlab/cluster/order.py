@@ -1,4 +1,4 @@
-"""Order for rank 0 in a frame, passed through the standard input of mpiexec."""
+"""Pass the description of a task (the order) to rank 0 through mpiexec's standard input."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ _MAGIC = b"storlab1"
 
 
 def framed(order: bytes, size: int) -> bytes:
-    """Return the framed order for a job of ``size`` ranks, including rank 0."""
+    """Return an order with a header that contains its length and the number of ranks.
+
+    Args:
+        order: Description of the task.
+        size: Number of ranks, including rank 0.
+    """
     return _FRAME.pack(_MAGIC, size, len(order)) + order
 
 
 def read_order(link: Link, fd: int = 0) -> bytes:
-    """Read the order at rank 0 from standard input.
+    """Read the description of the task at rank 0 from standard input, as ``framed`` wrote it.
 
     Raises:
-        EngineError: The order is incomplete, or is for another number of ranks.
+        EngineError: The order is missing or incomplete, or is for another number of ranks.
     """
     with os.fdopen(os.dup(fd), "rb") as source:
         head = source.read(_FRAME.size)
         if len(head) < _FRAME.size or not head.startswith(_MAGIC):
-            raise _no_order("has no order for rank 0 on its standard input")
+            raise _no_order("passed no order to rank 0 on standard input")
         _, size, length = _FRAME.unpack(head)
         order = source.read(length)
     if len(order) < length:
-        raise _no_order(f"handed over {len(order):,} of {length:,} bytes of the order")
+        raise _no_order(f"passed only {len(order):,} of {length:,} bytes of the order to rank 0")
     link.check_size(size)
     return order
 
 
 def _no_order(what: str) -> EngineError:
-    return EngineError("mpiexec", what, "ranks are started by `storlab run`, not by hand")
+    return EngineError("mpiexec", what, "start ranks by `storlab run`, not by hand")

@@ -1,4 +1,4 @@
-"""Clients of a study: their hosts, order and individual settings."""
+"""Determine the clients of a study: their hosts, ranks and individual settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.cluster import LOCALHOST, Cluster
 
 
 class ClusterError(StudyError):
-    """Error in the ``[cluster]`` table; ``field`` is the path of the field in the study."""
+    """Error in the ``[cluster]`` table of a study; ``field`` is the path of the invalid field."""
 
     def __init__(self, field: tuple[str, ...], what: str, fix: str) -> None:
         self.field = field
@@ -23,12 +23,16 @@ class ClusterError(StudyError):
 
 
 def client_hosts(cluster: Cluster, base: Path) -> list[str]:
-    """Return the names of all hosts in the order of use; relative paths start at ``base``.
+    """Return the names of the clients' hosts, in the order of use.
+
+    Args:
+        cluster: The ``[cluster]`` table of the study.
+        base: Directory to which a relative path of the host file refers.
 
     Raises:
-        ClusterError: The list is invalid.
+        ClusterError: The list of hosts is invalid, or the host file cannot be read.
         StudyError: A line of the host file is invalid.
-        PreflightError: The hosts come from Slurm, and this is no Slurm job.
+        PreflightError: The hosts come from Slurm, but the process does not run in a Slurm job.
     """
     if cluster.from_ is not None:
         return [line.name for line in from_slurm(os.environ)]
@@ -37,11 +41,13 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
             hosts = expand(cluster.hosts)
         except StudyError as error:
             raise ClusterError(("cluster", "hosts"), error.what, error.fix) from error
-        # Not an error for hosts of a scheduler, because each job gets different ones.
+        # Not checked for a scheduler's hosts, because each job gets different ones.
         unknown = sorted(set(cluster.host) - set(hosts))
         if unknown:
             field = ("cluster", "host", unknown[0])
-            raise ClusterError(field, "is not one of [cluster] hosts", "correct the name")
+            raise ClusterError(
+                field, "is not listed in [cluster] hosts", "correct the name, or add it to hosts"
+            )
         return hosts
     path = base / (cluster.hostfile or "")
     try:
@@ -53,7 +59,11 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
 
 
 def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
-    """Return the swept numbers of clients; raise ClusterError if there are too few hosts."""
+    """Return the numbers of clients that the study sweeps; all hosts if it sets none.
+
+    Raises:
+        ClusterError: A number exceeds the number of hosts.
+    """
     wanted = cluster.clients
     counts = [len(hosts)] if wanted is None else wanted if isinstance(wanted, list) else [wanted]
     most = max(counts)
@@ -61,13 +71,16 @@ def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
         raise ClusterError(
             ("cluster", "clients"),
             f"asks for {most} clients, but there are only {len(hosts)} hosts",
-            "name more hosts, or fewer clients",
+            "list more hosts, or lower the number of clients",
         )
     return counts
 
 
 def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
-    """Return the first ``count`` clients; local clients are named by number."""
+    """Return the first ``count`` clients with their settings.
+
+    A client has the name of its host; clients on this machine are named ``client-1`` and so on.
+    """
     if cluster.is_local:
         names = [f"client-{number}" for number in range(1, count + 1)]
         pairs = [(name, LOCALHOST) for name in names]

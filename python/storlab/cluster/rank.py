@@ -1,4 +1,4 @@
-"""Start and end of a rank's process, which connects to others and ends with its parent."""
+"""Start a rank's process, connect it to the other ranks, and end it when its parent ends."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _GONE = 75  # exit code of a rank whose launcher is gone
 
 
 def live(work: Callable[[], None]) -> None:
-    """Execute the work of a rank, and make sure that the process ends.
+    """Execute the work of a rank, and make sure that the process ends with or after it.
 
-    If the work fails, the process exits at once without Python's finalisation, which waits for
-    threads and libraries: if that hung, for example on a lost file system, nothing would end the
-    process, because Python has stopped the monitoring thread by then. After successful work, the
-    kernel kills the process when its parent dies. The process then exits normally, because MPICH
-    treats a rank that exits while others still finalise MPI as failed, and kills them.
+    If the work fails, the process exits without Python's finalisation. Finalisation waits for
+    threads and libraries and could hang, for example on a lost file system; the thread that ends
+    the process with its parent no longer runs at that time.
+
+    After successful work the function returns, because MPICH kills ranks that still finalise MPI
+    if another one exits abnormally. The kernel then kills the process when its parent dies.
     """
     end_with_parent()
     try:
@@ -44,27 +45,27 @@ def join() -> Link:
     """Connect this process to the other ranks, without leaving files in /dev/shm.
 
     Raises:
-        EngineError: See ``link.connect``.
+        EngineError: MPI is missing, or the ranks cannot find one another (``link.connect``).
     """
     try:
         return connect()
     finally:
-        # The files are mapped by all processes that need them; unlinked, they vanish even after
-        # SIGKILL.
+        # All ranks have mapped the files by now. Once unlinked, the kernel frees them at the end of
+        # the processes, even after SIGKILL.
         leftovers.remove(leftovers.shared_memory_of(os.getpid()))
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent has ended.
+    """Start a thread that ends this process as soon as its parent has ended.
 
-    The parent is MPI's process on this host, which ends with mpiexec or the connection to it. The
-    monitoring thread waits in the kernel, without CPU time.
+    The parent is MPI's launcher process on this host, which ends if mpiexec ends or the connection
+    to it breaks. The thread waits in the kernel, without CPU time.
     """
     threading.Thread(target=_watch, args=(os.getppid(),), name="parent", daemon=True).start()
 
 
 def _watch(parent: int) -> None:
-    with suppress(OSError):  # polls below if the kernel or container lacks pidfd
+    with suppress(OSError):  # without pidfd in the kernel or container, the loop below polls
         fd = os.pidfd_open(parent)
         if os.getppid() == parent:
             poll = select.poll()

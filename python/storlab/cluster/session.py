@@ -1,8 +1,8 @@
-"""Task of all clients as seen by the main storlab process, which is not an MPI rank.
+"""Start a task on all clients from the main storlab process, and collect its result.
 
-Only files decide, not the exit code of mpiexec: with a killed proxy it may be 255 although all data
-have arrived, and with a link down it may never end. A task is done when the outcome of every client
-has arrived.
+The main process is not an MPI rank and reads files that rank 0 writes. A task has succeeded when
+the file of every client's outcome exists. mpiexec's exit code is not used: it may be 255 although
+all outcomes have arrived, and with a broken connection mpiexec may never end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from storlab.cluster.task import CLOCKS, LIVE, LOST, PIDS, STOP, Order, outcome_
 from storlab.model.cluster import LOCALHOST
 from storlab.model.result import Failure
 
-START_NS = 120 * NS_PER_S  # from mpiexec to the first sign of rank 0
+START_NS = 120 * NS_PER_S  # from the start of mpiexec to the first file of rank 0
 _LOOK_S = 0.05
 _LONGEST_LOOK_NS = NS_PER_S  # upper limit of the silence counted between two checks
 _OUTPUT_S = 2.0  # for the last output of mpiexec
@@ -46,15 +46,18 @@ class Gathered:
 
 
 class Session:
-    """One mpiexec from start to end, with an empty ``directory`` of its own."""
+    """One task of all clients, from the start of mpiexec to its end.
+
+    ``directory`` must be empty; rank 0 writes its files there.
+    """
 
     def __init__(
         self, launcher: Launcher, ranks: Ranks, program: list[str], order: Order, directory: Path
     ) -> None:
         self._order = order
         self._directory = directory
-        self._stamp = 0  # time of the last sign of rank 0
-        self._silent_ns = 0  # silence since then
+        self._stamp = 0  # modification time of rank 0's progress file
+        self._silent_ns = 0  # time since it last changed
         self._result: Gathered | None = None
         self._starts_left = _STARTS
         self._launch = partial(
@@ -63,13 +66,13 @@ class Session:
         self._start()
 
     def live(self) -> dict[str, Any]:
-        """Return the last state from rank 0: ``phase``, ``armed``, and ``clients`` by name."""
+        """Return the latest progress: ``phase``, ``armed`` (clients ready), ``clients`` by name."""
         with suppress(OSError, ValueError):
             return dict(json.loads((self._directory / LIVE).read_bytes()))
         return {"phase": "start", "armed": 0, "clients": {}}
 
     def stop(self) -> None:
-        """Ask the clients to end their load, without waiting."""
+        """Request that the clients end their load; return without waiting for it."""
         (self._directory / STOP).touch()
 
     def wait(self, timeout_s: float) -> Gathered | None:
@@ -82,7 +85,7 @@ class Session:
         return self._result
 
     def end(self) -> None:
-        """End all local processes; remote clients end because rank 0 is gone."""
+        """End mpiexec and all ranks on this machine; clients elsewhere end as rank 0 has ended."""
         self._job.end(0.5)
 
     def _start(self) -> None:
@@ -112,10 +115,10 @@ class Session:
         return None
 
     def _can_start_again(self) -> bool:
-        """Return whether MPI failed before rank 0 gave a sign, so that a restart is safe.
+        """Return whether MPI failed to initialise before rank 0 began, so that a restart is safe.
 
-        Seen with MPICH under Slurm, whose ranks sometimes cannot exchange their addresses. mpiexec
-        may then end or hang.
+        This happens with MPICH under Slurm, where ranks sometimes fail to exchange their addresses
+        and mpiexec ends or hangs.
         """
         begun = (self._directory / LIVE).exists()
         return not begun and self._starts_left > 0 and bool(_NO_MPI.search(self._job.printed))
@@ -128,10 +131,14 @@ class Session:
         ]
 
     def _is_whole(self, code: int | None) -> bool:
-        """Return whether the result is complete, given that all outcomes have arrived.
+        """Return whether the result is complete, once the outcomes of all clients have arrived.
 
-        After a load this includes a second clock measurement, unless mpiexec has ended. If
-        directories are given up, all clients must have ended.
+        After a load, the second measurement of the clocks must have arrived too. In a task that
+        releases the campaign's directories, all clients must have ended. If mpiexec has ended or
+        rank 0 does not respond, nothing more can arrive.
+
+        Args:
+            code: Exit code of mpiexec, or None if it still runs.
         """
         if code is not None or self._is_mute():
             return True
@@ -140,7 +147,10 @@ class Session:
         return not self._order.loads or len(self._read(CLOCKS) or [0, 0]) > 1
 
     def _is_mute(self) -> bool:
-        """Return whether rank 0 was silent for too long, while this process was running."""
+        """Return whether rank 0 has not written its progress file for too long.
+
+        Time in which this process was suspended does not count.
+        """
         now = monotonic_ns()
         self._silent_ns += min(now - self._looked_ns, _LONGEST_LOOK_NS)
         self._looked_ns = now
@@ -160,14 +170,21 @@ class Session:
         return Failure(message=message, fix=_LOST_FIX), clients
 
     def _died(self, code: int) -> tuple[Failure, dict[str, str]]:
-        """Return the failure if mpiexec ended without all outcomes; its output names clients."""
+        """Return the failure, and the lost clients with reasons, after mpiexec ended too early.
+
+        Args:
+            code: Exit code of mpiexec.
+        """
         missing = [c.name for c in self._order.clients if c.rank in self._missing()]
         blamed = [name for name in self._blamed() if name in missing] or missing
         message = f"{', '.join(blamed)}: ended without an outcome (mpiexec: {code}): {self._tail()}"
         return Failure(message=message, fix=_LOST_FIX), dict.fromkeys(missing, "ended")
 
     def _blamed(self) -> list[str]:
-        """Return the clients that mpiexec's output names, by rank, process id or host."""
+        """Return the clients that ended first according to mpiexec's output.
+
+        The output identifies a client by its rank, process id or host.
+        """
         clients, printed = self._order.clients, self._job.printed
         if (ended := _TASK.search(printed)) is not None:
             return [client.name for client in clients if str(client.rank) == ended[1]]
@@ -213,7 +230,12 @@ class Session:
 
 
 def program(python: str | None, module: str) -> list[str]:
-    """Return the command of each rank, with this process's Python by default."""
+    """Return the command that runs a Python module as a rank.
+
+    Args:
+        python: Python interpreter on the clients; None for that of this process.
+        module: Module to run.
+    """
     return [python or sys.executable, "-m", module]
 
 
@@ -221,16 +243,18 @@ def _names_host(text: str, host: str) -> bool:
     return any(word.strip(".,:;()[]") == host for word in text.split())
 
 
-# MPICH and Intel MPI: "PID 123 RUNNING AT c1"; Open MPI: "with PID 123 on node c1". Hydra, the
-# launcher of the former, kills all other processes of the host before it checks which one ended,
-# and may print one of those.
+# MPICH and Intel MPI print "PID 123 RUNNING AT c1", Open MPI "with PID 123 on node c1". The first
+# two use the launcher Hydra, which kills all other ranks of the host before it checks which one
+# ended, and so may print the process id of one that it killed.
 _KILLED = re.compile(r"\bPID\s+(\d+)\s+(RUNNING AT|on node)\s+([^\s,]+)")
 _HYDRA = "RUNNING AT"
-# Slurm: "srun: error: n2: task 2: Killed"; the other tasks are terminated for it.
+# Slurm prints "srun: error: n2: task 2: Killed" for the task that ended first, and "Terminated" for
+# those that it ends afterwards.
 _TASK = re.compile(r"^srun: error: \S+: task (\d+): (?!Terminated)", re.MULTILINE)
-# MPICH and Intel MPI: "Fatal error in internal_Init_thread" or PMPI_Init_thread; Open MPI: "It
-# looks like MPI_INIT failed", "*** An error occurred in MPI_Init_thread"; Slurm, whose PMI2 may
-# read half of a rank's request: "slurmstepd-n2: error: mpi/pmi2: request not begin with 'cmd='".
+# Messages if MPI fails to initialise. MPICH and Intel MPI: "Fatal error in internal_Init_thread" or
+# PMPI_Init_thread. Open MPI: "It looks like MPI_INIT failed", "*** An error occurred in
+# MPI_Init_thread". Slurm, if its PMI2 plugin reads only half of a rank's request:
+# "slurmstepd-n2: error: mpi/pmi2: request not begin with 'cmd='".
 _NO_MPI = re.compile(
     r"error in (internal|P?MPI)_Init|MPI_INIT failed|occurred in MPI_Init"
     r"|^slurmstepd\S*: error: mpi/pmi2: .*request",
@@ -242,5 +266,5 @@ _NOISE = re.compile(
     r"|CLEANING UP REMAINING|YOU CAN IGNORE|This typically refers|Please see the FAQ"
     r"|\[(mpiexec|proxy)\S*@"  # of Hydra's own functions
 )
-_LOST_FIX = "see whether that host is up and reaches this one (storlab doctor STUDY)"
-_START_FIX = "see whether the hosts can be reached without a password (storlab doctor STUDY)"
+_LOST_FIX = "check that the host is up and reaches this machine (storlab doctor STUDY)"
+_START_FIX = "check that the hosts can be reached without a password (storlab doctor STUDY)"

@@ -1,4 +1,4 @@
-"""Client's share of divided work, with the messages that synchronise it with others."""
+"""Run of one client's part of a load that clients divide, synchronised with the other parts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from storlab.model.result import RunOutcome, Snapshot
 
 
 class MeetingRun:
-    """Handle of a client's share that synchronises it with others through rank 0 in ``wait``.
+    """Handle of one client's part of a divided load; ``wait`` synchronises it with the others.
 
-    Implements ``contracts.engine.RunHandle``. Only ``wait`` uses the link, so it must be called in
-    the thread that created the link.
+    Implements ``contracts.engine.RunHandle``. ``wait`` exchanges messages with rank 0, so only the
+    thread that created the link to rank 0 may call it.
     """
 
     def __init__(self, run: SharedRun, end: ClientEnd) -> None:
@@ -26,15 +26,15 @@ class MeetingRun:
         self._asked_ns: int | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return live figures of the share."""
+        """Return the progress of this client's part."""
         return self._run.snapshot()
 
     def cancel(self) -> None:
-        """End the share soon."""
+        """Request that this client's part ends, without waiting for it."""
         self._run.cancel()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """Wait for the outcome; return None if the time limit passes first."""
+        """Wait for the outcome, synchronising with the other clients; return None at the limit."""
         limit = float("inf") if timeout_s is None else monotonic_ns() + timeout_s * NS_PER_S
         while True:
             outcome = self._run.wait(0.0)

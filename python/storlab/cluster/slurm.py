@@ -1,4 +1,4 @@
-"""Slurm support: the node that storlab runs on, and the PMI plugin for srun."""
+"""Find the node on which storlab runs in a Slurm job, and the PMI plugin for srun."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from storlab.base.errors import PreflightError
 from storlab.cluster.hosts import from_slurm
 
 _ASK_S = 30.0
-# PMI plugins that MPI libraries support, by mpi4py's name of the library. PMIx has many versions,
-# and for other libraries Slurm's default is kept.
+# PMI plugins of Slurm that each MPI library supports, by mpi4py's name of the library. A prefix
+# suffices, because the names of PMIx plugins contain a version. Other libraries use Slurm's
+# default.
 _SPOKEN = {
     "MPICH": ("pmi2", "cray_shasta"),
     "MVAPICH": ("pmi2",),
@@ -30,13 +31,13 @@ _DEFAULT = re.compile(r"^MpiDefault\s*=\s*(\S+)", re.MULTILINE)
 
 
 def own_node(environ: Mapping[str, str]) -> str | None:
-    """Return this machine's node name in the current Slurm job; None outside of a job.
+    """Return this machine's node name in the current Slurm job, or None outside a job.
 
-    Rank 0 must run on the same machine as storlab, because meters use its clock, and Slurm starts
+    Rank 0 must run on the same machine as storlab, because power meters use its clock. Slurm starts
     ranks only on nodes of the job.
 
     Raises:
-        PreflightError: Storlab does not run on a node of its job.
+        PreflightError: This machine is not a node of the job.
     """
     if "SLURM_JOB_ID" not in environ:
         return None
@@ -44,17 +45,20 @@ def own_node(environ: Mapping[str, str]) -> str | None:
     if here not in [line.name for line in from_slurm(environ)]:
         raise PreflightError(
             f"Slurm job {environ['SLURM_JOB_ID']}",
-            f"storlab runs on {here}, which is not one of its nodes",
-            "start storlab on a node: in a script for sbatch, or by "
+            f"storlab runs on {here}, which is not a node of this job",
+            "start storlab on a node of the job: in a script for sbatch, or by "
             "`salloc ... srun --nodes=1 --ntasks=1 --overlap --pty storlab ...`",
         )
     return here
 
 
 def plugin_for(srun: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the srun ``--mpi`` value for this Python's MPI library; None to use Slurm's default.
+    """Return the value of srun's ``--mpi`` for this Python's MPI library.
 
-    Slurm's own default is ``none``, with which each rank is a job of its own.
+    With Slurm's built-in default ``none``, ranks would not find one another.
+
+    Returns:
+        Name of the plugin; None if the configured default or SLURM_MPI_TYPE can be used.
     """
     if environ.get("SLURM_MPI_TYPE"):
         return None
@@ -67,7 +71,7 @@ def plugin_for(srun: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def _asked(words: Sequence[str]) -> str:
-    """Return the output of a program; empty if it cannot be executed."""
+    """Return the output of a program, or an empty text if it fails to start or takes too long."""
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             words,

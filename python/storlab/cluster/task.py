@@ -1,14 +1,14 @@
-"""Order of a cluster task, and the files through which rank 0 reports to the main process.
+"""Description of a cluster task, and the files that rank 0 and the main process exchange.
 
-::
+Rank 0 writes all files but two::
 
     pids.json             process id of each client, on its host
-    live.json             current progress of each client, renewed several times per second
+    live.json             current progress of each client, rewritten several times per second
     clocks.json           offsets of the clients' clocks, before and after the load
-    client-<rank>.input   written by the main process before the start: input of one client
+    client-<rank>.input   input of one client (written by the main process before the start)
     client-<rank>.outcome outcome of one client, complete or absent
-    lost.json             clients that were silent for too long
-    stop                  written by the main process: clients must end their load
+    lost.json             clients that did not respond in time
+    stop                  request to end the load (written by the main process)
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ Task = Literal["check", "prepare", "fill", "overwrite", "run", "after", "clean",
 
 
 class ClientPlace(Table):
-    """Client with its host, rank and individual paths."""
+    """Client of a cluster: its host, rank, network interfaces, and paths that differ there."""
 
     name: str  # host name, with a number if the host runs several clients
     host: str
     rank: int  # from 1
     mount: str | None = None
     data_nics: list[str] = Field(default_factory=list)
-    # targets with other paths on this client
+    # targets whose paths on this client differ from the study's
     targets: dict[str, HostTarget] = Field(default_factory=dict)
 
     def path_of(self, directory: str, mount: str | None) -> Path:
-        """Convert a path below the study's mount point to the client's mount point."""
+        """Return a directory's path on this client, whose mount point may differ.
+
+        Args:
+            directory: Path below the study's mount point.
+            mount: The study's mount point; None leaves the path unchanged.
+        """
         path = PurePosixPath(directory)
         if mount is None or self.mount is None or self.mount == mount:
             return Path(path)
@@ -47,7 +52,10 @@ class ClientPlace(Table):
 
 
 class Order(Table):
-    """Order to all ranks; holds secrets of stores, and must never be written to a file."""
+    """Description of a task for all ranks.
+
+    It contains credentials of object stores, so it must never be written to a file.
+    """
 
     task: Task
     work_dir: str  # directory of rank 0
@@ -60,30 +68,30 @@ class Order(Table):
 
     @property
     def clocks_ns(self) -> int:
-        """Return the time limit in ns for measuring the clocks of all clients in turn."""
+        """Return the time limit in ns for measuring all clients' clocks one after the other."""
         return len(self.clients) * CLOCK_NS
 
     @property
     def loads(self) -> bool:
-        """Return whether the task has a load that starts on all clients at once."""
+        """Return whether the task generates load, which starts on all clients at the same time."""
         return self.task in ("overwrite", "run")
 
     @property
     def gives_up(self) -> bool:
-        """Return whether clients may give up the campaign's directories at the end."""
+        """Return whether clients may release the campaign's claims on directories at the end."""
         return self.task in ("clean", "verify")
 
     @property
     def takes_inputs(self) -> bool:
-        """Return whether each client gets an input of its own."""
+        """Return whether the task needs an input that differs between clients."""
         return self.task == "verify"
 
 
 def input_file(directory: Path, rank: int) -> Path:
-    """Return the path of one client's input."""
+    """Return the path of the file with one client's input."""
     return directory / f"client-{rank}.input"
 
 
 def outcome_file(directory: Path, rank: int) -> Path:
-    """Return the path to which rank 0 writes one client's outcome."""
+    """Return the path of the file to which rank 0 writes one client's outcome."""
     return directory / f"client-{rank}.outcome"

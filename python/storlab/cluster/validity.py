@@ -1,4 +1,4 @@
-"""Flags for distortions of a run on several clients, each with the client's name."""
+"""Flags that warn of distortions in a run on several clients, with the clients' names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAMED = 5
 
 
 def cluster_flags(cluster: ClusterRun | None, *, cached: bool = False) -> list[Flag]:
-    """Return the flags of a run on clients; none without a cluster.
+    """Return the flags of a run on several clients.
 
     Args:
-        cluster: Results of the clients, or None.
-        cached: Whether clients may read from their page caches, because the target is not direct.
+        cluster: Results of the clients; None for a run on this machine, which has no such flags.
+        cached: Whether clients may read from their page caches, because I/O is not direct.
     """
     if cluster is None:
         return []
@@ -40,8 +40,8 @@ def _start(cluster: ClusterRun) -> Iterator[Flag]:
         short = min(cluster.clients, key=lambda c: c.window_share)
         yield Flag(
             kind="window-cut",
-            message=f"all clients were measured together for {cluster.window_kept:.1%} of the "
-            f"window ({short.name} for the least)",
+            message=f"only {cluster.window_kept:.1%} of the measure window was common to all "
+            f"clients (shortest: {short.name})",
         )
 
 
@@ -51,14 +51,14 @@ def _clocks(cluster: ClusterRun) -> Iterator[Flag]:
         text = _named(unsure, lambda c: format_duration(max(abs(c.drift_ns), c.round_trip_ns // 2)))
         yield Flag(
             kind="clock-unsure",
-            message=f"the offset of clocks is uncertain by more than 1 ms: {text}",
+            message=f"the clock offset of clients is uncertain by more than 1 ms: {text}",
         )
 
 
 def _shares(cluster: ClusterRun) -> Iterator[Flag]:
-    """Yield a flag for clients far below the mean rate, which the sum would hide.
+    """Yield a flag if a client's rate is below 0.8 of the mean, which the sum would hide.
 
-    In a measurement, a client at a tenth of its link speed took 6 % of a fair share.
+    In a test, a client limited to a tenth of its link speed reached 6 % of the mean rate.
     """
     if cluster.divided:
         return
@@ -67,7 +67,7 @@ def _shares(cluster: ClusterRun) -> Iterator[Flag]:
     slow = [c for c in cluster.clients if rates[c.name] < FAIR * mean]
     if slow:
         text = _named(slow, lambda c: f"{rates[c.name] / mean:.2f}")
-        yield Flag(kind="straggler", message=f"less than 0.8 of a fair share: {text}")
+        yield Flag(kind="straggler", message=f"less than 0.8 of the mean rate: {text}")
 
 
 def _limits(cluster: ClusterRun) -> Iterator[Flag]:
@@ -80,11 +80,11 @@ def _limits(cluster: ClusterRun) -> Iterator[Flag]:
     if limited:
         text = ", ".join(f"{c.name} ({words} {p:.0f} %)" for c, words, p in limited[:_NAMED])
         more = f" and {len(limited) - _NAMED} more" if len(limited) > _NAMED else ""
-        yield Flag(kind="client-limit", message=f"clients were at their limit: {text}{more}")
+        yield Flag(kind="client-limit", message=f"CPU or network limited clients: {text}{more}")
 
 
 def _is_unseen(cluster: ClusterRun) -> bool:
-    """Return whether interfaces counted next to none of the bytes that each client transferred."""
+    """Return whether every client's interfaces counted less than 1 % of its transferred bytes."""
     counted = [
         (client, client.nic_received_bytes + client.nic_sent_bytes)
         for client in cluster.clients
@@ -96,9 +96,9 @@ def _is_unseen(cluster: ClusterRun) -> bool:
 
 
 def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
-    """Yield a flag for network counters that miss the data.
+    """Yield a flag for network counters that miss the transferred data on every client.
 
-    A single client could have read everything from a cache outside the kernel, but not all clients.
+    On one client alone, a cache outside the kernel could explain it.
     """
     worst = max((c.nic_received_bytes or 0) + (c.nic_sent_bytes or 0) for c in cluster.clients)
     yield Flag(
@@ -120,7 +120,7 @@ def _caches(cluster: ClusterRun) -> Iterator[Flag]:
         text = _named(cached, lambda c: f"{(c.nic_received_bytes or 0) / c.bytes_read:.2f}")
         yield Flag(
             kind="client-cache",
-            message=f"fewer bytes crossed the network than were read, by a factor of: {text}",
+            message=f"clients received only a fraction of the bytes they read by network: {text}",
         )
 
 

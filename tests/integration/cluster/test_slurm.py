@@ -105,7 +105,7 @@ def test_storlab_beside_the_nodes_of_its_job_is_refused(
     study = write_study(tmp_path, launcher)
     done = slurm.run("salloc", "--nodes=3", *STORLAB, "doctor", study)
     assert done.returncode != 0
-    assert "which is not one of its nodes" in done.stdout
+    assert "which is not a node of this job" in done.stdout
     assert "sbatch" in done.stdout
 
 

@@ -85,7 +85,9 @@ def test_where_one_client_differs() -> None:
 def test_facts_of_a_host_that_is_not_there_are_a_mistake() -> None:
     """Check that facts of an unknown host are refused, not silently ignored."""
     given = cluster(**HOSTS, mount="/mnt/a", host={"c03": {"mount": "/mnt/b"}})
-    with pytest.raises(StudyError, match=r"\[cluster\.host\.c03\].*not one of \[cluster\] hosts"):
+    with pytest.raises(
+        StudyError, match=r"\[cluster\.host\.c03\].*not listed in \[cluster\] hosts"
+    ):
         client_hosts(given, Path())
 
 

@@ -64,7 +64,7 @@ def test_a_slow_client_is_a_straggler() -> None:
     # The mean includes the client itself: 0.8 = x / ((3 * 100 + x) / 4)
     assert kinds(run({"bytes_s": 75.1})) == {}
     message = kinds(run({"bytes_s": 74.9}))["straggler"]
-    assert message == "less than 0.8 of a fair share: c1 (0.80)"
+    assert message == "less than 0.8 of the mean rate: c1 (0.80)"
     assert "c1 (0.08)" in kinds(run({"bytes_s": 6.0}))["straggler"]
 
 
@@ -74,7 +74,7 @@ def test_where_no_bytes_are_moved_operations_are_the_share() -> None:
     rest = [idle | {"operations_s": 1000.0}] * 3
     assert kinds(run(idle | {"operations_s": 751.0}, *rest)) == {}
     message = kinds(run(idle | {"operations_s": 60.0}, *rest))["straggler"]
-    assert message == "less than 0.8 of a fair share: c1 (0.08)"
+    assert message == "less than 0.8 of the mean rate: c1 (0.08)"
     few = [{"operations_s": 1000.0}] * 3
     assert kinds(run({"operations_s": 1.0}, *few)) == {}
 
