@@ -1,8 +1,8 @@
-//! I/O buffers: one aligned memory mapping divided into equal slots, on huge pages if the kernel
-//! provides them.
+//! I/O buffers: one aligned memory mapping, divided into slots of equal size. It uses huge pages if
+//! the kernel provides them.
 //!
-//! First-touch page faults cost more CPU than the I/O itself, so mappings are cached and reused by
-//! later runs of the process.
+//! Page faults on first touch cost more CPU time than the I/O itself. Mappings are therefore
+//! cached, and later runs of the process reuse them.
 
 #![allow(unsafe_code)]
 
@@ -12,17 +12,18 @@ use std::sync::Mutex;
 
 use memmap2::{Advice, MmapMut, MmapRaw};
 
-/// Huge page size of x86-64, and of aarch64 with 4 KiB pages. On kernels with larger huge pages, a
-/// mapping of a few of these units gets none, which does no harm.
+/// Size in bytes of a huge page on x86-64, and on aarch64 with 4 KiB pages. If the kernel's huge
+/// pages are larger, a small mapping gets none, which does no harm.
 const HUGE_PAGE: usize = 2 << 20;
-/// Size up to which a mapping uses no huge page. The first touch of a huge page clears all of it,
-/// so a thousand workers with a few blocks each would wait for gigabytes that they never use.
+/// Size in bytes up to which a mapping uses no huge page. The first touch of a huge page clears all
+/// of it, so a thousand workers with a few blocks each would wait for gigabytes that they never
+/// use.
 const SMALL: usize = HUGE_PAGE / 4;
 const SMALLEST: usize = 64 << 10;
-/// Alignment of the slots, sufficient for the O_DIRECT requirement of every device. Not the page
-/// size: mappings are page-aligned anyway, and 64 KiB pages would waste most of each slot.
+/// Alignment of the slots in bytes, sufficient for O_DIRECT on every device. The page size is not
+/// used, because 64 KiB pages would waste most of each slot.
 const ALIGNMENT: usize = 4096;
-/// Maximum total size of cached mappings, over all runs of the process.
+/// Limit in bytes for all cached mappings of the process together.
 const CACHE_BYTES: usize = 2 << 30;
 
 static CACHE: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
@@ -30,13 +31,14 @@ static CACHE: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
 fn map(bytes: usize) -> io::Result<MmapRaw> {
     let mapping = MmapRaw::from(MmapMut::map_anon(bytes)?);
     if bytes >= HUGE_PAGE {
-        // Huge pages are optional, so an error is ignored.
+        // Huge pages are optional, so an error of madvise is ignored.
         let _ = mapping.advise(Advice::HugePage);
     }
     Ok(mapping)
 }
 
-/// Return the length of a mapping that holds `bytes` bytes.
+/// Return the length to map for `bytes` bytes of buffers, rounded up so that mappings can be
+/// reused.
 fn length_of(bytes: usize) -> usize {
     if bytes <= SMALL {
         return bytes.max(SMALLEST).next_power_of_two();
@@ -44,7 +46,7 @@ fn length_of(bytes: usize) -> usize {
     bytes.next_multiple_of(HUGE_PAGE)
 }
 
-/// Aligned I/O buffer memory, divided into slots of equal size.
+/// Memory for I/O buffers, divided into aligned slots of equal size.
 pub struct Arena {
     mapping: ManuallyDrop<MmapRaw>,
     slot_bytes: usize,
@@ -56,7 +58,7 @@ impl Arena {
     /// Create `slots` buffers of `slot_bytes` bytes each, aligned to 4 KiB.
     ///
     /// # Errors
-    /// The error of `mmap` if there is not enough memory.
+    /// The error of `mmap`, such as too little memory.
     pub fn new(slots: usize, slot_bytes: usize) -> io::Result<Self> {
         let stride = slot_bytes.next_multiple_of(ALIGNMENT);
         let bytes = length_of(stride * slots.max(1));
@@ -80,15 +82,15 @@ impl Arena {
         self.slots
     }
 
-    /// Return the size of a slot in bytes.
+    /// Return the usable size of a slot in bytes.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
 
-    /// Return the address of a slot.
+    /// Return the address of the first byte of a slot.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If the slot number is too high.
     #[inline]
     pub fn address(&self, slot: u32) -> *mut u8 {
         let at = slot as usize * self.stride;
@@ -97,11 +99,11 @@ impl Arena {
         unsafe { self.mapping.as_mut_ptr().add(at) }
     }
 
-    /// Return the address of `len` bytes in a slot, starting at offset `at` in the slot.
+    /// Return the address of byte `at` of a slot, after a check that `len` bytes from there lie
+    /// within the slot.
     ///
     /// # Panics
-    /// If the bytes do not lie within the slot. Checked in release builds too, because the kernel
-    /// would write past the slot.
+    /// If they do not. Release builds check this too, because the kernel would write past the slot.
     #[inline]
     pub fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
         let end = at as usize + len as usize;
@@ -114,22 +116,22 @@ impl Arena {
         unsafe { self.address(slot).add(at as usize) }
     }
 
-    /// Return the bytes of a slot.
+    /// Return the bytes of a slot as a mutable slice.
     ///
     /// # Safety
-    /// While the returned slice lives, no operation on the slot may be in flight (the kernel would
-    /// write to the slot at the same time), and no other slice of the slot may exist.
+    /// While the slice lives, no operation on the slot may be in flight, because the kernel would
+    /// write to it at the same time. No other slice of the slot may exist.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // exclusive by the caller's promise, slot by slot
+    #[allow(clippy::mut_from_ref)] // the caller guarantees that no other slice of the slot exists
     pub unsafe fn slot_mut(&self, slot: u32) -> &mut [u8] {
-        // SAFETY: in bounds by `address`; exclusive by the caller's promise.
+        // SAFETY: `address` checks the bounds, and the caller guarantees exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.address(slot), self.slot_bytes) }
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the field is not used after this.
+        // SAFETY: `self.mapping` is not used after this.
         let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
         if let Ok(mut cache) = CACHE.lock() {
             let kept: usize = cache.iter().map(MmapRaw::len).sum();

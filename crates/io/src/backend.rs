@@ -1,4 +1,4 @@
-//! Interface of the I/O backends.
+//! Interface of the I/O backends (io_uring, posix, null).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,98 +8,100 @@ use storlab_base::{OpKind, Signal};
 use crate::arena::Arena;
 use crate::file::File;
 
-/// Operation on an open file.
+/// I/O operation on an open file, to be queued in a [`Backend`].
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// Kind of the operation.
+    /// Kind of operation: read, write, trim or sync.
     pub kind: OpKind,
-    /// Index of the file in the backend.
+    /// Index of the file in the list of the backend's files.
     pub file: u16,
     /// For [`OpKind::Sync`]: flush only the data (`fdatasync`), not the metadata.
     pub data_only: bool,
-    /// Buffer slot; ignored for trim and sync.
+    /// Index of the buffer slot that the data is read into or written from; ignored for trim and
+    /// sync.
     pub slot: u32,
-    /// Offset in bytes of the data in the slot.
+    /// Offset in bytes of the data within the slot.
     pub slot_offset: u32,
-    /// Length in bytes.
+    /// Length of the I/O in bytes.
     pub len: u32,
-    /// Offset in bytes in the file.
+    /// Offset in bytes within the file.
     pub offset: u64,
-    /// Value returned with the completion. [`WAKE_TAG`] is reserved.
+    /// Number chosen by the caller, returned with the completion. [`WAKE_TAG`] is reserved.
     pub tag: u64,
 }
 
-/// Completion of an operation.
+/// Result of an operation that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// Tag of the operation.
+    /// Tag that the operation was given.
     pub tag: u64,
-    /// Number of bytes moved, or a negative errno.
+    /// Number of bytes read or written, or a negative errno.
     pub result: i32,
 }
 
-/// Tag reserved for wake-ups; operations must not use it.
+/// Tag reserved for wake-ups. Operations must not use it.
 pub const WAKE_TAG: u64 = u64::MAX;
 
-/// Handle that ends a wait of a backend from another thread.
+/// Handle by which another thread wakes a worker that waits in its backend.
 pub trait Wake: Send + Sync {
-    /// Make the current or the next wait return at once.
+    /// Make the worker's current wait, or its next one, return at once.
     fn wake(&self);
 }
 
-/// A signal that is true from a wake-up on, until the waiting thread resets it.
+/// Wakes a thread that waits for the signal to become true. The woken thread resets the signal.
 impl Wake for Signal<bool> {
     fn wake(&self) {
         self.change(|woken| *woken = true);
     }
 }
 
-/// I/O backend: moves bytes between buffers and files.
+/// I/O backend: performs reads, writes, trims and flushes on files, with buffers of an [`Arena`].
 pub trait Backend {
-    /// Return the name under which results list the backend.
+    /// Return the backend's name as it appears in results.
     fn name(&self) -> &'static str;
 
-    /// Return the kernel features that the backend uses.
+    /// Return the kernel features that the backend uses, as they appear in results.
     fn features(&self) -> Vec<&'static str>;
 
-    /// Use `file` for operations on file `index` from now on. The index may be new.
+    /// Set the file that operations with file index `index` use from now on. The index may be new.
     ///
-    /// No operation may be in flight on the former file. The caller keeps the new one open while an
-    /// operation is in flight on it.
+    /// No operation may be in flight on the former file. The caller must keep the new file open
+    /// while an operation is in flight on it.
     fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].
     ///
     /// # Panics
-    /// If its bytes do not lie within its buffer slot, or the file index does not exist.
+    /// If the operation's bytes do not lie within its buffer slot, or if its file index does not
+    /// exist.
     fn push(&mut self, op: &Op);
 
-    /// Submit all queued operations, and let the kernel post pending completions.
+    /// Submit all queued operations, and let the kernel post completions that are pending.
     ///
-    /// The next [`Backend::reap`] sees these completions even if this call does not wait. With
-    /// `wait`, waits for at least one completion, but no longer than `timeout`.
+    /// The next [`Backend::reap`] returns these completions even if this call did not wait. With
+    /// `wait`, this call waits for at least one completion, but no longer than `timeout`.
     ///
     /// # Errors
-    /// The error of the submission itself; errors of operations are reported in their completions.
+    /// The error of the submission itself. Errors of operations are reported in their completions.
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> std::io::Result<()>;
 
     /// Append up to `limit` available completions to `into`.
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize);
 
-    /// Ask the kernel to cancel the operations in flight. Each one still gets a completion.
+    /// Ask the kernel to cancel all operations in flight. Each one still gets a completion.
     fn cancel_all(&mut self);
 
-    /// Return the number of helper threads that perform the I/O.
+    /// Return the number of helper threads that perform I/O for this backend.
     fn helpers(&self) -> usize {
         0
     }
 
-    /// Return the CPU time in nanoseconds that the helper threads have used.
+    /// Return the total CPU time of the helper threads, in ns.
     fn helper_cpu_ns(&self) -> u64 {
         0
     }
 
-    /// Return the buffers whose slots the operations refer to.
+    /// Return the arena whose slots hold the data of the operations.
     ///
     /// The reference is shared, so that safe code cannot replace memory that the kernel still reads
     /// or writes:
@@ -112,10 +114,11 @@ pub trait Backend {
     /// ```
     fn arena(&self) -> &Arena;
 
-    /// Return a handle that ends waits from other threads. Call this on the backend's own thread.
+    /// Return a handle by which other threads end this backend's waits. Must be called on the
+    /// thread that uses the backend.
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Discard the backend while operations are in flight that will never be reaped. Their memory
-    /// is leaked, because the kernel may still write to it.
+    /// Discard the backend although operations are in flight and will never be reaped. Their
+    /// buffers are leaked, because the kernel may still write to them.
     fn abandon(self);
 }

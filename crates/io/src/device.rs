@@ -1,5 +1,5 @@
-//! Evidence of where reads were served from: byte counters of the block device under a file, and
-//! its pages in the page cache. Also discard (trim) of block devices.
+//! Evidence of whether I/O reached the device: byte counters of the block device under a file, and
+//! the number of the file's bytes in the page cache. Also discards (trims) ranges of block devices.
 //!
 //! Source: Documentation/admin-guide/iostats.rst of the kernel; mincore(2); linux/fs.h and
 //! linux/blkdev.h.
@@ -17,21 +17,21 @@ use rustix::fs::{Advice, fadvise};
 use storlab_base::page_bytes;
 
 const SECTOR_BYTES: u64 = 512;
-/// Bytes inspected per mapping: the residency map takes one byte per page.
+/// Bytes of a file that are mapped and inspected at a time. mincore(2) needs one byte per page.
 const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Request number of ioctl(2) for discard: `_IO(0x12, 119)`.
 const BLKDISCARD: libc::Ioctl = 0x1277;
-/// `io_uring` command for discard, since Linux 6.12: `_IO(0x12, 0)`.
+/// Command of `io_uring` that discards a range of a block device, since Linux 6.12: `_IO(0x12, 0)`.
 pub(crate) const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
-/// I/O counters of the block device that holds a path.
+/// I/O counters of the block device that a path is stored on.
 #[derive(Clone, Debug)]
 pub struct DeviceCounters {
     stat: PathBuf,
 }
 
-/// Bytes moved since the device appeared.
+/// Bytes that a block device has read and written since it appeared in the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
     /// Bytes read.
@@ -41,7 +41,7 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// Return the bytes moved since `earlier`.
+    /// Return the bytes read and written since the earlier reading.
     #[must_use]
     pub fn since(self, earlier: DeviceBytes) -> DeviceBytes {
         DeviceBytes {
@@ -52,10 +52,11 @@ impl DeviceBytes {
 }
 
 impl DeviceCounters {
-    /// Return the counters of the device that holds `path`, or of `path` itself if it is a block
-    /// device.
+    /// Find the I/O counters of the block device that stores `path`, or of `path` itself if it is a
+    /// block device.
     ///
-    /// Returns `None` if there is no block device (tmpfs, network and layered file systems).
+    /// Returns `None` if there is no block device, as on tmpfs and on network and layered file
+    /// systems.
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         let itself = metadata.file_type().is_block_device();
@@ -65,13 +66,13 @@ impl DeviceCounters {
         stat.exists().then_some(DeviceCounters { stat })
     }
 
-    /// Return the kernel's name of the device.
+    /// Return the kernel's name of the device, such as `nvme0n1`.
     pub fn name(&self) -> Option<String> {
         let place = fs::canonicalize(self.stat.parent()?).ok()?;
         Some(place.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Read the counters; `None` if the device has been removed.
+    /// Read the current counters; `None` if the device has been removed.
     pub fn now(&self) -> Option<DeviceBytes> {
         parse(&fs::read_to_string(&self.stat).ok()?)
     }
@@ -88,7 +89,7 @@ fn parse(stat: &str) -> Option<DeviceBytes> {
 /// Return how many bytes of a file are in the page cache.
 ///
 /// # Errors
-/// The error of the system if the file cannot be opened or mapped.
+/// The system's error if the file cannot be opened or mapped.
 pub fn resident_bytes(path: &Path) -> io::Result<u64> {
     let file = fs::File::open(path)?;
     let len = file.metadata()?.len();
@@ -101,22 +102,23 @@ pub fn resident_bytes(path: &Path) -> io::Result<u64> {
     Ok((pages * page as u64).min(len))
 }
 
-/// Count the pages in the page cache in one window of a file; `page` is the kernel's page size.
+/// Count the pages of `len` bytes of a file, from offset `at`, that are in the page cache. `page`
+/// is the kernel's page size in bytes.
 fn resident_pages(file: &fs::File, at: u64, len: usize, page: usize) -> io::Result<u64> {
     let mapping = MmapOptions::new().offset(at).len(len).map_raw_read_only(file)?;
     let mut map = vec![0u8; len.div_ceil(page)];
-    // No library offers mincore(2) yet.
-    // SAFETY: the mapping is `len` bytes, and the map has a byte for each of its pages.
+    // Uses libc, because no safe library offers mincore(2) yet.
+    // SAFETY: the mapping has `len` bytes, and `map` has one byte for each of its pages.
     if unsafe { libc::mincore(mapping.as_mut_ptr().cast(), len, map.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(map.iter().map(|page| u64::from(page & 1)).sum())
 }
 
-/// Drop a file from the page cache. Dirty pages are written back first.
+/// Drop a file from the page cache, after dirty pages are written back.
 ///
 /// # Errors
-/// The error of the system if the file cannot be opened or written back.
+/// The system's error if the file cannot be opened or written back.
 pub fn drop_cache(path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
     forget_clean_pages(&file)?;
@@ -131,13 +133,13 @@ fn forget_clean_pages(file: &fs::File) -> io::Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Discard a range of a block device. Returns 0 or a negative errno.
+/// Discard (trim) a range of a block device. Returns 0 or a negative errno.
 ///
-/// Punching a hole, as for files, would zero the range: a device that does not guarantee zeros
-/// after a discard would have to write them.
+/// Punching a hole, as is done for files, would zero the range: a device that does not guarantee
+/// zeros after a discard would have to write them.
 pub(crate) fn discard(fd: RawFd, offset: u64, len: u64) -> i32 {
     let range = [offset, len];
-    // SAFETY: the kernel reads the two numbers, which outlive the call.
+    // SAFETY: the kernel only reads the two numbers of `range`, which outlives the call.
     if unsafe { libc::ioctl(fd, BLKDISCARD, range.as_ptr()) } == 0 {
         0
     } else {
@@ -145,7 +147,8 @@ pub(crate) fn discard(fd: RawFd, offset: u64, len: u64) -> i32 {
     }
 }
 
-/// Return whether `io_uring` can discard (since Linux 6.12). If not, only a blocking call can.
+/// Return whether `io_uring` can discard, which needs Linux 6.12. On older kernels only a blocking
+/// call can.
 pub(crate) fn ring_discards() -> bool {
     fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|name| at_least(&name, (6, 12)))
 }

@@ -1,4 +1,4 @@
-//! Open files and devices. Only [`File::create`] creates files.
+//! Open files and block devices. Only [`File::create`] creates files.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,10 +10,10 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use storlab_base::{Error, Result};
 
-/// Mode of fallocate(2) that frees a range of a file without changing the file's length.
+/// Mode of fallocate(2) that frees a range of a file (a trim) and keeps the file's length.
 pub(crate) const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// Access that a run needs to a file.
+/// Kind of access to a file that a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Whether the run reads.
@@ -34,11 +34,11 @@ pub struct File {
 }
 
 impl File {
-    /// Open an existing file or device; `name` is used in messages.
+    /// Open an existing file or device. `name` is its name in messages.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `open`, or `open with O_DIRECT` if the file system does not
-    /// support that.
+    /// support direct I/O.
     pub fn open(path: &Path, name: &str, access: Access) -> Result<Self> {
         let flags = libc::O_CLOEXEC | if access.write { 0 } else { libc::O_NOATIME };
         let direct = if access.direct { libc::O_DIRECT } else { 0 };
@@ -49,7 +49,7 @@ impl File {
                 .custom_flags(flags)
                 .open(path)
         };
-        // O_NOATIME is allowed only for the owner of the file.
+        // O_NOATIME is allowed only for the file's owner, so others open the file without it.
         let opened = open(flags | direct).or_else(|e| match e.raw_os_error() {
             Some(libc::EPERM) => open(libc::O_CLOEXEC | direct),
             _ => Err(e),
@@ -68,10 +68,10 @@ impl File {
         Ok(File { inner, name: name.to_owned(), block_device, direct: access.direct })
     }
 
-    /// Create a file for writing.
+    /// Create a new file for reading and writing. `name` is its name in messages.
     ///
-    /// If the file system does not support `direct`, the file is opened without it, see
-    /// [`File::is_direct`].
+    /// If `direct` is set but the file system does not support O_DIRECT, the file is opened without
+    /// it; see [`File::is_direct`].
     ///
     /// # Errors
     /// [`Error::Io`] with operation `create`, also if the file already exists.
@@ -90,7 +90,7 @@ impl File {
         let refused = |e: &io::Error| direct && e.raw_os_error() == Some(libc::EINVAL);
         let (opened, direct) = match open(direct) {
             Err(e) if refused(&e) => {
-                // Some kernels create the file before they reject the flag.
+                // Some kernels create the file before they reject O_DIRECT.
                 let _ = std::fs::remove_file(path);
                 (open(false), false)
             }
@@ -105,7 +105,7 @@ impl File {
         self.direct
     }
 
-    /// Return the length in bytes.
+    /// Return the length of the file in bytes.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `stat`.
@@ -114,7 +114,7 @@ impl File {
         Ok(metadata.len())
     }
 
-    /// Return whether the file is empty.
+    /// Return whether the file's length is 0.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `stat`.
@@ -130,7 +130,7 @@ impl File {
         self.inner.set_len(bytes).map_err(|e| Error::io("truncate", &self.name, bytes, e))
     }
 
-    /// Allocate `bytes` bytes, which also sets the length of the file.
+    /// Allocate storage for the file's first `bytes` bytes, and set its length to that.
     ///
     /// Later writes then do not change the file's size, so the kernel can process them in parallel.
     /// Returns false if the file system does not support this.
@@ -149,7 +149,7 @@ impl File {
         }
     }
 
-    /// Write all of `data` at `offset` with blocking calls.
+    /// Write all of `data` at byte `offset` of the file, with blocking calls.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `write`.
@@ -157,7 +157,7 @@ impl File {
         self.inner.write_all_at(data, offset).map_err(|e| Error::io("write", &self.name, offset, e))
     }
 
-    /// Return the name that the study uses for the file.
+    /// Return the file's name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -167,12 +167,12 @@ impl File {
         self.block_device
     }
 
-    /// Return the file descriptor, for the backends.
+    /// Return the file descriptor, which the backends need.
     pub(crate) fn fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }
 
-    /// Flush data and metadata to the device.
+    /// Flush the file's data and metadata to the device.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `sync`.

@@ -1,8 +1,9 @@
-//! I/O backends: the [`Backend`] trait and its implementations for `io_uring`, POSIX calls and no
-//! I/O.
+//! I/O backends: the [`Backend`] trait with implementations for `io_uring`, for POSIX calls and one
+//! that does no I/O.
 //!
-//! A backend belongs to one worker thread. It owns the buffers and the registration of the files;
-//! operations refer to both by index, so that callers handle no descriptors and no addresses.
+//! A backend belongs to one worker thread. It owns the buffers and the registration of the files.
+//! Operations refer to buffers and files by index, so that callers handle neither addresses nor
+//! file descriptors.
 
 mod arena;
 mod backend;

@@ -1,5 +1,5 @@
-//! Null backend: completes every operation at once without I/O, to measure the cost of the engine
-//! itself.
+//! Null backend: completes every operation at once without I/O. It serves to measure the cost of
+//! the engine itself.
 
 use std::io;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub struct NullBackend {
 }
 
 impl NullBackend {
-    /// Create the backend; it needs no files.
+    /// Create the backend. It needs buffers, but no files.
     pub fn new(arena: Arena) -> Self {
         NullBackend { arena, done: Vec::new() }
     }
 }
 
-/// Worker thread that sleeps until its next operation is due.
+/// Worker thread that may be parked until its next operation is due.
 struct Parked(Thread);
 
 impl Wake for Parked {

@@ -1,7 +1,7 @@
-//! POSIX backend: `pread` and `pwrite` in one thread per outstanding operation, for machines on
-//! which `io_uring` is forbidden.
+//! POSIX backend: `pread` and `pwrite` in helper threads, one per operation in flight. Used on
+//! machines that forbid `io_uring`.
 //!
-//! With a single outstanding operation, the worker thread performs it itself.
+//! If at most one operation is in flight, the worker thread performs it itself.
 
 #![allow(unsafe_code)]
 
@@ -22,16 +22,17 @@ use crate::file::{File, PUNCH_HOLE};
 
 /// Backend that performs operations with blocking calls in helper threads.
 pub struct PosixBackend {
-    /// Buffers. Leaked if helper threads that may still write to them are left running.
+    /// Buffers of the operations. Leaked if the backend is dropped while helper threads may still
+    /// write to them.
     arena: ManuallyDrop<Arena>,
-    /// Files, kept open as long as a helper thread may use them.
+    /// Open files, kept open as long as a helper thread may use them.
     files: Arc<Vec<File>>,
     targets: Vec<Target>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     pushed: Vec<Task>,
     done: Vec<Completion>,
-    /// Number of operations pushed by the caller and not yet reaped.
+    /// Number of operations that were pushed and are not reaped yet.
     in_flight: usize,
 }
 
@@ -47,7 +48,7 @@ impl Target {
     }
 }
 
-/// Operation with the address of its data.
+/// Operation together with its file and the address of its data.
 #[derive(Clone, Copy)]
 struct Task {
     op: Op,
@@ -89,10 +90,11 @@ impl Wake for Shared {
 }
 
 impl PosixBackend {
-    /// Create the backend with helper threads for `in_flight` operations.
+    /// Create the backend, with one helper thread per operation in flight if there can be more than
+    /// one.
     ///
     /// # Errors
-    /// The error of the system if it cannot create the threads.
+    /// The system's error if a thread cannot be created.
     pub fn new(files: Arc<Vec<File>>, arena: Arena, in_flight: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let count = if in_flight > 1 { in_flight } else { 0 };
@@ -106,7 +108,8 @@ impl PosixBackend {
             done: Vec::new(),
             in_flight: 0,
         };
-        // If a thread cannot be created, dropping the backend ends those already running.
+        // If a thread cannot be created, `backend` is dropped, which ends the threads created
+        // before.
         for _ in 0..count {
             let (shared, files) = (backend.shared.clone(), backend.files.clone());
             let thread = std::thread::Builder::new()
@@ -121,7 +124,7 @@ impl PosixBackend {
         Ok(backend)
     }
 
-    /// Ask the threads to end as soon as their queue is empty.
+    /// Tell the helper threads to end once their queue is empty.
     fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.has_work.notify_all();
@@ -138,7 +141,7 @@ impl PosixBackend {
 
 fn serve(shared: &Shared) {
     let mut clock = 0;
-    // SAFETY: asks for the clock of the calling thread.
+    // SAFETY: the call only writes to `clock`, and the thread is the calling one, so it exists.
     if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } == 0 {
         shared.lock().cpu_clocks.push(clock);
     }
@@ -164,7 +167,7 @@ fn perform(Task { op, target, buffer }: Task) -> Completion {
         return Completion { tag: op.tag, result };
     }
     let (fd, len, offset) = (target.fd, op.len as usize, op.offset as libc::off_t);
-    // rustix requires slices and owned files, but the backends share operations with addresses and
+    // Uses libc, because rustix requires slices and owned files, but operations have addresses and
     // descriptor numbers.
     // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
     let result = unsafe {
@@ -243,7 +246,7 @@ impl Backend for PosixBackend {
     }
 
     fn cancel_all(&mut self) {
-        // Only queued operations can be cancelled, not those that a thread has begun.
+        // Only queued operations can be cancelled, not those that a helper thread has begun.
         let mut state = self.shared.lock();
         while let Some(task) = state.todo.pop_front() {
             state.done.push(Completion { tag: task.op.tag, result: -libc::ECANCELED });
@@ -268,14 +271,14 @@ impl Backend for PosixBackend {
     }
 
     fn abandon(self) {
-        // Dropping `self` leaves operations in flight to their threads.
+        // Dropping `self` leaves operations in flight to the helper threads.
     }
 }
 
 impl Drop for PosixBackend {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // A thread may be stuck in the kernel, so it must not be joined. It keeps the files
+            // A helper thread may be stuck in the kernel, so it is not joined. It keeps the files
             // open, and the buffers are leaked. Operations that no thread has begun are cancelled.
             self.cancel_all();
             return self.close();
@@ -284,7 +287,7 @@ impl Drop for PosixBackend {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // SAFETY: dropped once, and no thread is left that could use it.
+        // SAFETY: the arena is dropped only here, and no thread is left that could use it.
         unsafe { ManuallyDrop::drop(&mut self.arena) };
     }
 }

@@ -1,4 +1,4 @@
-//! Detection of `io_uring` on this machine.
+//! Check of whether `io_uring` works on this machine.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::arena::Arena;
 use crate::backend::Backend;
 use crate::uring::UringBackend;
 
-/// Outcome of [`probe`].
+/// Result of [`probe`].
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Whether `io_uring` works here.
+    /// Whether `io_uring` works on this machine.
     pub uring: bool,
-    /// Reason why it does not work; empty if it does.
+    /// Reason why `io_uring` does not work; empty if it does.
     pub reason: String,
-    /// Available kernel features.
+    /// Features of `io_uring` that the kernel supports.
     pub features: Vec<&'static str>,
 }
 
-/// Probe `io_uring` by creating a small ring.
+/// Find out whether `io_uring` works by creating a small ring.
 pub fn probe() -> Probe {
     let attempt = || -> Result<UringBackend> {
         let arena =

@@ -1,12 +1,12 @@
-//! Sequential I/O at a high queue depth: one file at a time, from start to end, in registered
-//! buffers that are reused from file to file.
+//! Sequential I/O of whole files at a high queue depth. Files are processed one at a time, with
+//! registered buffers that are reused from file to file.
 //!
-//! Several chunks are in flight at once and are handed over in order. When a file is written, chunk
-//! `k` uses buffer `k` modulo the number of buffers, so a caller that leaves its data in the
+//! Several chunks are in flight at once, and the caller gets them in order. When a file is written,
+//! chunk `k` uses buffer `k` modulo the number of buffers, so a caller that leaves its data in the
 //! buffers knows their content.
 //!
-//! Reads from the page cache complete at once. For such a file, only as many bytes are requested at
-//! a time as fit into the processor's cache, always into the same buffers.
+//! Reads of a file in the page cache complete at once. For such a file, only as many bytes are
+//! requested at a time as fit into the processor's cache, always into the same buffers.
 
 #![allow(unsafe_code)]
 
@@ -25,15 +25,14 @@ use crate::posix::PosixBackend;
 use crate::probe::probe;
 use crate::uring::UringBackend;
 
-/// Granularity in bytes of lengths and offsets under `O_DIRECT`; sufficient for all current
-/// devices.
+/// Alignment in bytes of lengths and offsets under `O_DIRECT`; sufficient for all current devices.
 pub const SECTOR: u64 = 4096;
-/// Interval at which a wait checks whether the run ends.
+/// Time after which a wait for completions is interrupted to check whether the run has ended.
 const LOOK: Duration = Duration::from_millis(100);
-/// Maximum wait for operations in flight at the end of a run.
+/// Longest wait in ns for operations that are still in flight when a pass over a file ends.
 const DRAIN_NS: u64 = 30_000_000_000;
-/// Bytes requested at a time of a file in the page cache. More would be evicted from the core's
-/// cache before the caller uses it.
+/// Bytes requested at a time of a file in the page cache. More would be evicted from the processor
+/// core's cache before the caller uses it.
 const NEAR_BYTES: usize = 256 << 10;
 
 /// I/O size, queue depth and number of buffers of a stream.
@@ -43,36 +42,36 @@ pub struct StreamSpec {
     pub io_bytes: usize,
     /// Queue depth: maximum number of I/Os in flight.
     pub depth: usize,
-    /// Number of buffers, at least `depth`.
+    /// Number of buffers, at least the queue depth.
     pub slots: usize,
 }
 
-/// Chunk of a file that has just been moved.
+/// Chunk of a file that has just been read or written.
 #[derive(Debug)]
 pub struct Chunk<'c> {
-    /// Offset in bytes in the file.
+    /// Offset of the chunk in the file, in bytes.
     pub offset: u64,
     /// Data that was read or written.
     pub data: &'c [u8],
-    /// Index of the buffer that a write of this chunk uses.
+    /// Index of the buffer that holds this chunk when the file is written.
     pub slot: usize,
-    /// Time in nanoseconds from submission to completion. A completion that arrives while the
-    /// caller processes another chunk is only seen after that.
+    /// Time from submission to completion, in ns. It includes waiting if the completion arrives
+    /// while the caller processes another chunk.
     pub latency_ns: u64,
-    /// Time of submission in nanoseconds on the run's clock.
+    /// Time of submission, in ns on the run's clock.
     pub start_ns: u64,
 }
 
-/// Outcome of a pass over a file.
+/// Outcome of reading or writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// The whole file was moved.
+    /// All requested bytes were read or written.
     Whole,
-    /// The run ended first.
+    /// The run ended before that.
     Stopped,
 }
 
-/// Sequential reader and writer of files. It belongs to the thread that created it.
+/// Sequential reader and writer of files. Use it only on the thread that created it.
 pub struct Stream {
     inner: Inner,
     spec: StreamSpec,
@@ -84,25 +83,27 @@ enum Inner {
 }
 
 impl Stream {
-    /// Allocate the buffers and create a ring, or threads if `io_uring` is not available.
+    /// Allocate the buffers and create a ring, or helper threads if `io_uring` is not available.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an invalid size or depth, [`Error::Io`] if there is not enough memory or
-    /// threads cannot be created, [`Error::Backend`] if the ring cannot be created.
+    /// [`Error::Spec`] for an invalid I/O size or queue depth, [`Error::Io`] if there is not enough
+    /// memory or threads cannot be created, [`Error::Backend`] if the ring cannot be created.
     pub fn new(spec: StreamSpec) -> Result<Self> {
         if spec.io_bytes == 0 || !(spec.io_bytes as u64).is_multiple_of(SECTOR) {
             return Err(Error::spec(
                 "io_bytes",
-                "is not a multiple of 4096",
-                "use one, such as 1MiB",
+                format!("{} is not a multiple of 4096", spec.io_bytes),
+                "use a multiple of 4096, such as 1MiB",
             ));
         }
         if spec.depth == 0 || spec.slots < spec.depth {
-            return Err(Error::spec("queue_depth", "needs a buffer for each I/O", "use 1 or more"));
+            let what = format!("{} is invalid with {} buffers", spec.depth, spec.slots);
+            let fix = "use at least 1 and at most the number of buffers";
+            return Err(Error::spec("queue_depth", what, fix));
         }
         let arena = Arena::new(spec.slots, spec.io_bytes)
             .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-        let files = Arc::new(Vec::new()); // each pass brings its own file
+        let files = Arc::new(Vec::new()); // `pass` sets the file
         let inner = if probe().uring {
             let backend = UringBackend::new(files, arena, spec.depth, spec.depth)?;
             Inner::Uring(Box::new(Engine::new(backend, spec)))
@@ -122,7 +123,7 @@ impl Stream {
         }
     }
 
-    /// Return the kernel features in use.
+    /// Return the kernel features that the backend uses.
     pub fn features(&self) -> Vec<&'static str> {
         match &self.inner {
             Inner::Uring(engine) => engine.backend.features(),
@@ -130,29 +131,29 @@ impl Stream {
         }
     }
 
-    /// Return the I/O size, queue depth and number of buffers.
+    /// Return the stream's I/O size, queue depth and number of buffers.
     pub fn spec(&self) -> StreamSpec {
         self.spec
     }
 
-    /// Fill every buffer, before any I/O.
+    /// Fill every buffer with initial data. Call this before any I/O.
     pub fn fill(&mut self, mut fill: impl FnMut(usize, &mut [u8])) {
         for slot in 0..self.spec.slots {
             self.refill(slot, |buffer| fill(slot, buffer));
         }
     }
 
-    /// Fill one buffer, between two passes.
+    /// Fill one buffer with data, between two files.
     pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
         let arena = match &mut self.inner {
             Inner::Uring(engine) => engine.backend.arena(),
             Inner::Posix(engine) => engine.backend.arena(),
         };
-        // SAFETY: no operation is in flight between two passes.
+        // SAFETY: no operation is in flight between two files.
         fill(unsafe { arena.slot_mut(slot as u32) });
     }
 
-    /// Read the first `len` bytes of a file. `take` gets the chunks in order.
+    /// Read the first `len` bytes of a file. `take` is called with each chunk in order.
     ///
     /// # Errors
     /// The errors of [`Stream::read_part`].
@@ -166,14 +167,15 @@ impl Stream {
         self.read_part(file, 0, len, stopping, take)
     }
 
-    /// Read `len` bytes of a file, starting at offset `from`. `take` gets the chunks in order.
+    /// Read `len` bytes of a file, starting at offset `from`. `take` is called with each chunk in
+    /// order.
     ///
     /// If the file is open for direct I/O, `from` must be a multiple of [`SECTOR`].
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Short`] with the file's name and the offset if a read fails or is
-    /// short, [`Error::Hung`] if operations in flight do not end (possibly wrapping an earlier
-    /// error), or the error of `take`.
+    /// short, [`Error::Hung`] if operations in flight do not end (possibly with an earlier error as
+    /// the cause), or the error that `take` returns.
     pub fn read_part(
         &mut self,
         file: &File,
@@ -192,8 +194,9 @@ impl Stream {
 
     /// Write the first `len` bytes of a file.
     ///
-    /// `fill` gets an offset in the file, the buffer's index and the buffer, which still holds its
-    /// previous content. `take` gets every chunk after it is written, in order.
+    /// `fill` prepares each chunk before it is written. It gets the chunk's offset in the file, the
+    /// buffer's index and the buffer, which still holds its previous content. `take` is called with
+    /// each chunk in order after it is written.
     ///
     /// If the file is open for direct I/O, the last chunk is padded to a multiple of [`SECTOR`],
     /// and the caller must truncate the file.
@@ -216,7 +219,7 @@ impl Stream {
     }
 }
 
-/// Pass over one file.
+/// Request to read or write a range of one file.
 struct Job<'j> {
     file: &'j File,
     from: u64,
@@ -236,7 +239,7 @@ impl Job<'_> {
 struct Slot {
     start_ns: u64,
     latency_ns: u64,
-    /// Result of the completion; `None` while the operation is in flight.
+    /// Result of the slot's operation; `None` while it is in flight.
     result: Option<i32>,
 }
 
@@ -245,12 +248,13 @@ struct Engine<B> {
     spec: StreamSpec,
     slots: Vec<Slot>,
     completions: Vec<Completion>,
-    /// Slots pushed since the last submission.
+    /// Slots whose operations were queued since the last submission.
     fresh: Vec<usize>,
     in_flight: usize,
-    /// Maximum wait in nanoseconds for operations in flight at the end.
+    /// Longest wait in ns for operations that are still in flight at the end.
     drain_ns: u64,
-    /// Index of the chunk that is mapped to the first buffer.
+    /// Index of the chunk that uses the first buffer. It rises while a file is read from the page
+    /// cache, so that the same buffers are reused.
     base: u64,
 }
 
@@ -269,7 +273,7 @@ impl<B: Backend> Engine<B> {
         self.backend.replace_file(0, job.file);
         let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
         let ended = self.move_all(job, chunks, fill, take);
-        // After an error or a stop, no operation of this pass may still use the buffers.
+        // After an error or a stop too, no operation on this file may still use the buffers.
         match (ended, self.drain(job)) {
             (Err(first), Err(later)) => Err(later.after(Some(first))),
             (ended, drained) => drained.and(ended),
@@ -285,7 +289,7 @@ impl<B: Backend> Engine<B> {
     ) -> Result<Pass> {
         let (mut issued, mut handed) = (0, 0);
         let slots = self.spec.slots as u64;
-        // Until a read has to wait, assume that the file is in the page cache.
+        // Assume that the file is in the page cache until a read does not complete at once.
         let mut waits = job.kind == OpKind::Write || job.file.is_direct();
         self.base = 0;
         while handed < chunks {
@@ -307,8 +311,8 @@ impl<B: Backend> Engine<B> {
             }
             let next = self.slot_of(handed);
             self.turn(waits && self.slots[next].result.is_none())?;
-            // One chunk at a time: completions that arrive while the caller works are seen only
-            // afterwards.
+            // Handle one chunk per turn. Completions that arrive while the caller works are seen
+            // only in the next turn.
             if let Some(result) = self.slots[next].result {
                 self.hand_over(job, handed, next, result, take)?;
                 handed += 1;
@@ -319,12 +323,12 @@ impl<B: Backend> Engine<B> {
         Ok(Pass::Whole)
     }
 
-    /// Return the number of chunks that fit into a core's cache, at least 1.
+    /// Return the number of chunks that fit into a processor core's cache, at least 1.
     fn near(&self) -> u64 {
         (NEAR_BYTES / self.spec.io_bytes).max(1) as u64
     }
 
-    /// Return the buffer slot of a chunk.
+    /// Return the index of the buffer that a chunk uses.
     fn slot_of(&self, chunk: u64) -> usize {
         ((chunk - self.base) % self.spec.slots as u64) as usize
     }
@@ -333,7 +337,8 @@ impl<B: Backend> Engine<B> {
         let slot = self.slot_of(chunk);
         let (offset, len) = self.place_of(job, chunk);
         if job.kind == OpKind::Write {
-            // SAFETY: the slot's last chunk was handed over, so no operation is in flight on it.
+            // SAFETY: the caller has received the slot's previous chunk, so no operation is in
+            // flight on it.
             let buffer = unsafe { self.backend.arena().slot_mut(slot as u32) };
             fill(offset, slot, &mut buffer[..len as usize]);
         }
@@ -353,7 +358,7 @@ impl<B: Backend> Engine<B> {
         self.in_flight += 1;
     }
 
-    /// Return the offset and length of a chunk.
+    /// Return the offset and length of a chunk in bytes.
     fn place_of(&self, job: &Job<'_>, chunk: u64) -> (u64, u64) {
         let done = chunk * self.spec.io_bytes as u64;
         (job.from + done, (job.len - done).min(self.spec.io_bytes as u64))
@@ -361,7 +366,7 @@ impl<B: Backend> Engine<B> {
 
     /// Submit the queued operations, and collect completions.
     ///
-    /// Latency starts here, so it does not include the time to fill the buffers.
+    /// The latency of an operation starts here, so it does not include the time to fill its buffer.
     fn turn(&mut self, wait: bool) -> Result<()> {
         let start_ns = if self.fresh.is_empty() { 0 } else { monotonic_ns() };
         for slot in self.fresh.drain(..) {
@@ -406,14 +411,14 @@ impl<B: Backend> Engine<B> {
             });
         }
         let Slot { start_ns, latency_ns, .. } = self.slots[slot];
-        // SAFETY: the slot's operation has ended, and no other is in flight on it.
+        // SAFETY: the slot's operation has ended, and no other is in flight on the slot.
         let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
         let slot = (chunk % self.spec.slots as u64) as usize;
         take(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
     }
 
-    /// Complete a short write with blocking calls, which also reports the reason (for example, a
-    /// full disk).
+    /// Write the missing bytes of a short write with blocking calls. If that fails, its error names
+    /// the reason, such as a full disk.
     fn write_rest(&mut self, job: &Job<'_>, offset: u64, moved: u64, slot: usize) -> Result<()> {
         let chunk = (offset - job.from) / self.spec.io_bytes as u64;
         let (_, mut len) = self.place_of(job, chunk);
@@ -422,7 +427,7 @@ impl<B: Backend> Engine<B> {
             len = len.next_multiple_of(SECTOR);
             done -= moved % SECTOR;
         }
-        // SAFETY: the slot's operation has ended, and no other is in flight on it.
+        // SAFETY: the slot's operation has ended, and no other is in flight on the slot.
         let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
         job.file.write_all_at(&data[done as usize..len as usize], offset + done)
     }

@@ -1,4 +1,4 @@
-//! `io_uring` backend: one ring per worker; files, buffers and the ring itself are registered if
+//! `io_uring` backend: one ring per worker. Files, buffers and the ring itself are registered if
 //! the kernel allows it.
 //!
 //! Source: io_uring(7), `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
@@ -29,48 +29,49 @@ use crate::device::{BLOCK_URING_CMD_DISCARD, discard, ring_discards};
 use crate::file::{File, PUNCH_HOLE};
 
 const CANCEL_TAG: u64 = u64::MAX - 1;
-/// Maximum size of the completion queue in the kernel. The kernel keeps completions beyond it until
-/// there is room.
+/// Largest completion queue that the kernel accepts, in entries. The kernel keeps further
+/// completions until there is room in the queue.
 const CQ_ENTRIES_MAX: usize = 65_536;
-/// Maximum number of bytes of registered buffers; registration pins them in memory.
+/// Largest total size of buffers to register, in bytes. Registration pins them in memory.
 const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
 /// Backend that submits operations to an `io_uring` ring.
 pub struct UringBackend {
-    // These three borrow from `ring` and must not outlive it: Drop releases `ring` after them.
+    // These three fields borrow from `ring`, so Drop releases them before it.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,
-    /// Owned ring as a raw pointer: moving a Box would assert that no other pointer refers into it.
+    /// Owned ring, as a raw pointer: moving a Box would assert that no other pointer refers to its
+    /// content.
     ring: NonNull<IoUring>,
     arena: ManuallyDrop<Arena>,
-    /// Files, kept open as long as the ring may use them.
+    /// Open files, kept open as long as the ring may use them.
     files: Arc<Vec<File>>,
-    /// Targets by file index.
+    /// Number and type of each file, by file index.
     targets: Vec<Target>,
     wake: Arc<EventFd>,
-    /// Entries pushed while the submission queue was full; the next submissions queue them.
+    /// Entries that found the submission queue full. The next submissions queue them.
     held: VecDeque<Entry>,
     features: Vec<&'static str>,
     fixed_buffers: bool,
     fixed_files: bool,
     discards: Discards,
     pushed: bool,
-    /// Number of operations pushed by the caller and not yet reaped.
+    /// Number of operations that were pushed and are not reaped yet.
     in_flight: usize,
 }
 
-/// File as operations refer to it.
+/// Properties of a file that its operations need.
 #[derive(Clone, Copy)]
 struct Target {
-    /// Registered index, or file descriptor.
+    /// Index of the registered file, or the file descriptor if files are not registered.
     number: i32,
     fd: i32,
     block_device: bool,
 }
 
-/// Discards of block devices. If the kernel's `io_uring` cannot discard, they are held back and
-/// performed by the next submission with blocking calls.
+/// Discards (trims) of block devices. If the kernel's `io_uring` cannot discard, they are held
+/// back, and the next submission performs them with blocking calls.
 #[derive(Default)]
 struct Discards {
     by_ring: bool,
@@ -89,7 +90,7 @@ impl Discards {
         !self.done.is_empty()
     }
 
-    /// Append up to `limit` completions of discards, and return their number.
+    /// Append up to `limit` completions of discards to `into`, and return their number.
     #[inline]
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) -> usize {
         let count = self.done.len().min(limit);
@@ -98,11 +99,12 @@ impl Discards {
     }
 }
 
-/// Mode in which the kernel runs its completion work: name, and the set-up flags.
+/// Mode in which the kernel posts completions: its name, and a function that sets its flags at ring
+/// set-up.
 type Taskrun = (&'static str, fn(&mut io_uring::Builder));
 
-/// Completion modes, best first; the first one that the kernel supports is used. The taskrun flag
-/// shows pending work, so that a call that does not wait can run it too.
+/// Completion modes, best first. The first one that the kernel supports is used. The taskrun flag
+/// shows that completion work is pending, so that a call that does not wait can run it too.
 const TASKRUN: [Taskrun; 3] = [
     ("defer_taskrun", |b| {
         b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
@@ -119,8 +121,8 @@ impl UringBackend {
     /// Must be called on the thread that will use the ring.
     ///
     /// # Errors
-    /// [`Error::Backend`] if the kernel or a sandbox forbids `io_uring`, or the kernel is older
-    /// than 5.11; [`Error::Io`] if the eventfd cannot be created.
+    /// [`Error::Backend`] if the kernel or a sandbox forbids `io_uring`, or if the kernel is older
+    /// than 5.11; [`Error::Io`] if the eventfd for wake-ups cannot be created.
     pub fn new(
         files: Arc<Vec<File>>,
         arena: Arena,
@@ -137,15 +139,16 @@ impl UringBackend {
         in_flight: usize,
         ways: &[Taskrun],
     ) -> Result<Self> {
-        // Must come first: registrations are undone only by Drop, so nothing after them may fail.
+        // Create the eventfd first: nothing after the registrations below may fail, because only
+        // Drop undoes them.
         let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
         let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
         if !ring.params().is_feature_ext_arg() {
-            return Err(refused("the kernel is older than 5.11"));
+            return Err(refused("the kernel is older than 5.11, which storlab needs for io_uring"));
         }
         let mut ring = NonNull::from(Box::leak(Box::new(ring)));
-        // SAFETY: the ring stays at its address until Drop, which releases the three parts first;
-        // nothing else borrows from it.
+        // SAFETY: the ring stays at its address until Drop, which releases the three parts first.
+        // Nothing else borrows from it.
         let (mut submitter, sq, cq) = unsafe { ring.as_mut() }.split();
         let mut features = vec![taskrun];
         let fds: Vec<_> = files.iter().map(File::fd).collect();
@@ -179,7 +182,7 @@ impl UringBackend {
         Ok(backend)
     }
 
-    /// Queue a poll of the eventfd, so that a write by another thread ends a wait.
+    /// Queue a poll of the eventfd, so that another thread can end a wait by writing to it.
     ///
     /// This avoids a timer per wait. A poll refers to no buffer, so it is harmless if it outlives
     /// the backend.
@@ -199,7 +202,7 @@ impl UringBackend {
         let _ = unsafe { self.sq.push(&entry) };
     }
 
-    /// Hold an entry back while the submission queue is full; the next submission queues it.
+    /// Keep an entry for which the submission queue has no room; the next submission queues it.
     #[cold]
     fn hold(&mut self, entry: Entry) {
         self.held.push_back(entry);
@@ -208,7 +211,7 @@ impl UringBackend {
     #[cold]
     fn queue_held(&mut self) {
         while let Some(entry) = self.held.front() {
-            // SAFETY: as in `queue`.
+            // SAFETY: the entry's buffer is in the arena, which outlives the operation.
             if unsafe { self.sq.push(entry) }.is_err() {
                 return;
             }
@@ -216,10 +219,10 @@ impl UringBackend {
         }
     }
 
-    /// Queue operations other than reads and writes with registered buffers.
+    /// Queue an operation that is not a read or write with registered buffers.
     ///
-    /// Not inlined, to keep the loop that moves data short. By value, because taking the address of
-    /// an operation would force it into memory.
+    /// Not inlined, to keep the code of the loop that reads and writes short. The operation is
+    /// passed by value, because taking its address would force it into memory.
     #[inline(never)]
     fn push_other(&mut self, op: Op) {
         let Target { number, fd, block_device } = self.targets[op.file as usize];
@@ -271,9 +274,11 @@ impl Backend for UringBackend {
 
     fn replace_file(&mut self, index: usize, file: &File) {
         let (fd, block_device) = (file.fd(), file.is_block_device());
-        // Not registered: for a file with few operations, registration costs more than it saves.
+        // The new file is not registered: for a file with few operations, registration costs more
+        // than it saves.
         if self.fixed_files {
-            // Either all files are registered or none; the other files are now used by descriptor.
+            // Either all files are registered or none, so the other files are now used by
+            // descriptor.
             let _ = self.submitter.unregister_files();
             self.fixed_files = false;
             self.targets = targets_of(&self.files, false);
@@ -283,8 +288,8 @@ impl Backend for UringBackend {
         self.targets[index] = target;
     }
 
-    // Inlined, because a call would pass the operation through memory, which costs a fifth of the
-    // time that the rest takes.
+    // Inlined, because a call would pass the operation through memory. That would cost a fifth of
+    // the time that the rest of the function takes.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     fn push(&mut self, op: &Op) {
@@ -292,8 +297,8 @@ impl Backend for UringBackend {
             return self.push_other(*op);
         }
         let file = Fd(self.targets[op.file as usize].number);
-        // Each kind is queued in its own branch: if entries of different kinds met in one place,
-        // they would be built in memory and copied to the queue.
+        // Each kind is queued in its own branch. If the branches shared one call, the entry would
+        // be built in memory and then copied to the queue.
         match op.kind {
             OpKind::Read => {
                 let read = opcode::ReadFixed::new(file, self.buffer(op), op.len, op.slot as u16);
@@ -309,7 +314,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        // Performed even if the caller does not wait.
+        // Discards are performed even if the caller does not wait.
         let discarded = self.discards.make();
         let wait = wait && !discarded;
         if !self.pushed && !wait && !self.sq.taskrun() {
@@ -328,13 +333,13 @@ impl Backend for UringBackend {
         if !self.held.is_empty() {
             self.queue_held();
         }
-        // The kernel may have consumed only part of the queue.
+        // The kernel may have consumed only part of the submission queue.
         self.pushed = !self.sq.is_empty();
         match entered {
             Ok(_) => Ok(()),
             Err(e) => match e.raw_os_error() {
-                // Timed out, interrupted, or short of completion space: the caller reaps and
-                // submits again.
+                // The call timed out, was interrupted, or lacked room for completions: the caller
+                // reaps and submits again.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(e),
             },
@@ -385,15 +390,16 @@ impl Backend for UringBackend {
 impl Drop for UringBackend {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // An error ended the worker early. Leak everything as `abandon` does, because a later
-            // run could otherwise get buffers that the kernel still writes to.
+            // An error ended the worker early. Leak everything, as `abandon` does: a later run
+            // could otherwise get buffers that the kernel still writes to.
             return;
         }
-        // The kernel tears down a ring asynchronously, and a file system stays busy while one of
-        // its files is registered. Errors mean that nothing was registered.
+        // Unregister now: the kernel tears down a ring asynchronously, and a file system stays busy
+        // while one of its files is registered. An error only means that nothing was registered.
         let _ = self.submitter.unregister_files();
         let _ = self.submitter.unregister_buffers();
-        // A thread can register only 16 rings, and a registered ring outlives its last descriptor.
+        // Unregister the ring too: a thread can register only 16 rings, and a registered ring
+        // outlives its last descriptor.
         let _ = self.submitter.unregister_ring_fd();
         // SAFETY: each part is dropped once, the borrowing ones before the ring. The only operation
         // in flight is the poll of the eventfd, which uses no buffer.
@@ -407,7 +413,7 @@ impl Drop for UringBackend {
     }
 }
 
-/// Eventfd with which other threads wake the worker's ring.
+/// Eventfd by which other threads wake a worker that waits for its ring.
 struct EventFd(fs::File);
 
 impl EventFd {
@@ -416,7 +422,7 @@ impl EventFd {
         Ok(EventFd(fd.into()))
     }
 
-    /// Reset the counter, so that the next poll waits.
+    /// Reset the eventfd's counter, so that the next poll waits.
     fn clear(&self) {
         // An error means that the counter is already 0.
         let _ = (&self.0).read(&mut [0; 8]);
@@ -425,7 +431,8 @@ impl EventFd {
 
 impl Wake for EventFd {
     fn wake(&self) {
-        // Fails only if the counter would exceed 2^64 - 2, and then a wake-up is already pending.
+        // The write fails only if the counter would exceed 2^64 - 2. Then a wake-up is already
+        // pending.
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 }
@@ -443,7 +450,7 @@ fn build(
         builder.setup_cqsize(cq.max(sq)).dontfork();
         set(&mut builder);
         let plain = builder.clone();
-        // Since Linux 6.6: no index array between queue and entries.
+        // Since Linux 6.6 a ring can do without the index array between queue and entries.
         match builder.setup_no_sqarray().build(sq).or_else(|_| plain.build(sq)) {
             Ok(ring) => return Ok((ring, name)),
             Err(e) => last = Some(e),
@@ -465,12 +472,12 @@ fn register_buffers(submitter: &Submitter<'_>, arena: &Arena) -> bool {
             iov_len: arena.slot_bytes(),
         })
         .collect();
-    // SAFETY: the slots live as long as the ring: both are dropped together, the ring first.
+    // SAFETY: the registered slots live as long as the ring: Drop releases both, the ring first.
     unsafe { submitter.register_buffers(&vectors) }.is_ok()
 }
 
-/// Build a discard entry. The crate has none: the command passes the range in fields that other
-/// commands use for addresses.
+/// Build a submission entry for a discard. The io_uring crate has no opcode for it: the command
+/// passes the range in fields that other commands use for addresses.
 #[inline]
 fn discard_entry(file: Fd, op: &Op) -> Entry {
     let mut length = [0; 16];
