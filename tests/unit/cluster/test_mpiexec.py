@@ -83,9 +83,9 @@ def test_a_missing_launcher_is_named_with_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("STORLAB_MPIEXEC", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(EngineError, match=r"mpiexec: was not found\n.*storlab\[cluster\]"):
+    with pytest.raises(EngineError, match=r"mpiexec: was not found on PATH\n.*storlab\[cluster\]"):
         find_launcher()
-    with pytest.raises(EngineError, match=r"srun: was not found\n.*Slurm job"):
+    with pytest.raises(EngineError, match=r"srun: was not found on PATH\n.*Slurm job"):
         find_launcher(kind="slurm")
     with pytest.raises(EngineError, match="/no/such: is not an executable program"):
         find_launcher("/no/such")
