@@ -1,4 +1,4 @@
-//! Draws of the next operation: kind, length and offset, each from its own seeded random stream.
+//! Draw the kind, length and offset of the next operation, each from its own seeded random stream.
 
 use storlab_base::{Offsets, OpKind, Result};
 use storlab_run::mix::{KindDraw, SizeDraw};
@@ -6,7 +6,7 @@ use storlab_run::mix::{KindDraw, SizeDraw};
 use crate::layout::Layout;
 use crate::spec::BlockJob;
 
-/// Generator of the operations of one job.
+/// Random generator of one job's operations: kind, length and offset.
 pub struct Draw {
     kinds: KindDraw,
     sizes: SizeDraw,
@@ -14,12 +14,13 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Create the generator of kinds, sizes and offsets of job `index`, within its layout.
+    /// Create the generator for job number `index`; all operations fit into `layout`.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
         let unit = job.offsets.unit(job.unit(), layout.space);
-        // Jobs have independent offsets even if they share members. Permutations of the pattern
-        // depend on the seed only, so that jobs agree on which blocks are hot.
+        // The seed's high bits hold the first file or device of the job, so that jobs on different
+        // ones get different permutations. Jobs on the same one agree on which blocks are hot, but
+        // each draws its own offsets.
         let offsets = Offsets::new(
             &job.offsets,
             layout.space,
@@ -47,7 +48,8 @@ impl Draw {
         self.sizes.draw()
     }
 
-    /// Draw the offset of an operation of `len` bytes in the layout's flat space.
+    /// Draw an offset for an operation of `len` bytes, within the job's address space
+    /// (`0..layout.space`).
     #[inline]
     pub fn offset(&mut self, len: u32) -> u64 {
         self.offsets.next(u64::from(len))

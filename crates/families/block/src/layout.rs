@@ -1,53 +1,55 @@
-//! Layout of a job: maps a flat space of bytes to members of the target.
+//! Layout of one job: maps a contiguous address space to the files or devices ("members") of the
+//! target.
 
 use storlab_base::{Error, Result, Share};
 
 use crate::spec::{BlockJob, LayoutKind};
 
-/// Most parts of an operation. With more, a run would measure the splitting, not the devices.
+/// Maximum number of parts of one operation. With more, a run would measure the CPU time of
+/// splitting, not the devices.
 const PARTS_MAX: u64 = 256;
 
-/// Part of an operation that goes to one member.
+/// Part of an operation that lies on one file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Index of the member in the order.
+    /// Index of the file or device in [`BlockJob::members`].
     pub member: u16,
-    /// Offset in the file or device.
+    /// Offset in the file or device, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u32,
 }
 
-/// Mapping from the flat space of one job to its members.
+/// Mapping from one job's contiguous address space to its files or devices.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Index and first byte of each member that the job uses.
+    /// Index of each file or device that the job uses, and the offset of its usable region.
     members: Vec<(u16, u64)>,
-    /// Consecutive bytes on one member before the next member; unused with a single member.
+    /// Bytes placed on one file or device before the next one follows; unused if there is only one.
     chunk: u64,
-    /// Size of the flat space in bytes.
+    /// Size of the job's address space in bytes.
     pub space: u64,
-    /// Share of this job among those that use the same space.
+    /// Position of this job among the jobs that use the same address space.
     pub share: Share,
 }
 
 impl Layout {
-    /// Create the layout of job `index`.
+    /// Create the layout of job number `index`.
     ///
-    /// With `jbod`, job `j` uses member `j % members`. If there are fewer jobs than members, it
-    /// uses the members `m` with `m % jobs == j`, one block on each in turn.
+    /// With `jbod`, job `j` uses member `j % members` (a file or device). If there are fewer jobs
+    /// than members, it uses each member `m` with `m % jobs == j`, one block on each in turn.
     ///
     /// # Errors
-    /// [`Error::Spec`] if the layout has no member for the job, the space is smaller than a block,
-    /// or the stripe chunk cuts a block into too many parts.
+    /// [`Error::Spec`] if there is no member for the job, its address space is smaller than a
+    /// block, or the stripe chunk cuts a block into more than 256 parts.
     pub fn for_job(job: &BlockJob, index: usize) -> Result<Self> {
         let (count, jobs) = (job.members.len(), job.jobs);
         let (chosen, share): (Vec<usize>, Share) = match job.layout {
             LayoutKind::PerJob if index >= count => {
                 return Err(Error::spec(
                     "layout",
-                    format!("job {index} needs a file of its own, but there are only {count}"),
-                    "lay out as many files as there are jobs",
+                    format!("job {index} needs its own file, but there are only {count} files"),
+                    "create one file per job",
                 ));
             }
             LayoutKind::PerJob => (vec![index], Share { index: 0, count: 1 }),
@@ -78,8 +80,8 @@ impl Layout {
         if space < longest {
             return Err(Error::spec(
                 "size",
-                format!("{space} bytes cannot hold a block of {longest} bytes"),
-                "make the data set larger or the block smaller",
+                format!("{space} bytes are less than one block of {longest} bytes"),
+                "use a larger data set or smaller blocks",
             ));
         }
         if chosen.len() > 1 && longest.div_ceil(chunk) > PARTS_MAX {
@@ -88,21 +90,21 @@ impl Layout {
                 format!(
                     "is so small that a block of {longest} bytes spans more than {PARTS_MAX} stripes"
                 ),
-                "make the chunk larger",
+                "use larger chunks",
             ));
         }
         let members = chosen.iter().map(|&m| (m as u16, job.members[m].offset)).collect();
         Ok(Layout { members, chunk, space, share })
     }
 
-    /// Map an operation to its only part if the job uses a single member; `None` otherwise.
+    /// Map an operation to one part if the job uses a single file or device; `None` otherwise.
     #[inline]
     pub fn whole(&self, offset: u64, len: u32) -> Option<Part> {
         let [(member, base)] = self.members[..] else { return None };
         Some(Part { member, offset: base + offset, len })
     }
 
-    /// Return the first part of `len` bytes at `offset` of the flat space.
+    /// Return the first part of the `len` bytes at `offset` of the job's address space.
     #[inline]
     pub fn part(&self, offset: u64, len: u32) -> Part {
         if let Some(part) = self.whole(offset, len) {
@@ -118,7 +120,8 @@ impl Layout {
         }
     }
 
-    /// Yield all parts of `len` bytes at `offset`, each with its offset within the operation.
+    /// Yield all parts of the `len` bytes at `offset` of the job's address space, each with its
+    /// start within the operation.
     #[inline]
     pub fn parts(&self, offset: u64, len: u32) -> impl Iterator<Item = (u32, Part)> + '_ {
         let mut at = 0;
@@ -131,12 +134,12 @@ impl Layout {
         })
     }
 
-    /// Return the most parts that an operation of `len` bytes can have.
+    /// Return the maximum number of parts of an operation of `len` bytes.
     pub fn parts_max(&self, len: u64) -> usize {
         if self.members.len() == 1 { 1 } else { (len.div_ceil(self.chunk) + 1) as usize }
     }
 
-    /// Yield the indices of the members that the job uses.
+    /// Yield the index of each file or device that the job uses.
     pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
         self.members.iter().map(|&(member, _)| member)
     }

@@ -1,4 +1,4 @@
-//! Run of the block family: opens the files, starts the workers and builds the outcome.
+//! Execute a block run: open the files, start the workers and build the outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use crate::spec::{BackendKind, BlockJob};
 use crate::verify::Verifier;
 use crate::worker::Worker;
 
-/// Most threads of one job of the posix backend, unless its queue is deeper.
+/// Maximum number of threads of one job on backend `posix`, unless its queue depth is larger.
 const THREADS_MAX: usize = 512;
 
-/// Open the files and start a run. The load begins when all workers are ready, and if `held`, when
-/// the run is released.
+/// Open the files or devices and start a run. The load begins once all workers are ready; if
+/// `held`, it also waits until the caller releases the run.
 ///
 /// # Errors
-/// [`Error::Spec`] for an invalid order, [`Error::Io`] if a member or the verify state cannot be
-/// opened, [`Error::Backend`] if the requested backend is not permitted on this machine.
+/// [`Error::Spec`] for an invalid order (JSON job description), [`Error::Io`] if a file, a device
+/// or the verify state cannot be opened, [`Error::Backend`] if the requested backend is not
+/// permitted on this machine.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begin(BlockJob::from_json(order)?, held)
 }
@@ -52,8 +53,8 @@ fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
     if null > 0 && null < job.members.len() {
         return Err(Error::spec(
             "members",
-            "null members and real ones are mixed",
-            "use only one of the two",
+            "null targets are mixed with files or devices",
+            "use only null targets, or none",
         ));
     }
     if null > 0 {
@@ -109,7 +110,7 @@ impl Load for Shared {
 }
 
 impl Shared {
-    /// Return the number of threads of job `index`: its worker, and the helper threads of backend
+    /// Return the number of threads of job `index`: its worker, plus the helper threads of backend
     /// `posix`.
     fn threads_of(&self, index: usize) -> usize {
         match (self.backend, Layout::for_job(&self.job, index)) {
@@ -121,10 +122,10 @@ impl Shared {
         }
     }
 
-    /// Flush all members after the load. Return the duration in nanoseconds.
+    /// Flush all files and devices after the load. Return the duration in nanoseconds.
     ///
-    /// A full page cache may take an hour to flush. If the user ends the run, the flush is
-    /// abandoned in its thread and `None` is returned.
+    /// Flushing a full page cache may take an hour. If the user stops the run meanwhile, the flush
+    /// is left to its thread and `None` is returned.
     fn final_sync(&self) -> Option<u64> {
         if !self.job.sync.at_end || self.control.stopping() {
             return None;
@@ -145,8 +146,8 @@ impl Shared {
         let uring = self.backend.name() == "uring" && !features.is_empty();
         let registered = features.contains(&"registered_buffers");
         (uring && buffers && !registered).then(|| {
-            "buffers could not be registered with the kernel (memlock limit?): more CPU for each \
-             operation"
+            "the kernel refused to register the I/O buffers (memlock limit?), so each operation \
+             costs more CPU"
                 .to_owned()
         })
     }
@@ -179,13 +180,13 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// Return the most parts that one operation has.
+/// Return the maximum number of parts of one operation.
 fn parts_of(job: &BlockJob, layout: &Layout) -> usize {
     layout.parts_max(job.longest_block()).max(layout.members().len())
 }
 
-/// Return the most parts in flight on backend `posix`: those of all operations, limited by the
-/// number of threads.
+/// Return the maximum number of I/Os that one job has in flight on backend `posix`: the parts of
+/// all its operations, limited by the number of threads.
 fn in_flight_at_once(job: &BlockJob, layout: &Layout) -> usize {
     (job.queue_depth * parts_of(job, layout)).min(job.queue_depth.max(THREADS_MAX))
 }

@@ -11,28 +11,28 @@ use storlab_run::timed::{Message, Plan, Timed};
 use crate::spec::{BackendKind, BlockJob};
 use crate::verify::{Verifier, VerifyReport};
 
-/// Shared state of one run: the timed run plus what this family adds. Dropped when the run has
-/// ended, which closes files and verify state.
+/// State shared by the workers of one block run: the common state of timed runs, plus files and
+/// verification. Dropping it closes the files and the verify state.
 pub struct Shared {
     timed: Timed,
-    /// Order that describes the run.
+    /// Parsed description of the run.
     pub job: BlockJob,
     /// Backend in use: `uring`, `posix` or `null`.
     pub backend: BackendKind,
-    /// Open file of each member; empty for the null backend.
+    /// Open files or devices, in the order of [`BlockJob::members`]; empty for backend `null`.
     pub files: Arc<Vec<File>>,
-    /// Checker of block headers in verify mode; `None` otherwise.
+    /// Writer and checker of block headers in verify mode; `None` otherwise.
     pub verifier: Option<Verifier>,
-    /// Result of checking reads during the load.
+    /// Result of the read checks made during the load.
     pub verified: Mutex<Option<VerifyReport>>,
-    /// Features of the backend, set by the first worker.
+    /// Names of the backend's features, set by the first worker.
     pub features: OnceLock<Vec<&'static str>>,
-    /// Reason why this backend was chosen, if `auto` could not use `uring`.
+    /// Reason for using `posix` if `auto` could not use `uring`.
     pub note: Option<String>,
 }
 
 impl Shared {
-    /// Create the shared state and the receiver of the workers' messages.
+    /// Create the shared state, and the receiver of the workers' messages.
     pub fn new(
         job: BlockJob,
         backend: BackendKind,

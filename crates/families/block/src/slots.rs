@@ -1,5 +1,5 @@
-//! Pools of free buffers. Reads and writes have separate buffers, because a read would leave old
-//! data in the payload of a later write.
+//! Pools of free I/O buffers. Reads and writes have separate buffers, because a read would leave
+//! its data in the payload of a later write.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,15 @@ use storlab_base::OpKind;
 /// Free I/O buffers of one job, separate for reads and writes.
 pub struct Slots {
     first_write: u32,
-    /// Last in, first out: the buffer that was freed last is warm in the CPU cache.
+    /// Used last in, first out: the buffer freed last is still warm in the CPU cache.
     reads: Vec<u32>,
-    /// First in, first out: the payload pool is used evenly.
+    /// Used first in, first out, so that all payload buffers are written equally often.
     writes: VecDeque<u32>,
 }
 
 impl Slots {
-    /// Create the pools with `reads` buffers for reads, followed by `writes` buffers for writes.
+    /// Create the pools. Buffers `0..reads` are for reads, the `writes` buffers after them for
+    /// writes.
     pub fn new(reads: usize, writes: usize) -> Self {
         let (reads, writes) = (reads as u32, writes as u32);
         Slots {
@@ -25,7 +26,8 @@ impl Slots {
         }
     }
 
-    /// Take a free buffer for an operation of this kind; trims and flushes need none.
+    /// Take a free buffer for an operation; `None` if all are in use. Trims and flushes need no
+    /// buffer and always get number 0.
     #[inline]
     pub fn take(&mut self, kind: OpKind) -> Option<u32> {
         match kind {
@@ -35,7 +37,7 @@ impl Slots {
         }
     }
 
-    /// Return a buffer after the operation.
+    /// Return the operation's buffer to its pool.
     #[inline]
     pub fn give_back(&mut self, kind: OpKind, slot: u32) {
         match kind {
@@ -45,13 +47,13 @@ impl Slots {
         }
     }
 
-    /// Return the index of a write buffer within the payload pool.
+    /// Convert the number of a write buffer to its index in the payload pool.
     #[inline]
     pub fn payload_index(&self, slot: u32) -> usize {
         (slot - self.first_write) as usize
     }
 
-    /// Yield all buffers for writes, while none is in use.
+    /// Yield the numbers of all free write buffers.
     pub fn write_slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.writes.iter().copied()
     }

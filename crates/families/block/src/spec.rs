@@ -1,4 +1,4 @@
-//! Job description (JSON) of one run of block I/O.
+//! Job description (JSON) of one block run.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use storlab_run::order::{
 };
 use storlab_run::sampling::Kind;
 
-/// Layout of a run: how the members (files or devices) are assigned to jobs.
+/// How a run assigns the target's files or devices ("members") to jobs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutKind {
@@ -21,7 +21,7 @@ pub enum LayoutKind {
     Jbod,
     /// Every job uses all members, striped in chunks.
     Stripe,
-    /// Each job has a member of its own: job `j` uses member `j`.
+    /// Each job has its own member: job `j` uses member `j`.
     PerJob,
 }
 
@@ -40,7 +40,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// Return the name of the backend that does the I/O.
+    /// Return the name of the backend in results: `uring`, `posix` or `null`.
     pub fn name(self) -> &'static str {
         match self {
             BackendKind::Null => "null",
@@ -62,14 +62,14 @@ pub enum SyncKind {
     Fdatasync,
 }
 
-/// Flush cadence: when, and by which system call, a job flushes its members.
+/// When, and by which system call, a job flushes its files or devices.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Sync {
     /// System call used for flushes.
     pub kind: SyncKind,
-    /// Writes of a job between two flushes; 0 disables them.
+    /// Number of writes of a job between two flushes; 0 disables flushes during the load.
     pub every_writes: u64,
-    /// Whether every member is flushed once after the load.
+    /// Whether every file or device is flushed once after the load.
     #[serde(rename = "final")]
     pub at_end: bool,
 }
@@ -77,7 +77,8 @@ pub struct Sync {
 /// Parameters of verify mode, which detects lost, torn, stale and misplaced writes.
 #[derive(Clone, Debug, Deserialize)]
 pub struct VerifySpec {
-    /// Path of the state file, which records the issued and acknowledged generation of every block.
+    /// Path of the state file, which records the last issued and the last acknowledged write of
+    /// every block.
     pub state: PathBuf,
     /// Size of a verification block in bytes.
     pub block: u64,
@@ -85,26 +86,26 @@ pub struct VerifySpec {
     pub check_reads: bool,
 }
 
-/// Order for one run: members, layout, load, window and verification.
+/// Job description of one block run: files, layout, load, window and verification.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BlockJob {
     /// Backend that submits the I/O.
     pub backend: BackendKind,
     /// Files or block devices to read and write.
     pub members: Vec<Member>,
-    /// How members are assigned to jobs.
+    /// How the files or devices are assigned to jobs.
     pub layout: LayoutKind,
-    /// Chunk size of a stripe in bytes.
+    /// Chunk size of layout `stripe`, in bytes.
     pub stripe_chunk: Option<u64>,
-    /// Whether members are opened with `O_DIRECT`.
+    /// Whether the files or devices are opened with `O_DIRECT`.
     pub direct: bool,
     /// Number of worker threads.
     pub jobs: usize,
     /// Operations that each job keeps in flight.
     pub queue_depth: usize,
-    /// Most operations submitted with one system call.
+    /// Maximum number of operations submitted with one system call.
     pub batch: usize,
-    /// CPUs; job `j` is pinned to `cpus[j % len]`.
+    /// CPUs to pin workers to: job `j` runs on `cpus[j % len]`; `None` leaves them unpinned.
     pub cpus: Option<Vec<usize>>,
     /// Percentages of operations by kind.
     pub mix: Mix,
@@ -116,15 +117,15 @@ pub struct BlockJob {
     pub arrival: Arrival,
     /// Flush cadence of each job.
     pub sync: Sync,
-    /// Compressibility and redundancy of written data.
+    /// Compressibility and deduplicability of written data.
     pub payload: PayloadSpec,
     /// Parameters of verify mode; `None` disables it.
     pub verify: Option<VerifySpec>,
     /// Length of the ramp before the window, in nanoseconds.
     pub ramp_ns: u64,
-    /// Length of a window by time, in nanoseconds.
+    /// Length of a window limited by time, in nanoseconds.
     pub window_ns: Option<u64>,
-    /// Length of a window by bytes, summed over all jobs.
+    /// Length of a window limited by bytes moved, summed over all jobs.
     pub window_bytes: Option<u64>,
     /// Length of an interval (one sample), in nanoseconds.
     pub interval_ns: u64,
@@ -143,11 +144,11 @@ impl Order for BlockJob {
         require(
             some(members),
             "members",
-            || format!("there are {members}"),
-            "give 1 to 65,535 members",
+            || format!("the target has {members} files or devices"),
+            "use 1 to 65,535",
         )?;
-        let what = || "one of these values is out of bounds".into();
-        let fix = "use at least 1 of each, and at most 65,535 jobs";
+        let what = || format!("{} and {} are out of bounds", self.jobs, self.batch);
+        let fix = "use 1 to 65,535 jobs, and a batch of at least 1";
         require(some(self.jobs) && self.batch > 0, "jobs, batch", what, fix)?;
         let what = || format!("{} is out of bounds", self.queue_depth);
         require(some(self.queue_depth), "queue_depth", what, "use 1 to 65,535")?;
@@ -160,7 +161,7 @@ impl Order for BlockJob {
         self.mix.check()?;
         self.arrival.check()?;
         let followed = self.verify.is_none() || self.mix.trim <= 0.0;
-        let what = || "verify mode cannot check blocks that are trimmed".into();
+        let what = || "verify mode cannot check trimmed blocks".into();
         require(followed, "mix.trim", what, "use 0, or turn verify off")?;
         self.check_verify()?;
         self.check_sizes()
@@ -181,7 +182,7 @@ impl BlockJob {
             ("members", members),
         ] {
             let what = || format!("is not a multiple of the verification block ({granule} bytes)");
-            require(fits, field, what, "make it one, or turn verify off")?;
+            require(fits, field, what, "use such a multiple, or turn verify off")?;
         }
         Ok(())
     }
@@ -191,18 +192,18 @@ impl BlockJob {
         require(
             !self.block_sizes.is_empty(),
             field,
-            || "there are none".into(),
-            "give at least one",
+            || "the list is empty".into(),
+            "give at least one size",
         )?;
         for WeightedSize { bytes, weight } in &self.block_sizes {
-            let what = || format!("{bytes} bytes with weight {weight}");
+            let what = || format!("{bytes} bytes with weight {weight} are out of bounds");
             let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
             require(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
             whole_sectors(field, *bytes, self.direct && self.backend != BackendKind::Null)?;
         }
         let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
-        let what = || format!("offset is not a multiple of {} bytes", self.alignment());
-        require(aligned, "members", what, "move the region, or use direct = false")?;
+        let what = || format!("an offset is not a multiple of {} bytes", self.alignment());
+        require(aligned, "members", what, "use an aligned region, or direct = false")?;
         let cut = |chunk: u64| chunk > 0 && chunk.is_multiple_of(self.alignment());
         let what = || format!("is not a multiple of {} bytes", self.alignment());
         let fix = "use such a multiple, or direct = false";
@@ -228,10 +229,10 @@ impl BlockJob {
         alignment(self.unit(), self.direct)
     }
 
-    /// Return the bytes that job `index` moves in a window by bytes.
+    /// Return the number of bytes that job `index` moves in a window limited by bytes.
     ///
-    /// Jobs move whole blocks; if these do not divide evenly, the first jobs move one more. The
-    /// last job also moves the remainder that is less than a block.
+    /// The blocks are divided evenly among jobs; if they do not divide evenly, the first jobs move
+    /// one more. The last job also moves the remainder that is smaller than a block.
     pub fn window_bytes_of(&self, index: usize) -> Option<u64> {
         let (total, unit) = (self.window_bytes?, self.unit());
         let share = Share { index: index as u64, count: self.jobs as u64 };
@@ -245,8 +246,8 @@ impl BlockJob {
         if self.mix.reads() { self.queue_depth } else { 0 }
     }
 
-    /// Return the number of write buffers per job. With deduplication, there are enough of them to
-    /// reach the requested share of repeated chunks.
+    /// Return the number of write buffers per job. With deduplication there are more of them than
+    /// the queue depth if needed, so that chunks can repeat at the requested rate.
     pub fn write_slots(&self) -> usize {
         if !self.mix.writes() {
             return 0;
@@ -262,7 +263,7 @@ impl BlockJob {
         self.arrival.open_loop()
     }
 
-    /// Return the access mode with which members are opened.
+    /// Return whether files or devices are opened for reading, writing and `O_DIRECT`.
     pub fn access(&self) -> Access {
         Access {
             read: self.mix.reads(),
@@ -271,7 +272,7 @@ impl BlockJob {
         }
     }
 
-    /// Return the kinds of operations of this load.
+    /// Return the kinds of operations that this load issues.
     pub fn kinds(&self) -> Vec<Kind> {
         let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
         self.mix.kinds(syncs)

@@ -1,10 +1,10 @@
 //! Verify mode: detects lost, torn, stale and misplaced writes.
 //!
-//! A granule (`verify.block` bytes) is the unit of verification. It starts with a header that
-//! contains the id of the state, member, offset, generation, and a checksum of the whole granule. A
-//! state file records for each granule the generation issued last and the generation acknowledged
-//! last. The granule may hold any generation between the two, because a write that was in flight
-//! when the load died may or may not have arrived.
+//! A granule (`verify.block` bytes) is the unit of verification. It starts with a header: id of the
+//! state file, index of the file or device, offset, generation (a counter that each write raises)
+//! and a checksum of the whole granule. A state file records the last issued and the last
+//! acknowledged generation of each granule. The granule may hold any generation between the two,
+//! because a write that was in flight when the load was killed may or may not have arrived.
 
 #[cfg(test)]
 mod crash_tests;
@@ -34,43 +34,45 @@ use state::State;
 const SECTOR_BYTES: u64 = 512;
 const GRANULE_MAX: u64 = 1 << 30;
 
-/// Stamps blocks before writes and checks them after reads; shared by all jobs of a run.
+/// Writes verification headers into blocks, and checks blocks that were read; shared by all jobs of
+/// a run.
 ///
-/// All I/O must cover whole granules, counted from the member's offset; a granule that is written
-/// in part is no longer checked. In verify mode the headers, and 8 bytes in each 512, replace
-/// payload.
+/// All I/O must cover whole granules (verification blocks), counted from the start of the region
+/// under test; a granule that is written in part is no longer checked. In verify mode, the header
+/// and 8 bytes of each 512-byte sector replace payload.
 ///
 /// # Durability
 /// *Process killed*: no record is lost, because the state file is a shared mapping. *Power cut*:
-/// the state is that of the last [`Verifier::flush`] or later, so it should be on other media than
-/// the target, preferably on another machine. A state that is older than its target makes the check
-/// less strict, but never wrong: generations newer than the recorded ones are accepted (and
-/// recorded), and after a restart of the machine, a torn block with a newer generation counts as a
-/// write that was in flight. *Acknowledged* means completed, not flushed: writes acknowledged by a
-/// volatile cache (the page cache, or a drive's without power-loss protection) may be lost or stale
-/// after a power cut, and are reported.
+/// the state is that of the last [`Verifier::flush`] or later. Keep it on other media than the
+/// target, preferably on another machine. A state that is older than its target makes the check
+/// less strict, but never wrong. Generations newer than the recorded ones are accepted and
+/// recorded. After a restart of the machine, a torn block with a newer generation counts as a write
+/// that was in flight. *Acknowledged* means completed, not flushed: writes that a volatile cache
+/// acknowledged (the page cache, or that of a drive without power-loss protection) may be lost or
+/// stale after a power cut, and are reported.
 #[derive(Debug)]
 pub struct Verifier {
     state: State,
     granule: u64,
     ranges: Vec<Range>,
-    /// One bit per granule, set while an operation in flight uses it.
+    /// One bit per granule (verification block), set while an operation in flight uses the granule.
     claims: Mapping,
 }
 
-/// Granules of one member, numbered consecutively over all members.
+/// Granules (verification blocks) of one file or device.
 #[derive(Debug)]
 struct Range {
     name: String,
     path: PathBuf,
     offset: u64,
-    /// Number of its first granule, counted over all members.
+    /// Number of the first granule; granules are numbered across all files and devices.
     first: usize,
     count: usize,
 }
 
 impl Range {
-    /// Return the offset of a granule in the file or device; `bytes` is the granule size.
+    /// Return the offset in the file or device of granule number `granule`; `bytes` is the size of
+    /// a granule.
     fn place(&self, granule: usize, bytes: u64) -> u64 {
         self.offset + granule as u64 * bytes
     }
@@ -81,13 +83,13 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error::Spec`] if the block size is invalid, or the state file is in use, belongs to other
-    /// members or block sizes, or is not a state file. [`Error::Io`] if it cannot be opened or
-    /// created.
+    /// files, devices or block sizes, or is not a state file. [`Error::Io`] if it cannot be opened
+    /// or created.
     pub fn open(spec: &VerifySpec, members: &[Member], seed: u64) -> Result<Verifier> {
         let granule = spec.block;
         if granule == 0 || granule > GRANULE_MAX || !granule.is_multiple_of(SECTOR_BYTES) {
             let fix = "give a multiple of 512 bytes, up to 1 GiB, that divides every block size";
-            return Err(Error::spec("verify.block", format!("is {granule}"), fix));
+            return Err(Error::spec("verify.block", format!("{granule} bytes is invalid"), fix));
         }
         let mut first = 0;
         let mut ranges = Vec::with_capacity(members.len());
@@ -104,8 +106,8 @@ impl Verifier {
         Ok(Verifier { state, granule, ranges, claims })
     }
 
-    /// Claim every granule of a range for one operation. Return false if another operation in
-    /// flight has claimed one of them; then draw another offset. `offset` is in the file or device.
+    /// Claim every granule (verification block) of a byte range for one operation. Return false if
+    /// another operation in flight has claimed one of them. `offset` is in the file or device.
     pub fn try_claim(&self, member: usize, offset: u64, len: u64) -> bool {
         for (done, (word, mask)) in self.claim_words(member, offset, len).enumerate() {
             let taken = word.fetch_or(mask, Ordering::Acquire) & mask;
@@ -127,8 +129,9 @@ impl Verifier {
         }
     }
 
-    /// Write the next generation's header into each granule of `buf`, which is about to be written
-    /// at `offset`, and record the generation as issued. The range must be claimed.
+    /// Prepare a write: put a header with the next generation (write counter) into each granule of
+    /// `buf`, which is about to be written at `offset`, and record that generation as issued. The
+    /// range must be claimed.
     pub fn before_write(&self, member: usize, offset: u64, buf: &mut [u8]) {
         let range = &self.ranges[member];
         let whole = self.whole(range, offset, buf.len() as u64);
@@ -154,7 +157,8 @@ impl Verifier {
         }
     }
 
-    /// Record the generation issued last as acknowledged. The range must still be claimed.
+    /// Record that a write completed: the last issued generation of each granule becomes the
+    /// acknowledged one. The range must still be claimed.
     pub fn after_write(&self, member: usize, offset: u64, len: u64) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, len) {
@@ -163,8 +167,8 @@ impl Verifier {
         }
     }
 
-    /// Check the data of a read of a claimed range. Granules that were never written under this
-    /// state are neither checked nor counted.
+    /// Check the data that was read from a claimed range. Granules (blocks) that were never written
+    /// under this state file are neither checked nor counted.
     pub fn check_read(&self, member: usize, offset: u64, buf: &[u8], report: &mut VerifyReport) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, buf.len() as u64) {
@@ -173,7 +177,7 @@ impl Verifier {
         }
     }
 
-    /// Write the state file to its media, and wait for it.
+    /// Write the state file to its media, and wait until that is done.
     ///
     /// # Errors
     /// [`Error::Io`] if the kernel cannot write it.
@@ -277,7 +281,8 @@ impl Verifier {
         format!("generation {generation} of {name}, offset {offset}{damage}")
     }
 
-    /// Return the granules of a member that lie completely within the bytes.
+    /// Return the granules (verification blocks) that lie completely within `len` bytes at
+    /// `offset`.
     fn whole(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
         let start = offset.saturating_sub(range.offset);
         let end = offset.saturating_add(len).saturating_sub(range.offset);
@@ -285,7 +290,7 @@ impl Verifier {
         (start.div_ceil(self.granule) as usize).min(last)..last
     }
 
-    /// Return the granules of a member that overlap the bytes.
+    /// Return the granules (verification blocks) that overlap `len` bytes at `offset`.
     fn touched(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
         let start = offset.saturating_sub(range.offset);
         let end = offset.saturating_add(len).saturating_sub(range.offset);
@@ -313,10 +318,11 @@ impl Verifier {
     }
 }
 
-/// Result of checking one granule.
+/// Result of checking one granule (verification block).
 enum Verdict {
     Good,
-    /// Intact, and newer than recorded: the state has lost its last records.
+    /// The block is intact, and its generation is newer than recorded: the state file lost its last
+    /// records in a crash.
     Newer(u32),
     TornInFlight,
     Bad(BadKind),
@@ -324,11 +330,11 @@ enum Verdict {
 
 fn check_member(member: &Member, granules: usize) -> Result<()> {
     if member.kind == MemberKind::Null {
-        let what = format!("{} keeps nothing that could be verified", member.name);
+        let what = format!("{} is a null target, which stores no data", member.name);
         return Err(Error::spec("verify", what, "verify a file or a device"));
     }
     if granules == 0 {
-        let what = format!("is larger than {}, {} bytes", member.name, member.size);
+        let what = format!("is larger than {} ({} bytes)", member.name, member.size);
         return Err(Error::spec("verify.block", what, "use a smaller block or a larger target"));
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Worker of a block run, one per job. It owns its ring, buffers, histograms and random state.
 //!
-//! Each turn of the loop submits up to `batch` operations with one system call, reads the clock,
-//! and reaps completions. The clock is read once before the call and once after it: all operations
-//! of a batch are submitted by that call, and none of its completions can be seen before it
-//! returns. At most `batch` completions are reaped per turn: operations that wait in the completion
-//! queue are still outstanding, as for any program that handles its I/O one by one.
+//! Each iteration submits up to `batch` operations with one system call, and reaps completions. The
+//! clock is read once before the call and once after it: all operations of a batch are submitted by
+//! that call, and none of its completions can be seen before it returns. At most `batch`
+//! completions are reaped per iteration. Operations that wait in the completion queue still count
+//! as outstanding, as in any program that handles its I/O one by one.
 
 #[cfg(test)]
 mod allocations;
@@ -37,10 +37,11 @@ use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
 use ops::{part_op, tag};
 
-/// Time for operations to end by themselves after the load stops early, before they are cancelled.
+/// Time that operations in flight have to complete after the load was stopped early; then they are
+/// cancelled.
 const GRACE_NS: u64 = 100_000_000;
-/// Polling interval if other jobs have claimed all blocks: their completions do not wake this
-/// worker.
+/// Polling interval while other jobs have claimed all blocks (verify mode). It must poll, because
+/// their completions do not wake this worker.
 const BLOCKED_NS: u64 = 50_000;
 
 /// State of an operation in flight.
@@ -73,13 +74,13 @@ const NO_FLIGHT: Flight = Flight {
     submitted_ns: 0,
 };
 
-/// Outcome of [`Worker::start`].
+/// Result of [`Worker::start`].
 enum Started {
     Operation,
-    /// A flush that precedes the due operation, which is still to be started.
+    /// A flush was started, which precedes the due operation; that one still has to be started.
     Flush,
-    /// Every drawn block is used by another operation in flight (verify mode), or no buffer is
-    /// free.
+    /// No operation was started: all drawn blocks are in use by other operations (verify mode), or no
+    /// buffer is free.
     Nothing,
 }
 
@@ -146,17 +147,18 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Generate load, measure and drain.
+    /// Generate the load, measure it, and wait for the last operations.
     ///
     /// # Errors
-    /// If the backend itself fails; failures of operations are stored in the shared state.
+    /// If the backend itself fails. Errors of single operations are stored in the shared state
+    /// instead.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
         let job = &self.shared.job;
         let (load_start_ns, jobs) = (window.load_start_ns, job.jobs);
         let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
-        // If the worker is pinned, so are its helpers.
+        // A pinned worker's helper threads are pinned to the same cores.
         let cores = available_cores().min(1 + self.backend.helpers());
         self.recorder.begin(window, cores, reading);
         self.shared.cpu.pass(&window, now);
@@ -164,8 +166,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.drain(now)
     }
 
-    /// Submit fresh operations and reap at most `limit` completions. Return the time after the
-    /// call.
+    /// Submit the newly started operations and reap at most `limit` completions. Return the time
+    /// after the system call.
     #[inline]
     fn hand_in(&mut self, wait: bool, timeout: Option<Duration>, limit: usize) -> Result<u64> {
         let submitted = self.clock.now_ns();
@@ -189,7 +191,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         Ok(now)
     }
 
-    /// Return whether the next submission waits for a completion, and for how long at most.
+    /// Return whether the next submission waits for a completion, and its timeout.
     #[inline]
     fn waiting(&self, now: u64) -> (bool, Option<Duration>) {
         if self.free.is_empty() {
@@ -205,8 +207,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start the operation that is due, or the flush before it, as flight `number`, which must be
-    /// the last free one.
+    /// Start the due operation, or the flush before it, as operation in flight number `number`,
+    /// which must be the last free number.
     #[inline]
     fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
@@ -249,8 +251,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.fresh.push(number);
     }
 
-    /// Push the parts of an operation on several members. Not inlined, because an operation on one
-    /// member needs no loop.
+    /// Submit one part per file or device of an operation that spans several. Not inlined, because
+    /// an operation on one file or device needs no loop.
     #[inline(never)]
     fn push_parts(&mut self, number: u16) {
         let flight = &mut self.flights[usize::from(number)];
@@ -262,8 +264,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Start a flush of each member that the job uses, as one operation that ends with the last of
-    /// them.
+    /// Start one flush of each file or device that the job uses. Together they count as one
+    /// operation, which ends with the last of them.
     fn start_sync(&mut self, number: u16, intended_ns: u64) {
         self.free.pop();
         let members: Vec<u16> = self.layout.members().collect();
@@ -290,7 +292,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Make the payload unique, and write the headers of verify mode over it.
+    /// Make the payload of a write unique, and in verify mode add the block headers.
     #[inline]
     fn prepare_write(&mut self, slot: u32, offset: u64, len: u32) {
         self.serial += 1;
@@ -324,7 +326,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.free.push(number);
     }
 
-    /// Handle a part that failed or was short. Return true if it was submitted again.
+    /// Handle a part of an operation that failed or moved too few bytes. Return true if it was
+    /// submitted again.
     #[cold]
     fn part_failed(&mut self, number: u16, completion: Completion) -> bool {
         let part_number = (completion.tag >> 16) as u16;
@@ -332,8 +335,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             self.flights[number as usize].failed = true;
             let backend = self.backend.name();
             let what = format!(
-                "part {part_number} of operation {number} of job {} ended, and the operation has \
-                 no such part; this is a defect of storlab, please report it",
+                "part {part_number} of operation {number} of job {} completed, but the operation \
+                 has no such part; this is a defect in storlab, please report it",
                 self.index
             );
             self.shared.fail(Error::Backend { backend, what });
@@ -347,7 +350,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return true;
         }
         self.flights[number as usize].failed = true;
-        // Operations that the kernel was asked to cancel end in one of these ways.
+        // After a cancellation, operations end with one of these errors.
         if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();
@@ -366,7 +369,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         false
     }
 
-    /// Build the operation that moves one part of a flight; `None` if the flight has no such part.
+    /// Build the backend operation for one part of operation `number`; `None` if there is no such
+    /// part.
     fn part_of(&self, number: u16, part_number: u16, tag: u64) -> Option<Op> {
         let flight = &self.flights[usize::from(number)];
         if flight.kind == OpKind::Sync {
@@ -383,8 +387,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         if self.shared.verifier.is_some() {
             self.verify_finished(number);
         }
-        // Copy field by field: copying the struct would use wide loads that span a narrower store
-        // just made, which stalls store forwarding.
+        // Copy field by field: copying the whole struct would use wide loads that overlap a
+        // narrower, recent store, which stalls store forwarding.
         let Flight { kind, failed, slot, len, intended_ns, submitted_ns, .. } =
             self.flights[usize::from(number)];
         if !failed {
@@ -400,7 +404,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.slots.give_back(kind, slot);
     }
 
-    /// Hand over the interval that ended.
+    /// Hand the statistics of the interval that ended to the coordinator.
     #[cold]
     fn cross(&mut self, now: u64) {
         let (backend, clock) = (&self.backend, &self.clock);
@@ -420,7 +424,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Start no more operations, and wait for those in flight.
     ///
     /// After an early stop they are cancelled. If some do not end within the drain timeout, the run
-    /// fails and their buffers are leaked to the kernel.
+    /// fails, and their buffers are leaked because the kernel may still write to them.
     fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
         let load_end_ns = now;
         self.schedule.stop();
@@ -473,7 +477,7 @@ impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
         &self.schedule
     }
 
-    /// Start as many operations as batch, queue depth and schedule allow.
+    /// Start as many operations as batch size, queue depth and schedule allow.
     #[inline]
     fn issue(&mut self, now: u64) {
         self.blocked = false;
@@ -502,7 +506,7 @@ impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
         Sent { at_ns: submitted_ns, due_ns: intended_ns }
     }
 
-    /// Submit with one system call, and reap completions.
+    /// Submit the started operations with one system call, and reap completions.
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         let (wait, timeout) = self.waiting(now);

@@ -1,12 +1,14 @@
-//! CPU time of storlab's HTTP/1.1 client beside hyper's, on the embedded server (`make bench-http1`).
+//! Benchmark: CPU time of storlab's HTTP/1.1 client compared with that of hyper, against the
+//! embedded server (`make bench-http1`).
 //!
 //! Both clients run in turns on one thread of this process. Requests are signed beforehand and
-//! bodies come from the same generator, so only HTTP, TLS and the socket differ. hyper gets the same
-//! buffer sizes and the same receive low-water mark. TLS ends in a proxy in front of the server.
+//! bodies come from the same generator, so only HTTP, TLS and the socket differ. hyper gets the
+//! same buffer sizes and the same receive low-water mark. A proxy in front of the server terminates
+//! TLS.
 //!
 //! On two busy cores, storlab's client took 0.52 of hyper's CPU time for GETs of 4 MiB, 0.70 for
-//! PUTs and 0.56 for GETs of 4 KiB, 0.94 to 1.01 for PUTs of 4 MiB, and with TLS 0.43 for GETs and
-//! 1.14 to 1.23 for PUTs of 4 MiB (medians of 5 alternating rounds).
+//! PUTs and 0.56 for GETs of 4 KiB, and 0.94 to 1.01 for PUTs of 4 MiB. With TLS it took 0.43 for
+//! GETs and 1.14 to 1.23 for PUTs of 4 MiB (medians of 5 alternating rounds).
 
 #![allow(clippy::pedantic, missing_docs, unsafe_code)]
 
@@ -57,14 +59,14 @@ struct Load {
     requests: usize,
 }
 
-/// Servers and what a client needs to connect to them.
+/// Servers of the benchmark, and what a client needs to connect to them.
 struct Lab {
     port: u16,
     store: Store,
     tls: Option<TlsConnector>,
 }
 
-/// Connection of either client, with its signed request.
+/// Connection of either client, with the signed request that it repeats.
 struct Slot {
     key: String,
     head: Head,
@@ -76,7 +78,7 @@ enum Link {
     Hyper { sender: SendRequest<Upload>, socket: RawFd, request: Request<()> },
 }
 
-/// Request body for hyper, with the pieces of storlab's own.
+/// Request body for hyper, with the same pieces as that of storlab's client.
 struct Upload(RequestBody);
 
 impl Body for Upload {
@@ -248,7 +250,7 @@ fn measure(lab: &Lab, client: Client, load: &Rc<Load>) -> f64 {
     })
 }
 
-/// Start a proxy that ends TLS in front of `port`. Returns its port, and what trusts it.
+/// Start a proxy that terminates TLS in front of `port`. Return the proxy's port.
 async fn proxy(port: u16, certificate: &rcgen::CertifiedKey<rcgen::KeyPair>) -> u16 {
     let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();

@@ -1,4 +1,4 @@
-//! Draws of the next request: its kind and its object, each from its own seeded random stream.
+//! Draw kind and object of the next request, each from its own seeded random stream.
 
 use rand_core::Rng as _;
 use storlab_base::{Error, Offsets, Result, Rng, Share, stream};
@@ -7,15 +7,15 @@ use super::kind::ObjectKind;
 use super::pool::{Object, Objects};
 use super::spec::ObjectJob;
 
-/// Draws to try if deletes have removed most of the pool, before a draw is folded into the objects
-/// that are left.
+/// Number of draws to try when deletes have removed most pool objects. After that, the drawn index
+/// is taken modulo the number of remaining objects.
 const TRIES: usize = 64;
 
-/// Generator of the requests of one worker.
+/// Random generator of one worker's requests.
 pub struct Draw {
-    /// Upper end of each kind's share of 2^64.
+    /// Upper end of each kind's share of 2^64, in the order of the kinds.
     kinds: Vec<(u64, ObjectKind)>,
-    /// Sampler of the indices of the pool's objects.
+    /// Sampler of object indices in the pool (the objects written before the run).
     keys: Option<Offsets>,
     kind_rng: Rng,
     object_rng: Rng,
@@ -28,7 +28,7 @@ impl Draw {
     pub fn new(job: &ObjectJob, index: usize) -> Result<Self> {
         let index = index as u64;
         let objects = job.pool.as_ref().map_or(0, |pool| pool.objects);
-        // The seed alone decides which objects are hot, so that workers agree.
+        // The seed alone determines which objects are hot, so that all workers agree.
         let share = Share { index, count: u64::MAX };
         let keys = (objects > 0)
             .then(|| Offsets::new(&job.keys, objects, 1, 1, share, job.seed))
@@ -51,10 +51,11 @@ impl Draw {
         drawn.or(self.kinds.last()).map_or(ObjectKind::Get, |&(_, kind)| kind)
     }
 
-    /// Draw the object of the next GET or HEAD and pin it; `None` if no object exists.
+    /// Draw the object of the next GET or HEAD and pin it, so that it is not deleted meanwhile.
+    /// `None` if no object exists.
     ///
-    /// If objects that the run wrote may be read, they are drawn as often as their share of all
-    /// objects, each with equal probability.
+    /// If objects that the run wrote may be read, each object has the same chance to be drawn,
+    /// whether the run wrote it or the pool had it before.
     pub fn readable(&mut self, objects: &Objects) -> Option<Object> {
         let (live, joined) = (objects.live(), objects.joined());
         if joined > 0 && below(&mut self.object_rng, live + joined) >= live {
@@ -73,20 +74,20 @@ impl Draw {
         })
     }
 
-    /// Draw the range of a GET of `want` bytes from an object of `size` bytes. Return offset and
-    /// length.
+    /// Draw the byte range of a GET: `want` bytes within an object of `size` bytes. Return offset
+    /// and length.
     pub fn range(&mut self, size: u64, want: u64) -> (u64, u64) {
         let len = want.min(size);
         (below(&mut self.range_rng, size - len + 1), len)
     }
 
-    /// Draw a shard of the pool, for a listing.
+    /// Draw one of the pool's shards (key prefixes), for a listing.
     pub fn shard(&mut self, shards: u64) -> u64 {
         below(&mut self.shard_rng, shards)
     }
 }
 
-/// Rename the field `offsets` of an error to `keys`, which is its name in the order.
+/// Rename the field `offsets` of an error to `keys`, the field that users know.
 fn about_keys(error: Error) -> Error {
     match error {
         Error::Spec { field, what, fix } => {

@@ -1,8 +1,8 @@
 //! Counters of single HTTP requests by endpoint and server address.
 //!
-//! The run's own metrics are sums over all endpoints, in which one slow node of three disappears.
-//! Here each request is counted where it went: a multipart upload is many requests, and an attempt
-//! that is retried counts as failed.
+//! The run's own metrics are sums over all endpoints, which hide that one of three nodes is slow.
+//! Here each HTTP request counts for the server it was sent to: a multipart upload counts as many
+//! requests, and an attempt that is retried counts as failed.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use storlab_base::Histogram;
 use storlab_s3::Call;
 
-/// Most rows per endpoint. Stores with many addresses change them every few seconds; requests to
-/// further addresses are counted without an address.
+/// Maximum number of rows per endpoint. Stores with many addresses change them every few seconds;
+/// requests to further addresses are counted without an address.
 const MOST_ROWS: usize = 64;
 
 /// Kind of a single HTTP request.
@@ -23,7 +23,7 @@ const MOST_ROWS: usize = 64;
 pub enum WireKind {
     Get,
     Put,
-    /// Part of a multipart upload that has the full part size.
+    /// Part of a multipart upload, of full part size.
     Part,
     Head,
     List,
@@ -34,7 +34,8 @@ pub enum WireKind {
 }
 
 impl WireKind {
-    /// Classify a call that sends `object_bytes` of an object, in parts of `part_size` bytes.
+    /// Classify an S3 call that sends `object_bytes` bytes of an object, with parts of `part_size`
+    /// bytes.
     pub fn of(call: &Call<'_>, object_bytes: u64, part_size: Option<u64>) -> Self {
         match (&call.method, call.query.first()) {
             (&Method::GET, None) => WireKind::Get,
@@ -63,22 +64,23 @@ impl WireKind {
     }
 }
 
-/// Destination of a request: index of the endpoint in the order; address of the server, `None` if
-/// no connection was made; kind of request.
+/// Destination of a request: index of the endpoint in the job description; address of the server,
+/// `None` if no connection was made; kind of request.
 pub type Destination = (usize, Option<SocketAddr>, WireKind);
 
-/// Requests of one kind to one address of an endpoint.
+/// Counters of requests of one kind to one address of an endpoint.
 #[derive(Debug)]
 struct Row {
-    /// Server; `None` without a connection, or if the endpoint has too many addresses.
+    /// Address of the server; `None` if no connection was made, or if the endpoint has too many
+    /// addresses.
     peer: Option<SocketAddr>,
     kind: WireKind,
-    /// Successful requests; bytes and latencies are theirs.
+    /// Number of successful requests; `bytes` and latencies count these only.
     requests: u64,
-    /// Bytes of objects moved by the successful requests.
+    /// Object bytes moved by the successful requests.
     bytes: u64,
     errors: u64,
-    /// Sum of latencies: the histogram rounds each of them.
+    /// Sum of the exact latencies, for the mean; the histogram rounds each latency.
     latency_ns: u64,
     latency: Histogram,
 }
@@ -88,7 +90,7 @@ struct Row {
 pub struct EndpointTable(Vec<Vec<Row>>);
 
 impl EndpointTable {
-    /// Count a successful request with its latency and its bytes of an object.
+    /// Count a successful request, its latency and the object bytes that it moved.
     pub fn succeed(&mut self, to: Destination, latency_ns: u64, bytes: u64) {
         let row = self.row(to);
         row.requests += 1;

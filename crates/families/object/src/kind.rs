@@ -25,7 +25,7 @@ impl ObjectKind {
         ObjectKind::MultiDelete,
     ];
 
-    /// Return the name used in orders, results and messages.
+    /// Return the name used in job descriptions, results and messages.
     pub const fn name(self) -> &'static str {
         match self {
             ObjectKind::Get => "get",
@@ -42,7 +42,7 @@ impl ObjectKind {
         ObjectKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Return the kind's entry in tables of counters.
+    /// Return the entry of this kind in tables of counters.
     pub const fn entry(self) -> Kind {
         Kind::new(self as usize, self.name())
     }

@@ -1,7 +1,7 @@
 //! Workload family `object`: load on an S3 object store.
 //!
-//! Each worker is a thread with its own async runtime and a share of the request slots. A slot has
-//! one request in flight at a time, on keep-alive connections of its own. While requests are in
+//! Each worker is a thread with its own async runtime and some of the run's request slots. A slot
+//! has one request in flight at a time, on its own keep-alive connections. While requests are in
 //! flight, workers share only the record of which objects exist.
 
 mod draw;

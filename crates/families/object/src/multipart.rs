@@ -15,7 +15,8 @@ use super::slot::{Links, OpenUpload, Slot};
 use super::spec::PayloadMode;
 use super::worker::{ABORT, Worker};
 
-/// Return a function that sends parts of an object over these connections, one after the other.
+/// Return a function that sends parts of object `key` over the connections `links`, one after the
+/// other.
 fn send_part(
     worker: &Worker,
     links: &mut Links,
@@ -25,7 +26,7 @@ fn send_part(
     async move |call: Call<'_>, part: Part| {
         let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
         let crc = Arc::new(AtomicU32::new(0));
-        // Set, because the latency of the object began with its first request.
+        // Set already, because the latency of the object counts from its first request.
         let start_ns = &mut Some(0);
         let sent = async {
             let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
@@ -35,8 +36,8 @@ fn send_part(
         };
         let ended = sent.await;
         if ended.is_err() {
-            // The upload's other parts in flight are cancelled with this one: their endpoints did
-            // not fail.
+            // The other parts in flight are cancelled together with this one. Their cancellation
+            // must not count as a failure of their endpoints.
             worker.gives_up.set(true);
         }
         ended
@@ -44,7 +45,8 @@ fn send_part(
 }
 
 impl Slot {
-    /// Upload an object: create, parts, complete. After a failure, call [`Slot::abort_upload`].
+    /// Upload an object in parts: create the upload, send the parts, complete the upload. After a
+    /// failure, call [`Slot::abort_upload`].
     pub(super) async fn put_parts(
         &mut self,
         key: &str,
@@ -88,8 +90,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Abort an upload that was created, or may have been before its request ended with `failure`.
-    /// Otherwise its parts would occupy space indefinitely.
+    /// Abort this slot's multipart upload, if it was created or may have been, although its request
+    /// ended with `failure`. Otherwise its parts would occupy space indefinitely.
     pub(super) async fn abort_upload(&mut self, failure: &Failure) {
         let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();
@@ -114,7 +116,8 @@ impl Slot {
         }
     }
 
-    /// Abort every upload of a key, if the answer with the id of this slot's upload was lost.
+    /// Abort all multipart uploads of a key. Needed if the response with this slot's upload id was
+    /// lost.
     async fn abort_all(&mut self, key: &str) -> Result<(), Failure> {
         let mut after = None;
         loop {

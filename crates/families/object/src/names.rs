@@ -1,15 +1,15 @@
-//! Keys and sizes of the objects in a pool, which exist before a run.
+//! Keys and sizes of the objects in the pool, which exist before a run.
 
 use serde::Deserialize;
 use storlab_base::Result;
 
 use super::sizes::{Sizes, SizesSpec};
 
-/// Series of sizes of the pool; the series of workers follow.
+/// Number of the pool's size series; the series of the workers follow it.
 pub(super) const POOL_SERIES: u64 = 0;
 
 /// Format a key as `<prefix><shard, at least 4 digits>/<number, at least 8>`, in hexadecimal.
-/// Written digit by digit for speed: each request needs one.
+/// Digits are written one by one for speed, because each request needs a key.
 pub(super) fn hex_key(prefix: &str, shard: u64, number: u64) -> String {
     let mut key = String::with_capacity(prefix.len() + 2 * 16 + 1);
     key.push_str(prefix);
@@ -27,14 +27,14 @@ fn push_hex(into: &mut String, number: u64, digits: u32) {
     }
 }
 
-/// Pool of objects that exist before a run.
+/// Description of the pool: the objects that exist before a run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PoolSpec {
-    /// Prefix of their keys; ends with a slash.
+    /// Prefix of the objects' keys; ends with a slash.
     pub prefix: String,
     /// Number of objects in the pool.
     pub objects: u64,
-    /// Number of prefixes over which the objects are spread.
+    /// Number of shards (key prefixes) over which the objects are spread.
     #[serde(default = "crate::spec::single")]
     pub shards: u64,
     /// Distribution of the objects' sizes.
@@ -53,13 +53,13 @@ pub struct Names {
 }
 
 impl Names {
-    /// Create the names of the pool that `spec` describes.
+    /// Create keys and sizes for the pool that `spec` describes.
     pub fn new(spec: &PoolSpec) -> Result<Self> {
         let sizes = Sizes::new(&spec.sizes, spec.seed, "pool.sizes")?;
         Ok(Names { prefix: spec.prefix.clone(), shards: spec.shards, sizes })
     }
 
-    /// Return the prefix of the keys of a shard.
+    /// Return the key prefix of a shard.
     pub fn shard(&self, shard: u64) -> String {
         format!("{}{:04x}/", self.prefix, shard % self.shards)
     }

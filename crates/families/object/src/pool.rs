@@ -1,8 +1,8 @@
-//! Record of which objects exist: those of the pool, and those that the run itself writes and
-//! deletes.
+//! Record of which objects exist: the pool (written before the run), and the objects that the run
+//! itself writes and deletes.
 //!
-//! A run that deletes must not read objects that it has just deleted, or its own actions would
-//! appear as errors of the store. So if a run deletes, objects are pinned while they are read, and
+//! A run that deletes must not read objects that it has just deleted, or it would count its own
+//! actions as errors of the store. So if a run deletes, objects are pinned while they are read, and
 //! pinned objects are deleted later.
 
 use std::collections::{HashMap, VecDeque};
@@ -15,10 +15,10 @@ use super::names::{Names, hex_key};
 use super::sizes::Sizes;
 use super::spec::ObjectJob;
 
-/// Identifier of an object, from which its key and size follow.
+/// Identifier of an object, which determines its key and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
-    /// Object of the pool, which existed before the run, by its index.
+    /// Object of the pool, which existed before the run; the number is its index.
     Pool(u64),
     /// Object that a worker wrote during the run.
     Written {
@@ -35,17 +35,17 @@ struct Written {
     queue: VecDeque<Object>,
     /// Number of readers of each object that is being read.
     pinned: HashMap<Object, u32>,
-    /// Objects that were chosen for deletion but still exist: they were being read, or the store
-    /// refused.
+    /// Objects chosen for deletion that still exist: they were being read, or the store refused to
+    /// delete them.
     leftover: Vec<Object>,
 }
 
-/// All objects that a run may use, shared by its workers.
+/// Record of all objects that a run may use, shared by its workers.
 pub struct Objects {
     names: Option<Names>,
     write_prefix: String,
     write_sizes: Option<Sizes>,
-    /// Objects `0..live` of the pool exist.
+    /// Number of pool objects that exist: those with indices `0..live`.
     live: AtomicU64,
     joins: bool,
     deletes: bool,
@@ -56,7 +56,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Create the record; `deletes` says whether the run sends deletes.
+    /// Create the record for a run. `deletes` tells whether the run sends deletes.
     pub fn new(job: &ObjectJob, deletes: bool) -> Result<Self> {
         let names = job.pool.as_ref().map(Names::new).transpose()?;
         let sizes = job.sizes.as_ref();
@@ -91,7 +91,7 @@ impl Objects {
         self.live.load(SeqCst)
     }
 
-    /// Return the number of written objects that may be read.
+    /// Return the number of objects written by this run that may be read.
     pub fn joined(&self) -> u64 {
         if self.joins { self.written_len.load(SeqCst) } else { 0 }
     }
@@ -117,7 +117,7 @@ impl Objects {
         }
     }
 
-    /// Record an object that was written: from now on it may be read and deleted.
+    /// Record that the run wrote an object: from now on it may be read and deleted.
     pub fn add(&self, object: Object) {
         if self.joins || self.deletes {
             let mut written = lock(&self.written);
@@ -132,8 +132,8 @@ impl Objects {
         let Some(readers) = self.readers.get(index as usize) else {
             return (index < self.live()).then_some(Object::Pool(index));
         };
-        // Readers increment, then check `live`; deleters lower `live`, then check the readers. With
-        // sequential consistency, at least one of them sees the other.
+        // Readers increment `readers`, then check `live`; deleters lower `live`, then check
+        // `readers`. With sequential consistency, at least one of the two sees the other's change.
         readers.fetch_add(1, SeqCst);
         if index < self.live() {
             return Some(Object::Pool(index));
@@ -142,7 +142,8 @@ impl Objects {
         None
     }
 
-    /// Pin a written object for a read: the one at position `place` * 2^-64 of all that exist.
+    /// Pin an object that the run wrote, for a read. `place` * 2^-64 is its relative position among
+    /// all that exist. `None` if there is none.
     pub fn pin_written(&self, place: u64) -> Option<Object> {
         let mut written = lock(&self.written);
         let at = (u128::from(place) * written.queue.len() as u128) >> 64;
@@ -171,8 +172,8 @@ impl Objects {
         }
     }
 
-    /// Choose up to `count` objects to delete and reserve them for the caller: the oldest written
-    /// ones, then the last ones of the pool. Empty if none are left.
+    /// Choose up to `count` objects to delete, and remove them from those that may be read. The
+    /// oldest written ones come first, then the last ones of the pool. Empty if none are left.
     pub fn take(&self, count: usize) -> Vec<Object> {
         let mut taken = Vec::with_capacity(count);
         let mut written = lock(&self.written);
@@ -209,8 +210,8 @@ impl Objects {
         taken
     }
 
-    /// Record objects that the store did not delete: they are chosen again later, and no longer
-    /// read.
+    /// Record objects that the store failed to delete: they may be chosen for deletion again, but
+    /// are no longer read.
     pub fn not_deleted(&self, objects: impl IntoIterator<Item = Object>) {
         lock(&self.written).leftover.extend(objects);
     }

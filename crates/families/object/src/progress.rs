@@ -1,4 +1,5 @@
-//! Progress of a fill or clean.
+//! Progress of a fill (which writes the objects of the pool before a run) or a clean (which deletes
+//! a run's objects).
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,10 +10,10 @@ use tokio::sync::{Barrier, Notify};
 
 use super::spec::{ObjectJob, Task};
 
-/// Most pages of keys that wait for deletion.
+/// Maximum number of listed pages of keys that may wait for deletion.
 const BACKLOG: usize = 32;
 
-/// Progress of a fill or clean, shared by all workers.
+/// Progress of a fill or clean task, shared by all workers.
 pub struct Progress {
     /// Whether each object of the pool exists already.
     pub(super) present: Vec<AtomicBool>,
@@ -24,18 +25,18 @@ pub struct Progress {
     pub(super) pages: Pages,
 }
 
-/// Queue of listed pages of keys that a clean has to delete.
+/// Queue of key pages that a clean has listed and still has to delete.
 #[derive(Default)]
 pub(super) struct Pages {
     pub(super) waiting: Mutex<VecDeque<Vec<String>>>,
-    /// Number of pages that were put in and are not deleted yet.
+    /// Number of pages that were queued and are not deleted yet.
     pub(super) open: AtomicU64,
     pub(super) over: AtomicBool,
     pub(super) changed: Notify,
 }
 
 impl Progress {
-    /// Create the state of a task that has not begun.
+    /// Create the progress of a task that has not begun.
     pub fn new(job: &ObjectJob) -> Self {
         let objects = match (job.task, &job.pool) {
             (Task::Fill, Some(pool)) => pool.objects,
@@ -52,8 +53,7 @@ impl Progress {
         }
     }
 
-    /// Return the bytes that a fill has written, and those that it must write in total; 0 while
-    /// unknown.
+    /// Return the bytes that a fill has written, and the total that it must write; 0 while unknown.
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes_done.load(Relaxed), self.bytes_all.load(Relaxed))
     }

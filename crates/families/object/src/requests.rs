@@ -1,4 +1,4 @@
-//! Requests on the wire: from a drawn request to the last byte of the response.
+//! Execute one request: from the drawn request to the last byte of its response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::slot::{Links, Moved, Request, Slot};
 use super::spec::{PayloadMode, Task};
 use super::worker::Worker;
 
-/// Upper bound of the body of any response except a GET's: a listing has 1,000 keys of 1 KiB.
+/// Maximum body size of a response other than a GET's: a listing has up to 1,000 keys of 1 KiB.
 const ANSWER_BYTES: usize = 8 << 20;
 
 /// Byte range of an object to send.
@@ -35,22 +35,22 @@ pub struct Outgoing {
     pub len: u64,
 }
 
-/// Request in flight. On drop it is counted at its endpoint, as failed unless [`Tracked::succeed`]
-/// was called, so that requests that time out are counted too.
+/// Request in flight. When dropped, it is counted at its endpoint: as failed unless
+/// [`Tracked::succeed`] was called. Thus requests that time out are counted too.
 pub struct Tracked<'s> {
     worker: &'s Worker,
     routed: Routed<'s>,
     kind: WireKind,
     sent_ns: u64,
     succeeded: bool,
-    /// Server that the request is sent to; `None` before the connection is made.
+    /// Server address; `None` before the connection is made.
     pub peer: Option<SocketAddr>,
-    /// Bytes of an object that the request sends or its response contains.
+    /// Object bytes that the request sends or its response contains.
     pub bytes: u64,
 }
 
 impl<'s> Tracked<'s> {
-    /// Track a request that is about to connect or be sent, at `sent_ns` of the run's clock.
+    /// Track a request that is about to connect or be sent, at time `sent_ns` of the run's clock.
     pub fn new(
         worker: &'s Worker,
         routed: Routed<'s>,
@@ -61,7 +61,7 @@ impl<'s> Tracked<'s> {
         Tracked { worker, routed, kind, sent_ns, succeeded: false, peer: None, bytes }
     }
 
-    /// End with a complete and successful response.
+    /// Mark the request as successful: its response was complete and reported success.
     pub fn succeed(mut self) {
         self.succeeded = true;
     }
@@ -85,7 +85,7 @@ impl Drop for Tracked<'_> {
     }
 }
 
-/// Response whose body has not been read.
+/// Response to a request whose body has not been read yet.
 pub struct Answer<'s> {
     response: Response,
     home: &'s mut Option<Connection>,
@@ -98,7 +98,7 @@ impl Answer<'_> {
         self.response.headers()
     }
 
-    /// Read the rest of the response; fail unless it reports success.
+    /// Read and return the body; fail unless the response reports success.
     pub async fn whole(mut self) -> Result<Bytes, Failure> {
         if !self.response.status().is_success() {
             return Err(self.refused().await);
@@ -123,7 +123,8 @@ pub struct Wire<'s> {
     pub worker: &'s Worker,
     /// Keep-alive connections, one per endpoint.
     pub links: &'s mut Links,
-    /// Time at which the request is sent: after signing and before connecting. Kept if set already.
+    /// Time at which the request is sent: after signing and before connecting. A value that is set
+    /// already is kept.
     pub start_ns: &'s mut Option<u64>,
 }
 
@@ -133,7 +134,7 @@ impl<'s> Wire<'s> {
         self.send(call, 0, |_| body).await
     }
 
-    /// Send a call whose body contains `object_bytes` bytes of an object.
+    /// Send an S3 call whose body contains `object_bytes` bytes of an object.
     async fn send(
         self,
         call: &Call<'_>,
@@ -164,8 +165,8 @@ impl<'s> Wire<'s> {
         Ok(Answer { response, home, request })
     }
 
-    /// Send a range of an object in the job's payload mode. The CRC32 of the range is stored in
-    /// `crc` if the mode has one.
+    /// Send a byte range of an object, hashed and signed as the job's payload mode requires. If
+    /// that mode sends a CRC32 of the range, it is stored in `crc`.
     pub async fn send_object(
         self,
         call: Call<'_>,
@@ -199,7 +200,7 @@ impl<'s> Wire<'s> {
         self.send(&call, len, body).await
     }
 
-    /// Fetch one page of a bucket listing.
+    /// Fetch one page of a bucket listing below `prefix`.
     pub async fn list(self, prefix: &str, after: Option<&str>) -> Result<Bytes, Failure> {
         let max_keys = self.worker.shared.job.list_max_keys.to_string();
         let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
@@ -208,7 +209,7 @@ impl<'s> Wire<'s> {
         self.exchange(&call, RequestBody::none()).await?.whole().await
     }
 
-    /// Delete keys with one multi-delete request. Return those that were not deleted.
+    /// Delete objects with one multi-delete request. Return the keys that were not deleted.
     pub async fn delete_all(self, keys: &[String]) -> Result<Vec<xml::NotDeleted>, Failure> {
         let body = xml::delete_body(keys.iter().map(String::as_str));
         let headers = [(HeaderName::from_static("content-md5"), content_md5(&body))];
@@ -237,12 +238,13 @@ impl<'s> Wire<'s> {
     }
 }
 
-/// Keep in `keys` those that a multi-delete did not delete. Return the failure, if there are any.
+/// Handle the result of a multi-delete: keep in `keys` only those that were not deleted (listed in
+/// `left`). Return the failure, if there are any.
 pub fn partly(keys: &mut Vec<String>, left: &[xml::NotDeleted]) -> Option<Failure> {
     let first = left.first()?;
     keys.retain(|key| is_left(key, left));
     if keys.is_empty() {
-        let what = format!("keys that were not to be deleted, such as {}", first.key);
+        let what = format!("errors for keys that were not in the request, such as {}", first.key);
         return Some(Failure::Protocol(what));
     }
     let (count, xml::NotDeleted { key, message, .. }) = (keys.len(), first);
@@ -256,12 +258,13 @@ fn is_left(key: &str, left: &[xml::NotDeleted]) -> bool {
 }
 
 impl Slot {
-    /// Return a sender over the slot's own connections.
+    /// Return a sender of one request over this slot's own connections.
     pub(super) fn wire<'s>(&'s mut self, start_ns: &'s mut Option<u64>) -> Wire<'s> {
         Wire { worker: &self.worker, links: &mut self.links, start_ns }
     }
 
-    /// Make one attempt at a request. An error leaves no state except the id of a multipart upload.
+    /// Make one attempt at a request. After an error, the only state left is a multipart upload
+    /// that must be aborted.
     pub(super) async fn attempt(
         &mut self,
         request: &mut Request,
@@ -343,7 +346,8 @@ impl Slot {
                 answer.request.succeed();
                 Ok(moved)
             }
-            // The connection ended before the end of the body, and no other fault is known.
+            // The connection ended before the end of the body, but the bytes received were not
+            // wrong.
             bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
             bytes => {
                 Err(Failure::WrongBody(format!("{bytes} bytes were received instead of {len}")))
@@ -366,13 +370,14 @@ impl Slot {
         if worker.shared.job.verify && !same {
             let announced = length.as_deref().unwrap_or("no");
             return Err(Failure::WrongBody(format!(
-                "HEAD says {announced} bytes instead of {size}"
+                "HEAD reported {announced} bytes instead of {size}"
             )));
         }
         Ok(())
     }
 
-    /// Upload an object in one request, or in parts if the job says so and it is larger than one.
+    /// Upload an object: in parts if the job has a part size and the object is larger, otherwise in
+    /// one request.
     pub(super) async fn put(
         &mut self,
         key: &str,

@@ -1,4 +1,5 @@
-//! Run of the object family: its worker threads, each with its own async runtime, and its outcome.
+//! Execute a run of the object family: start its worker threads, each with its own async runtime,
+//! and build the outcome.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,20 +34,21 @@ use super::spec::{ObjectJob, Task};
 use super::tasks;
 use super::worker::Worker;
 
-/// Thresholds for giving up a run early: if nothing succeeds for this long and this many attempts
-/// have failed, do not go on for hours.
+/// Thresholds for giving up a run: if after this time no request has succeeded and more than this
+/// many attempts have failed, the run ends early instead of continuing for hours.
 const HOPELESS_NS: u64 = 30_000_000_000;
 const HOPELESS_ERRORS: u64 = 1_000;
-/// This many pauses count as enough failures: after connections are refused or broken, attempts are
-/// spaced.
+/// Number of pauses that also counts as enough failures. After refused or broken connections,
+/// attempts are spaced by pauses, so few of them can fail.
 const HOPELESS_RESTS: u64 = 100;
 
-/// Start a run. The load begins when all workers are ready, and if `held`, when the run is
-/// released. Without credentials, requests are not signed.
+/// Start a run. The load begins once all workers are ready; if `held`, it also waits until the
+/// caller releases the run. Without credentials, requests are not signed.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an invalid order or store, [`storlab_base::Error::Io`] if the
-/// name of an endpoint does not resolve or a file cannot be read.
+/// [`storlab_base::Error::Spec`] for an invalid job description or store,
+/// [`storlab_base::Error::Io`] if the name of an endpoint does not resolve or a file cannot be
+/// read.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -89,7 +91,7 @@ impl Load for Shared {
         }
     }
 
-    /// Estimate the duration of a fill from its progress so far.
+    /// Estimate the total duration of a fill (writing the pool) from its progress so far.
     fn expected_ns(&self, window: &Window) -> Option<u64> {
         let (done, all) = self.progress.bytes();
         let passed = monotonic_ns().saturating_sub(window.start_ns);
@@ -112,28 +114,31 @@ impl Shared {
         let mut notes = Vec::new();
         notes.extend(unserved_note(unserved, "requests"));
         for (bodies, what) in [
-            (&examples.wrong, "were not what was stored"),
-            (&examples.short, "were cut short with their connection"),
+            (&examples.wrong, "differed from the stored objects"),
+            (&examples.short, "were truncated because their connection ended"),
         ] {
             if bodies.count > 0 {
                 let examples = bodies.examples.join("; ");
-                notes.push(format!("{} bodies {what}, such as {examples}", bodies.count));
+                notes.push(format!("{} response bodies {what}, such as {examples}", bodies.count));
             }
         }
         let counts = &self.counts;
         let rests = counts.rests.load(Relaxed);
         if rests > 0 {
             notes.push(format!(
-                "connections were refused or broken one after the other: storlab paused {rests} \
-                 times before it asked again, for up to 1,000 such requests a second; the errors \
-                 are those that were tried, and no rate of the store"
+                "connections were refused or broken repeatedly, so storlab paused {rests} times \
+                 and sent at most about 1,000 such requests per second; the number of errors \
+                 therefore says nothing about the speed of the store"
             ));
         }
         for (count, what) in [
-            (&counts.repeated_draws, "draws were repeated: there was no object for the request"),
+            (
+                &counts.repeated_draws,
+                "times a request was drawn again, because no object existed for it",
+            ),
             (
                 &counts.aborts_failed,
-                "multipart uploads failed and may have been left open: they could not be given up",
+                "failed multipart uploads may still be open, because they could not be aborted",
             ),
         ] {
             match count.load(Relaxed) {
@@ -165,7 +170,7 @@ impl Shared {
     }
 }
 
-/// Run worker `index` on this thread.
+/// Run worker `index` on the current thread.
 fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let no = |e| Error::io("start", format!("a runtime for worker {index}"), 0, e);
     if shared.job.open_loop() {
@@ -174,7 +179,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let clock = Clock::new();
     let draw = Draw::new(&shared.job, index)?;
     // A local runtime has one queue for slots and connections. A LocalSet inside a runtime would
-    // have two, with a pass through both for each response.
+    // have two, and each response would pass through both.
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(RuntimeWaker::default());
@@ -190,7 +195,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     })
 }
 
-/// Generate load, measure and drain.
+/// Generate the load, measure it, and wait for the last requests.
 async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     let mut slots = JoinSet::new();
     let job = &worker.shared.job;
@@ -230,7 +235,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved, unfinished })
 }
 
-/// Wait until the window ends: an open loop may have sent its last request long before.
+/// Wait until the window ends. An open loop may have sent its last request long before.
 async fn wait_for_the_end(worker: &Worker, nudge: &RuntimeWaker) {
     let end_ns = worker.window.end_ns;
     while end_ns != u64::MAX && !worker.shared.control.stopping() {
@@ -256,7 +261,7 @@ impl Wake for RuntimeWaker {
     }
 }
 
-/// Return the failure of a run in which no request succeeded, with its most frequent error.
+/// Return an error if no request of the run succeeded. It describes the most frequent failure.
 fn nothing_done(totals: &BTreeMap<&'static str, Totals>, examples: &Examples) -> Option<Error> {
     if totals.values().any(|t| t.operations + t.late_operations > 0) {
         return None;
@@ -268,7 +273,7 @@ fn nothing_done(totals: &BTreeMap<&'static str, Totals>, examples: &Examples) ->
     let (kind, count) = errors.into_iter().max_by_key(|&(_, count)| count)?;
     let example = examples.errors.get(kind);
     let text = example.map_or(kind, |example| &example.text);
-    let what = format!("no request succeeded; {count} ended with {kind}, such as: {text}");
+    let what = format!("no request succeeded; {count} failed with {kind}, for example: {text}");
     Some(Error::dependency(what, example.map_or("", |example| example.advice)))
 }
 

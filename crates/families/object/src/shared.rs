@@ -17,14 +17,14 @@ use super::pool::Objects;
 use super::progress::Progress;
 use super::spec::{ObjectJob, Routing, Task};
 
-/// Number of wrong bodies, and of short ones, that are kept as examples.
+/// Maximum number of wrong response bodies, and of truncated ones, that are kept as examples.
 const BAD_BODIES: usize = 3;
 /// Maximum number of error kinds that are counted separately: a store may return a new code with
 /// each response.
 const KINDS: usize = 64;
 const OTHER_KINDS: &str = "other";
 
-/// Counters over the whole run, ramp and drain included.
+/// Counters over the whole run, including ramp and drain.
 #[derive(Default)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -38,20 +38,20 @@ pub struct Counts {
     pub failed: AtomicU64,
 }
 
-/// Examples of failures, for notes and details.
+/// Examples of failures, for the notes and details of a run.
 #[derive(Default)]
 pub struct Examples {
     /// One example of each kind of error.
     pub errors: BTreeMap<String, Example>,
-    /// Bodies that arrived completely and differ from what was stored.
+    /// Response bodies that arrived completely but differ from the stored objects.
     pub wrong: Bodies,
-    /// Bodies whose connection ended before their announced length.
+    /// Response bodies whose connection ended before the announced length.
     pub short: Bodies,
 }
 
 /// Example of one kind of error.
 pub struct Example {
-    /// Description of the request and its failure.
+    /// Description of the failed request and its error.
     pub text: String,
     /// How the user can fix errors of this kind.
     pub advice: &'static str,
@@ -66,29 +66,30 @@ pub struct Bodies {
     pub count: u64,
 }
 
-/// Shared state of one run: the timed run plus what this family adds.
+/// State shared by the workers of one object run: the common state of timed runs, plus store,
+/// objects and counters.
 pub struct Shared {
     timed: Timed,
-    /// Order that describes the run.
+    /// Parsed description of the run.
     pub job: ObjectJob,
     /// Object store under test.
     pub store: Store,
     /// Record of which objects exist.
     pub objects: Objects,
-    /// Progress of a fill or clean.
+    /// Progress of a fill or clean task.
     pub progress: Progress,
     /// Number of worker threads.
     pub threads: usize,
-    /// Counters for notes and details.
+    /// Counters of the whole run, for its notes and details.
     pub counts: Counts,
-    /// Requests by endpoint, summed over the workers that have ended.
+    /// Counters of HTTP requests by endpoint, summed over the workers that have ended.
     pub endpoints: Mutex<EndpointTable>,
     busy: Vec<AtomicUsize>,
     examples: Mutex<Examples>,
 }
 
 impl Shared {
-    /// Create the shared state and the receiver of the workers' messages.
+    /// Create the shared state, and the receiver of the workers' messages.
     pub fn new(
         job: ObjectJob,
         store: Store,
@@ -122,7 +123,8 @@ impl Shared {
         (shared, receiver)
     }
 
-    /// Choose the endpoint of the next request; `turn` counts requests for round robin.
+    /// Choose the endpoint of the next request. For round robin, `turn` is the number of the
+    /// worker's request.
     pub fn route(&self, turn: usize) -> Routed<'_> {
         let count = self.busy.len();
         let endpoint = match self.job.routing {
@@ -135,8 +137,8 @@ impl Shared {
         Routed { endpoint, busy: &self.busy[endpoint] }
     }
 
-    /// Record a failed attempt at a request on `what`, such as a key. Return the name of the
-    /// error's kind under which it is counted.
+    /// Count a failed attempt at a request on `what`, such as a key, and keep an example. Return
+    /// the name of the error kind under which it is counted.
     pub fn note_failure(&self, kind: ObjectKind, what: &str, failure: &Failure) -> String {
         self.counts.failed.fetch_add(1, Relaxed);
         let mut examples = lock(&self.examples);
@@ -175,8 +177,9 @@ impl Deref for Shared {
     }
 }
 
-/// Choose the endpoint with the fewest requests in flight and count one more there. Ties go to the
-/// first one from `turn` on. Threads that choose concurrently see each other's choice.
+/// Choose the endpoint with the fewest requests in flight, and count one more request there. Among
+/// equals, the first one from position `turn` on is chosen. Threads that choose at the same time
+/// see each other's choice.
 fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
     let count = busy.len();
     loop {
@@ -192,9 +195,9 @@ fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
     }
 }
 
-/// Request in flight at an endpoint; counted until this is dropped.
+/// Request in flight at an endpoint. It counts until this value is dropped.
 pub struct Routed<'s> {
-    /// Index of the endpoint in the order.
+    /// Index of the endpoint in the store's list.
     pub endpoint: usize,
     busy: &'s AtomicUsize,
 }

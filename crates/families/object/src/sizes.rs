@@ -1,12 +1,12 @@
-//! Distributions of object sizes. The size of an object is a function of a seed and its index, so
-//! it need not be stored.
+//! Distributions of object sizes. The size of an object is a function of a seed and the object's
+//! index, so sizes need not be stored.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
 use storlab_base::{Error, Result, Rng, stream};
 use storlab_run::order::WeightedSize;
 
-/// Distribution of sizes in the order.
+/// Distribution of object sizes, as described in the job.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SizesSpec {
@@ -40,10 +40,10 @@ pub enum SizesSpec {
     },
 }
 
-/// Most draws outside the bounds; then the nearer bound is used.
+/// Maximum number of draws outside the bounds; after that, the nearer bound is used.
 const TRIES: usize = 1000;
 
-/// Sampler of sizes of a pool, or of the objects that a run writes.
+/// Sampler of object sizes, for the pool or for the objects that a run writes.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     seed: u64,
@@ -53,7 +53,7 @@ pub struct Sizes {
 #[derive(Clone, Debug)]
 enum Law {
     Fixed(u64),
-    /// Upper end of each size's share of 2^64, and the size.
+    /// For each size: upper end of its share of 2^64, and the size in bytes.
     Weighted(Vec<(u64, u64)>),
     Uniform {
         low: u64,
@@ -68,13 +68,13 @@ enum Law {
 }
 
 impl Sizes {
-    /// Create the sampler; `field` names the distribution in error messages.
+    /// Create the sampler. `field` is the field that error messages name.
     pub fn new(spec: &SizesSpec, seed: u64, field: &str) -> Result<Self> {
         let wrong = |what: String, fix: &str| Err(Error::spec(field, what, fix));
         let law = match *spec {
             SizesSpec::Fixed { ref sizes } | SizesSpec::Weighted { ref sizes } => {
                 if sizes.is_empty() {
-                    return wrong("there is no size".into(), "give at least one");
+                    return wrong("the list has no size".into(), "give at least one size");
                 }
                 let good = |weight: f64| weight > 0.0 && weight.is_finite();
                 if let Some(bad) = sizes.iter().find(|s| !good(s.weight)) {
@@ -88,18 +88,19 @@ impl Sizes {
             }
             SizesSpec::Uniform { low, high } => {
                 if low > high {
-                    return wrong(format!("{low} to {high} bytes is empty"), "exchange them");
+                    let what = format!("low ({low} bytes) is larger than high ({high} bytes)");
+                    return wrong(what, "swap them");
                 }
                 Law::Uniform { low, high }
             }
             SizesSpec::Lognormal { median, sigma, low, high } => {
                 if !(low <= median && median <= high) {
-                    let what = format!("the median {median} is not within {low} and {high} bytes");
+                    let what = format!("the median {median} is not between {low} and {high} bytes");
                     return wrong(what, "widen the bounds");
                 }
                 if !(sigma > 0.0 && sigma.is_finite()) || median == 0 {
-                    let what = format!("median {median}, sigma {sigma}");
-                    return wrong(what, "use numbers above 0");
+                    let what = format!("median {median} or sigma {sigma} is not above 0");
+                    return wrong(what, "use a finite number above 0 for both");
                 }
                 Law::Lognormal { median: median as f64, sigma, low, high }
             }
@@ -107,8 +108,8 @@ impl Sizes {
         Ok(Sizes { seed, law })
     }
 
-    /// Return the size of object `index` of a series: the pool is one, and so are the objects that
-    /// each worker writes.
+    /// Return the size in bytes of object `index` of a series. The pool is one series; the objects
+    /// written by each worker are another.
     pub fn of(&self, series: u64, index: u64) -> u64 {
         if let Law::Fixed(bytes) = self.law {
             return bytes;
@@ -123,7 +124,7 @@ impl Sizes {
                 drawn.or(bounds.last()).map_or(0, |&(_, bytes)| bytes)
             }
             Law::Uniform { low, high } => {
-                // Bias below 2^-40 for sizes below 16 MiB, which is not observable.
+                // The bias is below 2^-40 for sizes below 16 MiB, which is not observable.
                 let span = u128::from(high - low) + 1;
                 low + ((u128::from(random.next_u64()) * span) >> 64) as u64
             }
@@ -133,7 +134,7 @@ impl Sizes {
         }
     }
 
-    /// Return an upper bound of all sizes in bytes.
+    /// Return an upper bound of all sizes, in bytes.
     pub fn largest(&self) -> u64 {
         match self.law {
             Law::Fixed(bytes) => bytes,
@@ -164,9 +165,9 @@ fn lognormal(random: &mut Rng, median: f64, sigma: f64, low: u64, high: u64) -> 
     (last as u64).clamp(low, high)
 }
 
-/// Draw from the standard normal distribution (Box and Muller 1958).
+/// Draw from the standard normal distribution by the method of Box and Muller (1958).
 fn normal(random: &mut Rng) -> f64 {
-    // 53 random bits each; the first is in (0, 1], so that its logarithm is finite.
+    // Numbers of 53 random bits. The first is mapped to (0, 1], so that its logarithm is finite.
     let unit = |x: u64| (x >> 11) as f64 / (1u64 << 53) as f64;
     let radius = (-2.0 * (1.0 - unit(random.next_u64())).ln()).sqrt();
     radius * (std::f64::consts::TAU * unit(random.next_u64())).cos()
@@ -193,7 +194,7 @@ mod tests {
         refused(json!({"kind": "fixed", "sizes": []}), "no size");
         let size = json!({"bytes": 1, "weight": 0.0});
         refused(json!({"kind": "weighted", "sizes": [size]}), "weight 0");
-        refused(json!({"kind": "uniform", "low": 9, "high": 8}), "9 to 8");
+        refused(json!({"kind": "uniform", "low": 9, "high": 8}), "low (9 bytes)");
         let far = json!({"kind": "lognormal", "median": 5, "sigma": 1.0, "low": 6, "high": 9});
         refused(far, "median 5");
         let flat = json!({"kind": "lognormal", "median": 5, "sigma": 0.0, "low": 1, "high": 9});

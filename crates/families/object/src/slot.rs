@@ -11,32 +11,35 @@ use super::kind::ObjectKind;
 use super::pool::Object;
 use super::worker::Worker;
 
-/// Number of draws without a usable object before the slot concludes that there is none.
+/// Maximum number of draws without a usable object before the slot checks whether any can still
+/// appear.
 const DRAWS: usize = 1000;
-/// Polling interval while the objects that a request needs are not written yet.
+/// Polling interval while a request needs objects that are not written yet.
 const WAIT: Duration = Duration::from_millis(1);
-/// First pause after a slot's connections are refused or broken, doubled with each further one.
+/// Pause after a slot's connections were repeatedly refused or broken, in nanoseconds. It doubles
+/// with each further one.
 const REST_NS: u64 = 1_000_000;
-/// The longest pause is this times the number of slots: all slots together then send about 1,000
+/// The longest pause is this times the number of slots, so that all slots together send about 1,000
 /// such requests per second.
 const REST_EACH_NS: u64 = 1_000_000;
 const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
 
-/// Keep-alive connections by endpoint; `None` before the first request and while one is in flight.
+/// Keep-alive connections, one per endpoint; `None` before the first request and while a request is
+/// in flight.
 pub type Links = Vec<Option<Connection>>;
 
-/// Request that a slot sends next.
+/// Request that a slot will send.
 #[derive(Debug)]
 pub enum Request {
-    /// Read an object, or `range` (offset and length) of it.
+    /// Read an object, or only `range` (offset and length) of it.
     Get { object: Object, key: String, size: u64, range: Option<(u64, u64)> },
     /// Write an object of `size` bytes.
     Put { object: Object, key: String, size: u64 },
-    /// Ask for an object's size with HEAD.
+    /// Read only the object's metadata, with HEAD.
     Head { object: Object, key: String, size: u64 },
     /// Fetch one page of the listing below a prefix.
     List { prefix: String },
-    /// Delete one object, or all with one multi-delete request if `batch`.
+    /// Delete one object, or if `batch`, several with one multi-delete request.
     Delete { batch: bool, objects: Vec<Object>, keys: Vec<String> },
 }
 
@@ -53,7 +56,7 @@ impl Request {
         }
     }
 
-    /// Return the key or prefix, for messages.
+    /// Return the key or prefix of the request, for messages.
     pub fn what(&self) -> &str {
         match self {
             Request::Get { key, .. } | Request::Put { key, .. } | Request::Head { key, .. } => key,
@@ -66,11 +69,11 @@ impl Request {
 /// Bytes and times of a successful request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// Bytes of objects that were sent or received.
+    /// Object bytes sent or received.
     pub bytes: u64,
-    /// Arrival of the first byte of an object.
+    /// Arrival time of the first byte of an object.
     pub first_byte_ns: Option<u64>,
-    /// Arrival of the last byte, if the slot did more work after it.
+    /// Arrival time of the last byte, if the slot did more work after it.
     pub ended_ns: Option<u64>,
 }
 
@@ -82,21 +85,21 @@ pub struct OpenUpload {
     pub id: Option<String>,
 }
 
-/// Request slot of a worker, which has one request in flight at a time.
+/// Request slot of a worker: has one request in flight at a time.
 pub struct Slot {
     pub(super) worker: Rc<Worker>,
     lane: Option<ObjectKind>,
     pub(super) links: Links,
     /// Connections for parts that are sent in parallel; the first part in flight uses `links`.
     pub(super) part_links: Vec<Links>,
-    /// Multipart upload that was created, or may have been, and has not ended.
+    /// Multipart upload that was created, or may have been, and is neither completed nor aborted.
     pub(super) upload: Option<OpenUpload>,
-    /// Consecutive attempts whose connection was refused or broken before an answer.
+    /// Number of consecutive attempts whose connection was refused, or broke before a response.
     may_not_have_reached_server: u32,
 }
 
 impl Slot {
-    /// Create a slot of a worker; with a `lane`, it sends only requests of this kind.
+    /// Create a slot of a worker. With a `lane`, it sends only requests of that kind.
     pub fn new(worker: Rc<Worker>, lane: Option<ObjectKind>) -> Self {
         let job = &worker.shared.job;
         let endpoints = worker.shared.store.endpoints();
@@ -113,7 +116,7 @@ impl Slot {
         }
     }
 
-    /// Send requests until the window is over.
+    /// Send requests until the window has ended.
     pub async fn run(mut self) {
         while let Some(due_ns) = self.worker.next_due().await {
             match self.draw().await {
@@ -127,15 +130,15 @@ impl Slot {
                     return;
                 }
             }
-            // An open loop is paced by its rate.
+            // The rate of an open loop limits the retries already.
             if !self.worker.shared.job.open_loop() {
                 self.rest().await;
             }
         }
     }
 
-    /// Pause after consecutive refused or broken connections. Without it, a closed loop would retry
-    /// as fast as it is refused and keep a core busy.
+    /// Pause after consecutive refused or broken connections. Without a pause, a closed loop would
+    /// retry as fast as it is refused, and keep a core busy.
     async fn rest(&self) {
         let Some(doublings) = self.may_not_have_reached_server.checked_sub(2) else { return };
         let slots = self.worker.shared.job.slots().len() as u64;
@@ -144,7 +147,8 @@ impl Slot {
         self.worker.rest((REST_NS << doublings.min(32)).min(longest_ns)).await;
     }
 
-    /// Draw the next request; `None` if the run ends before there is one.
+    /// Draw the next request. If it needs an object and none exists, wait; `None` if the run ends
+    /// meanwhile.
     async fn draw(&mut self) -> Result<Option<Request>> {
         let worker = self.worker.clone();
         let job = &worker.shared.job;
@@ -164,20 +168,20 @@ impl Slot {
                 repeated += 1;
             }
             if !job.kinds().contains(&ObjectKind::Put) {
-                let fix = "use a larger pool, a shorter window or a mix with PUTs";
+                let fix = "use more objects, a shorter window or a mix with PUTs";
                 let what = "all objects were deleted before the window ended";
                 return Err(Error::dependency(what, fix));
             }
             worker.count(|counts| &counts.repeated_draws, repeated.max(1));
             tokio::time::sleep(WAIT).await;
-            // Objects may still be written until the window ends.
+            // Other slots may still write objects until the window ends.
             if worker.over() {
                 return Ok(None);
             }
         }
     }
 
-    /// Build a request of this kind; `None` if there is no object for it.
+    /// Build a request of this kind; `None` if it needs an object and none exists.
     fn request(&self, kind: ObjectKind) -> Option<Request> {
         let shared = &self.worker.shared;
         let (job, objects) = (&shared.job, &shared.objects);
@@ -221,8 +225,8 @@ impl Slot {
 
     /// Send a request with retries, and record its result.
     ///
-    /// Latency covers all attempts: from just before the first one connects or is sent until the
-    /// last byte of the response, back-off included.
+    /// Latency covers all attempts, including the pauses between them: from just before the first
+    /// attempt connects or is sent, until the last byte of the response.
     async fn serve(&mut self, mut request: Request, due_ns: u64) {
         let worker = self.worker.clone();
         let _flying = worker.in_flight_guard();
@@ -262,14 +266,14 @@ impl Slot {
         }
         self.settle(&request, ended.is_ok());
         if ended.is_err() {
-            // A failure may occur without any await. Yield, so that the worker's other slots and
-            // its clock make progress.
+            // A failed attempt may have awaited nothing. Yield, so that the worker's other slots
+            // and its clock make progress.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Make one attempt within its timeout. A failure is counted here, whether or not it is
-    /// retried.
+    /// Make one attempt at a request, within its timeout. A failure is counted here, whether or not
+    /// the request is retried.
     pub(super) async fn try_once(
         &mut self,
         request: &mut Request,

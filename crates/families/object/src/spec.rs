@@ -1,4 +1,4 @@
-//! The order for one run against an object store.
+//! Job description (JSON) of one run against an object store.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::kind::ObjectKind;
 use super::names::{Names, PoolSpec};
 use super::sizes::{Sizes, SizesSpec};
 
-/// Purpose of a run: load, or its preparation or clean-up.
+/// Purpose of a run: load, preparation or clean-up.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -44,7 +44,7 @@ impl ObjectMix {
     }
 }
 
-/// Payload hash in the signature of a PUT.
+/// How the body of a PUT is signed and sent.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PayloadMode {
@@ -55,7 +55,7 @@ pub enum PayloadMode {
     Signed,
     /// The body is sent in chunks, each with its own signature.
     Streaming,
-    /// The body is followed by its CRC32 in a trailer.
+    /// The body is followed by its CRC32, in a trailer.
     TrailerCrc,
 }
 
@@ -70,7 +70,7 @@ pub enum Routing {
     LeastBusy,
 }
 
-/// Order for one run against an object store.
+/// Job description of one run against an object store.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct ObjectJob {
@@ -137,9 +137,9 @@ fn thousand() -> u32 {
 }
 
 const CONCURRENCY_MAX: usize = 65_535;
-/// Most parts of a multipart upload; a limit of S3.
+/// Maximum number of parts of a multipart upload; a limit of S3.
 const PARTS_MAX: u64 = 10_000;
-/// Keys have 8 hexadecimal digits for the number and 4 for the shard.
+/// Keys have 8 hexadecimal digits for the object's number and 4 for its shard (key prefix).
 const OBJECTS_MAX: u64 = 1 << 32;
 const SHARDS_MAX: u64 = 1 << 16;
 
@@ -155,7 +155,7 @@ impl Order for ObjectJob {
 
 impl ObjectJob {
     fn check_numbers(&self) -> Result<()> {
-        let is = |number: u64| move || format!("is {number}");
+        let is = |number: u64| move || format!("{number} is out of bounds");
         let all = 1..=CONCURRENCY_MAX;
         let fix = "use 1 to 65,535";
         require(all.contains(&self.concurrency), "concurrency", is(self.concurrency as u64), fix)?;
@@ -168,9 +168,9 @@ impl ObjectJob {
             is(parts as u64),
             "use 1 to 1,000",
         )?;
-        require(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use more")?;
-        require(self.part_size != Some(0), "part_size", is(0), "leave it out, or use more")?;
-        require(self.range_size != Some(0), "range_size", is(0), "leave it out, or use more")?;
+        require(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use at least 1")?;
+        require(self.part_size != Some(0), "part_size", is(0), "use at least 1, or omit it")?;
+        require(self.range_size != Some(0), "range_size", is(0), "use at least 1, or omit it")?;
         let keys = self.list_max_keys;
         require((1..=1000).contains(&keys), "list_max_keys", is(keys.into()), "use 1 to 1,000")?;
         let batch = self.delete_batch;
@@ -187,43 +187,45 @@ impl ObjectJob {
 
     fn check_pool(&self) -> Result<()> {
         let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
-        let what = || "sequential offsets do not apply to objects".into();
+        let what = || "sequential keys are not supported for objects".into();
         require(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
         let slash = "end it with a slash";
-        let quoted = |prefix: &String| format!("is {prefix:?}");
+        let quoted = |prefix: &String| format!("{prefix:?} has no slash at its end");
         let prefix = &self.write_prefix;
         require(prefix.ends_with('/'), "write_prefix", || quoted(prefix), slash)?;
         let Some(pool) = &self.pool else { return Ok(()) };
         require(pool.prefix.ends_with('/'), "pool.prefix", || quoted(&pool.prefix), slash)?;
         let (objects, shards) = (pool.objects, pool.shards);
-        let is = |number: u64| move || format!("is {number}");
+        let is = |number: u64| move || format!("{number} is out of bounds");
         require(objects <= OBJECTS_MAX, "pool.objects", is(objects), "use up to 2^32")?;
         require((1..=SHARDS_MAX).contains(&shards), "pool.shards", is(shards), "use 1 to 65,536")
     }
 
     fn check_task(&self) -> Result<()> {
         if self.task != Task::Run {
-            let what = || "the task fill needs a pool".into();
+            let what = || "task fill writes the objects of a pool, but there is none".into();
             return require(
                 self.task == Task::Clean || self.pool.is_some(),
                 "pool",
                 what,
-                "give it",
+                "describe the pool",
             );
         }
         let window = self.window_ns.unwrap_or(0);
-        require(window > 0, "window_ns", || "a run needs a window".into(), "give it a length")?;
+        let what = || "a run needs a measure window".into();
+        require(window > 0, "window_ns", what, "use more than 0")?;
         let shares = self.mix.shares();
         if self.lanes.is_none() {
             let total: f64 = shares.iter().sum();
             let (good, what) = ((total - 100.0).abs() < 1e-6, || format!("adds up to {total} %"));
-            require(good, "mix", what, "make it 100 %")?;
+            require(good, "mix", what, "change the percentages to add up to 100 %")?;
             let negative = shares.iter().any(|&share| share < 0.0);
-            require(!negative, "mix", || "has a negative share".into(), "use 0 to 100")?;
+            require(!negative, "mix", || "a percentage is negative".into(), "use 0 to 100")?;
         }
         let kinds = self.kinds();
         let puts = kinds.contains(&ObjectKind::Put);
-        require(!puts || self.sizes.is_some(), "sizes", || "PUTs have none".into(), "give them")?;
+        let what = || "PUTs need object sizes, but there are none".into();
+        require(!puts || self.sizes.is_some(), "sizes", what, "describe the sizes")?;
         let full = self.pool.as_ref().is_some_and(|pool| pool.objects > 0);
         for kind in kinds {
             let fed = match kind {
@@ -231,8 +233,9 @@ impl ObjectJob {
                 ObjectKind::Delete | ObjectKind::MultiDelete => full || puts,
                 ObjectKind::Put | ObjectKind::List => true,
             };
-            let what = || format!("{} needs objects, and none are given", kind.name());
-            require(fed, "pool.objects", what, "make a pool, or join_pool with a share of PUTs")?;
+            let what = || format!("{} needs objects, but there are none", kind.name());
+            let fix = "use a pool with objects, or add PUTs and (to read them) join_pool";
+            require(fed, "pool.objects", what, fix)?;
         }
         Ok(())
     }
@@ -242,15 +245,15 @@ impl ObjectJob {
             return Ok(());
         };
         for name in lanes.keys() {
-            let what = || format!("{name} is not a kind of request");
+            let what = || format!("{name} is not a request kind");
             let fix = "use get, put, head, list, delete or multi_delete";
             require(ObjectKind::from_name(name).is_some(), "lanes", what, fix)?;
         }
         let total: usize = lanes.values().sum();
-        let what = || format!("has {total} requests in flight");
+        let what = || format!("{total} requests in flight are out of bounds");
         require((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
         let closed = !self.arrival.open_loop();
-        let what = || "a schedule cannot be divided among lanes".into();
+        let what = || "an open loop cannot be combined with lanes".into();
         require(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
     }
 
@@ -274,7 +277,7 @@ impl ObjectJob {
         }
     }
 
-    /// Return the kinds of requests of this order.
+    /// Return the kinds of requests that this job sends.
     pub fn kinds(&self) -> Vec<ObjectKind> {
         match (self.task, &self.lanes) {
             (Task::Fill, _) => vec![ObjectKind::Put, ObjectKind::List],
@@ -292,7 +295,8 @@ impl ObjectJob {
         }
     }
 
-    /// Return the kind to which each request slot is bound; `None` for slots that draw it.
+    /// Return one entry per request slot: the only kind of request that it sends, or `None` if it
+    /// sends all kinds of the mix.
     pub fn slots(&self) -> Vec<Option<ObjectKind>> {
         match (self.task, &self.lanes) {
             (Task::Run, Some(lanes)) => {

@@ -1,4 +1,5 @@
-//! Fill and clean: write the pool before the load, and delete the run's objects after it.
+//! Fill and clean tasks: write the object pool before the load, and delete the run's objects after
+//! it.
 //!
 //! Both fail the run at the first persistent error, because an incomplete pool or leftover objects
 //! must not go unnoticed.
@@ -19,13 +20,13 @@ use super::requests::partly;
 use super::slot::{Slot, pause};
 use super::spec::Task;
 
-/// Retries after a transient error.
+/// Retry policy for transient errors.
 const RETRY_POLICY: RetryPolicy = RetryPolicy { retries: 5, backoff_ns: 50_000_000 };
-/// Most passes over a prefix while new objects keep appearing in it.
+/// Maximum number of passes over a prefix while new objects or uploads keep appearing below it.
 const PASSES: usize = 10;
 
-/// Run one slot's share of a fill: list existing objects, then write those that are missing or have
-/// the wrong size.
+/// Do one slot's part of a fill: list existing objects, then write those of the pool that are
+/// missing or have the wrong size.
 pub async fn fill(mut slot: Slot) {
     let worker = slot.worker.clone();
     let shared = &worker.shared;
@@ -77,8 +78,8 @@ async fn list_shard(slot: &mut Slot, names: &Names, shard: u64) -> Result<(), Er
     }
 }
 
-/// Run one slot's share of a clean, which deletes everything below the write prefix. The first slot
-/// lists, and deletes pages itself if the others fall behind.
+/// Do one slot's part of a clean, which deletes everything below the write prefix. The first slot
+/// lists the keys, and also deletes listed pages if the other slots fall behind.
 pub async fn clean(mut slot: Slot, first: bool) {
     let worker = slot.worker.clone();
     let pages = &worker.shared.progress.pages;
@@ -118,8 +119,8 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
             return abort_uploads(slot, prefix).await;
         }
     }
-    let what = format!("new objects appear below {prefix} as fast as they are deleted");
-    Err(Error::dependency(what, "look for another program that writes there"))
+    let what = format!("{prefix} still contains objects after {PASSES} passes that deleted them");
+    Err(Error::dependency(what, "stop the other program that writes objects there"))
 }
 
 async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
@@ -140,20 +141,20 @@ async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
     }
 }
 
-/// Abort all multipart uploads below a prefix. MinIO matches a prefix here only as a whole key, so
-/// if none is found, the uploads of the whole bucket are listed.
+/// Abort all multipart uploads whose key starts with `prefix`. MinIO lists uploads only if the
+/// prefix is a whole key, so if none is found, all uploads of the bucket are listed.
 async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
     for _ in 0..PASSES {
         if !abort_listed(slot, prefix, prefix).await? && !abort_listed(slot, "", prefix).await? {
             return Ok(());
         }
     }
-    let what = format!("uploads below {prefix} are still open after they were aborted");
-    Err(Error::dependency(what, "look for another program that writes there"))
+    let what = format!("multipart uploads below {prefix} are still open after they were aborted");
+    Err(Error::dependency(what, "stop the other program that uploads objects there"))
 }
 
-/// Abort the uploads below `prefix` among those listed below `asked`. Return whether there were
-/// any.
+/// List the uploads below `asked` and abort those whose key starts with `prefix`. Return whether
+/// there were any.
 async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
     let (mut any_listed, mut after) = (false, None);
     loop {
@@ -179,8 +180,8 @@ fn lasting_error(task: Task, kind: ObjectKind, what: &str, failure: &Failure) ->
 }
 
 impl Slot {
-    /// Repeat an attempt until it succeeds or its error is not transient. An attempt returns the
-    /// bytes that it moved and its result.
+    /// Repeat an attempt until it succeeds, its error is not transient, or the retries are used up.
+    /// An attempt returns the bytes that it moved and its result.
     async fn lasting<T>(
         &mut self,
         kind: ObjectKind,
@@ -292,8 +293,9 @@ impl Slot {
                     xml::goes_on(after, page.next.as_ref())?;
                     Ok((0, page))
                 }
-                // A store without multipart uploads has none to abort. A user who may list only
-                // below the own prefix has had that listing already.
+                // A store without multipart uploads has none to abort. A user who is permitted to
+                // list only below their own prefix gets 403 for the whole bucket, but has listed
+                // that prefix before.
                 Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
                 Err(Failure::Http { status: 403, .. }) if prefix.is_empty() => {
                     Ok((0, xml::UploadPage::default()))

@@ -1,4 +1,4 @@
-//! Precise timer for open loops: the async runtime's own timers have a resolution of 1 ms.
+//! Precise timer for open loops. The async runtime's own timers have a resolution of 1 ms.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +23,8 @@ impl Timer {
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // SAFETY: the descriptor is owned, so it stays open and unchanged until both are dropped.
+        // SAFETY: the `AsyncFd` owns the descriptor, so it stays open and unchanged until both are
+        // dropped.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Timer { fd })
     }
@@ -43,7 +44,7 @@ impl Timer {
     }
 
     fn set(&self, at_ns: u64) -> io::Result<()> {
-        // A value of zero would disarm the timer.
+        // A value of zero would disarm the timer instead of firing it at once.
         let at_ns = at_ns.max(1);
         let time = Itimerspec {
             it_interval: Timespec::default(),

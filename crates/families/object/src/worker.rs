@@ -20,13 +20,14 @@ use super::pool::Object;
 use super::shared::{Routed, Shared};
 use super::timer::Timer;
 
-/// Timeout for aborting an upload; other slots go on with the load meanwhile.
+/// Timeout for aborting a multipart upload. The worker's other slots continue with the load
+/// meanwhile.
 pub const ABORT: Duration = Duration::from_secs(5);
-/// Longest delay with which a timer may fire.
+/// Longest delay with which a timer of the async runtime may fire.
 const TIMERS: Duration = Duration::from_millis(100);
 
-/// Schedule of an open loop. The slot that holds its lock waits for the next due time; the others
-/// queue for the lock.
+/// Schedule of an open loop. The slot that holds its lock waits for the next due time; the other
+/// slots wait for the lock.
 struct Pacer {
     pacing: Pacing,
     timer: Timer,
@@ -42,18 +43,17 @@ pub struct Worker {
     clock: Cell<Clock>,
     pub(super) window: Window,
     pub(super) recorder: RefCell<Recorder>,
-    /// Single HTTP requests of a measured run, by endpoint.
+    /// Counters of single HTTP requests during the measure window, by endpoint.
     pub(super) endpoints: RefCell<EndpointTable>,
-    /// True while requests are cancelled that have not failed themselves.
+    /// True while parts of a failed upload are cancelled, which must not count as failures.
     pub(super) gives_up: Cell<bool>,
     pacer: Option<Mutex<Pacer>>,
-    /// Open loop: time at which the last request was sent; 0 while more are to be sent.
+    /// Open loop only: time at which sending ended; 0 while more requests are to be sent.
     issued_until_ns: Cell<u64>,
-    /// Open loop: requests that were due in the window and never sent.
+    /// Open loop only: number of requests that were due in the window and never sent.
     unserved: Cell<u64>,
     in_flight: Cell<usize>,
-    /// Due time of the first request, when it is decided: the start of the load, or later in an
-    /// open loop.
+    /// Due time of the first request, in an open loop once it is known; `None` otherwise.
     first_due_ns: Cell<Option<u64>>,
     begun: Cell<bool>,
     succeeded: Cell<bool>,
@@ -62,7 +62,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Create a worker whose window is fixed.
+    /// Create the worker of a run whose window is already fixed.
     pub fn new(
         shared: &Arc<Shared>,
         index: usize,
@@ -103,13 +103,13 @@ impl Worker {
             begun: Cell::new(false),
             succeeded: Cell::new(false),
             serial: Cell::new(0),
-            // Workers start round robin at different endpoints.
+            // Each worker starts its round robin at a different endpoint.
             turn: Cell::new(index),
         })
     }
 
-    /// Return when requests in flight are abandoned: later than each of them would time out by
-    /// itself.
+    /// Return the time at which requests still in flight are abandoned. By then, each of them would
+    /// have timed out.
     pub fn give_up_ns(&self) -> u64 {
         let job = &self.shared.job;
         let abort = if job.part_size.is_some() { ABORT } else { Duration::ZERO };
@@ -117,32 +117,34 @@ impl Worker {
         let end_ns = self.window.end_ns;
         match (&self.pacer, self.issued_until_ns.get()) {
             (None, _) => end_ns.saturating_add(drain_ns),
-            // A backlog may be sent for one drain timeout, and drain for another.
+            // A backlog may be sent during one drain timeout; its requests may take another to end.
             (Some(_), 0) => end_ns.saturating_add(2 * drain_ns),
             (Some(_), issued) => issued.max(end_ns).saturating_add(drain_ns),
         }
     }
 
-    /// Return whether a request that is sent after a pause would end before it is abandoned.
+    /// Return whether a request sent after `pause_ns` would end, at the latest by its timeout,
+    /// before requests in flight are abandoned.
     pub fn has_time_after(&self, pause_ns: u64) -> bool {
         let limit_ns = self.shared.job.request_timeout_ns + TIMERS.as_nanos() as u64;
         let ended_ns = self.now().saturating_add(pause_ns).saturating_add(limit_ns);
         ended_ns <= self.give_up_ns()
     }
 
-    /// Fail the run because requests in flight were abandoned.
+    /// Fail the run because requests in flight had to be abandoned.
     pub fn fail_as_hung(&self) {
         self.shared.fail_as_hung(self.index, self.in_flight.get());
     }
 
-    /// Count the requests that were due and never sent: not taken by a slot, or taken but not
-    /// sendable.
+    /// Return the number of requests that were due and never sent, because no slot was free or no
+    /// object existed for them.
     pub async fn count_unserved(&self) -> u64 {
         let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
             return 0;
         };
         let mut pacer = pacer.lock().await;
-        // Slots that waited for objects until the end have not recorded the end of sending.
+        // If slots waited for objects until the end, the time at which sending ended is not
+        // recorded.
         let now = match self.issued_until_ns.get() {
             0 => self.now(),
             issued => issued,
@@ -153,7 +155,7 @@ impl Worker {
         self.unserved.get()
     }
 
-    /// Open loop: count a due request that is not sent, because there is no object for it.
+    /// Count a due request of an open loop that is not sent, because no object exists for it.
     pub fn drop_due(&self, due_ns: u64) {
         if self.pacer.is_some() && !self.shared.control.stopping() {
             self.leave_unserved(due_ns, self.now(), 1);
@@ -168,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Wait until the next request may be sent. Return its due time, 0 in a closed loop; `None`
+    /// Wait until the next request may be sent. Return its due time (0 in a closed loop), or `None`
     /// after the last one.
     pub async fn next_due(&self) -> Option<u64> {
         let Some(pacer) = &self.pacer else {
@@ -177,7 +179,7 @@ impl Worker {
         let mut pacer = pacer.lock().await;
         loop {
             let now = self.now();
-            // Requests due in the window are still sent after it, within the drain timeout.
+            // Requests due in the window are still sent after its end, within the drain timeout.
             let over = self.over();
             let due = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns);
             let Some(due) = due.filter(|_| !over) else {
@@ -206,7 +208,7 @@ impl Worker {
         self.shared.control.stopping() || self.now() >= end_ns
     }
 
-    /// Sleep for `rest_ns`, or until the window ends.
+    /// Sleep for `rest_ns`, but not beyond the end of the window.
     pub async fn rest(&self, rest_ns: u64) {
         let left_ns = self.window.end_ns.saturating_sub(self.now());
         tokio::time::sleep(Duration::from_nanos(rest_ns.min(left_ns))).await;
@@ -218,7 +220,7 @@ impl Worker {
         self.clock.get().now_ns()
     }
 
-    /// Hand over the interval that ended, if one did. Return the time.
+    /// If an interval has ended, hand its statistics to the coordinator. Return the current time.
     #[inline]
     pub fn tick(&self) -> u64 {
         let now = self.now();
@@ -252,7 +254,7 @@ impl Worker {
         InFlightGuard(&self.in_flight)
     }
 
-    /// Record that a request is sent; the first one is reported to the run.
+    /// Record that a request is being sent; the first one is reported to the run.
     pub fn sent(&self, at_ns: u64) {
         if !self.begun.replace(true) {
             let load_start_ns = self.window.load_start_ns;
@@ -261,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// Record a successful request that ended now, or at `ended_ns`.
+    /// Record a successful request that ended now, or at `ended_ns` if given.
     pub fn succeed(&self, done: &Success, ended_ns: Option<u64>) {
         if !self.succeeded.replace(true) {
             self.count(|counts| &counts.workers_served, 1);
@@ -270,7 +272,7 @@ impl Worker {
         self.recorder.borrow_mut().succeed(done, ended_ns.unwrap_or(now));
     }
 
-    /// Record a failed attempt that ended now.
+    /// Record an attempt at a request on `what` that failed now.
     pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
         let word = self.shared.note_failure(kind, what, failure);
         let now = self.tick();
@@ -283,19 +285,19 @@ impl Worker {
         self.recorder.borrow_mut().time_out(kind as usize, due_ns, now);
     }
 
-    /// Record a request, first sent at `start_ns`, that failed and is not retried.
+    /// Record a request that failed and is not retried. Its first attempt was sent at `start_ns`.
     pub fn give_up(&self, kind: ObjectKind, start_ns: u64) {
         let now = self.tick();
         self.recorder.borrow_mut().give_up(kind as usize, start_ns, now);
     }
 
-    /// Add `more` to the run's counter that `which` selects.
+    /// Add `more` to one of the run's counters, which `which` selects.
     pub fn count(&self, which: impl Fn(&super::shared::Counts) -> &AtomicU64, more: u64) {
         which(&self.shared.counts).fetch_add(more, Relaxed);
     }
 }
 
-/// Request in flight; counted until this is dropped.
+/// Request in flight. It counts until this value is dropped.
 pub struct InFlightGuard<'w>(&'w Cell<usize>);
 
 impl Drop for InFlightGuard<'_> {

@@ -1,5 +1,6 @@
-//! Header at the start of every granule: 48 bytes, little-endian. Fields and their lengths: magic
-//! 8, state id 8, offset 8, member 4, generation 4, length 4, header check 4, checksum 8.
+//! Header at the start of every granule (verification block): 48 bytes, little-endian. Fields and
+//! their lengths in bytes: magic 8, state id 8, offset 8, index of the file or device 4, generation
+//! 4, length 4, header check 4, checksum 8.
 //!
 //! The header check detects a damaged header; the checksum covers header and body. Each further
 //! sector of 512 bytes starts with an 8-byte tag derived from the header, so that a mix of two
@@ -27,20 +28,21 @@ pub(super) struct Header {
     pub(super) length: u32,
 }
 
-/// Content at the start of a granule.
+/// Content of a granule (verification block), as far as its header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// No header: the whole granule is zero.
     Zeros,
     /// No header: the data was not written in verify mode.
     Foreign,
-    /// A header, possibly of another state. `sound`: the header itself is undamaged; `intact`:
-    /// header and body are undamaged.
+    /// A valid magic number, possibly of another state file. `sound`: the header itself is
+    /// undamaged; `intact`: header and body are undamaged.
     Header { header: Header, sound: bool, intact: bool },
 }
 
 impl Header {
-    /// Write the header over the start of `granule`, and the tags of its sectors.
+    /// Write the header over the start of `granule`, and a tag over the start of each further
+    /// sector.
     pub(super) fn write(self, granule: &mut [u8]) {
         if granule.len() < HEADER_BYTES {
             return;
@@ -62,7 +64,7 @@ impl Header {
         granule[CHECKSUM..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Parse the start of a granule, and verify its checksums.
+    /// Parse the header at the start of a granule (verification block), and verify its checksums.
     pub(super) fn read(granule: &[u8]) -> Found {
         if granule.len() < HEADER_BYTES || word64(granule, 0) != MAGIC {
             let zeros = granule.iter().all(|&byte| byte == 0);

@@ -23,18 +23,19 @@ impl Mapping {
 
     #[allow(unsafe_code)]
     pub(super) fn words32(&self) -> &[AtomicU32] {
-        // SAFETY: page-aligned; zeros or file content, of which any bits are valid; and mapped as
-        // long as `self` lives. Other users of the memory, in any process, also use atomics.
+        // SAFETY: the memory is page-aligned, stays mapped as long as `self` lives, and holds zeros
+        // or file content, of which any bits are valid. Other users of it, in any process, also use
+        // atomics.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 4) }
     }
 
     #[allow(unsafe_code)]
     pub(super) fn words64(&self) -> &[AtomicU64] {
-        // SAFETY: as `words32`.
+        // SAFETY: as in `words32`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 8) }
     }
 
-    /// Write the memory back to the file, and wait for it.
+    /// Write the memory back to the file, and wait until that is done.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.flush()
     }

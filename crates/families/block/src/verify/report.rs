@@ -1,24 +1,24 @@
-//! Result of verification: `VerifyReport` in `storlab/model/result.py`.
+//! Result of verification. In Python it is `VerifyReport` of `storlab/model/result.py`.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Most bad blocks listed as examples; further ones are only counted.
+/// Maximum number of bad blocks described as examples; further ones are only counted.
 const EXAMPLES_MAX: usize = 1000;
 
 /// Kind of damage that verification found in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadKind {
-    /// An acknowledged write is missing: the block has zeros, or data that no verified write
-    /// produced.
+    /// An acknowledged write is missing: the block holds zeros, or data that no write in verify
+    /// mode produced.
     Lost,
-    /// The header is storlab's, but the body does not match it.
+    /// The header was written by storlab, but the body does not match it.
     Torn,
-    /// Intact, but older than the last acknowledged generation.
+    /// Intact, but from an earlier write than the last acknowledged one.
     Stale,
-    /// Intact, but written for another place.
+    /// Intact, but written for another offset or another file or device.
     Misplaced,
     /// The device failed to read the block.
     Unreadable,
@@ -29,7 +29,7 @@ pub enum BadKind {
 pub struct BadBlock {
     /// Kind of damage of the block.
     pub kind: BadKind,
-    /// Name of the member that contains the block.
+    /// Name of the file or device that contains the block.
     pub path: String,
     /// Offset in the file or device, in bytes.
     pub offset: u64,
@@ -39,7 +39,7 @@ pub struct BadBlock {
     pub found: String,
 }
 
-/// Number of checked blocks, and the bad ones.
+/// Number of checked blocks, number of bad blocks by kind, and examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VerifyReport {
     /// Number of checked blocks; only blocks written in verify mode are checked.
@@ -48,8 +48,9 @@ pub struct VerifyReport {
     pub bad_blocks: BTreeMap<BadKind, u64>,
     /// Descriptions of the first 1,000 bad blocks.
     pub examples: Vec<BadBlock>,
-    /// Blocks that mix an acknowledged generation with one whose write never completed. A crash
-    /// leaves them on a device without atomic writes of this size; they are not bad.
+    /// Number of blocks that mix an acknowledged write with one that never completed. A crash
+    /// leaves such blocks on a device that does not write blocks of this size atomically; they are
+    /// not bad.
     #[serde(skip)]
     pub torn_in_flight: u64,
     /// Notes about how the verification was done.
@@ -82,7 +83,7 @@ impl VerifyReport {
         }
     }
 
-    /// Count a bad block; `describe` is called only while there is room for examples.
+    /// Count a bad block; `describe` is called only while fewer than 1,000 examples are stored.
     pub(super) fn bad(&mut self, kind: BadKind, describe: impl FnOnce() -> BadBlock) {
         *self.bad_blocks.entry(kind).or_default() += 1;
         if self.examples.len() < EXAMPLES_MAX {

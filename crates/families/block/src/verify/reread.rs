@@ -1,5 +1,5 @@
-//! Verification pass after the load: reads back everything that was ever written, bypassing the
-//! page cache.
+//! Verification after the load: reads back every block that was ever written, bypassing the page
+//! cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,24 +15,26 @@ use super::{Range, Verifier};
 
 /// Size of one read in bytes.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Alignment for `O_DIRECT` that every device accepts: logical blocks are 512 or 4,096 bytes.
+/// Alignment that every device accepts for `O_DIRECT`: logical blocks have 512 or 4,096 bytes.
 const DIRECT_ALIGNMENT: u64 = 4096;
 
 impl Verifier {
-    /// Read and check every granule that was ever written. No load may run meanwhile.
+    /// Read and check every granule (verification block) that was ever written. No load may run
+    /// meanwhile.
     ///
     /// With `direct`, reads use `O_DIRECT` if the target supports it; otherwise, cached pages are
-    /// synced and dropped first. An unreadable granule is reported, and the pass goes on.
+    /// synced and dropped first. An unreadable granule is reported, and the pass continues.
     ///
     /// # Errors
-    /// [`Error::Io`] if a member cannot be opened.
+    /// [`Error::Io`] if a file or device cannot be opened.
     pub fn pass(&self, direct: bool) -> Result<VerifyReport> {
         self.pass_while(direct, &|| true)
     }
 
-    /// Like [`Verifier::pass`], but stop early, with a note, when `keep_going` returns false.
+    /// Like [`Verifier::pass`], but stop early, with a note in the report, once `keep_going`
+    /// returns false.
     ///
-    /// It is called once per 1 MiB, so that a pass over terabytes can be cancelled.
+    /// `keep_going` is called once per 1 MiB, so that a pass over terabytes can be cancelled.
     ///
     /// # Errors
     /// As [`Verifier::pass`].
@@ -43,7 +45,9 @@ impl Verifier {
             let step = (WINDOW_BYTES / self.granule).max(1) as usize;
             for first in (0..range.count).step_by(step) {
                 if !keep_going() {
-                    report.note("verification was stopped before its end".to_owned());
+                    report.note(
+                        "verification was stopped early, so some blocks are unchecked".to_owned(),
+                    );
                     return Ok(report);
                 }
                 let last = (first + step).min(range.count);
@@ -87,7 +91,8 @@ impl Verifier {
     }
 }
 
-/// Split `data` into granules, followed by empty ones for what lies beyond the end of the file.
+/// Split `data` into granules (verification blocks). Empty ones follow without end, for granules
+/// beyond the end of the file.
 fn pieces(data: &[u8], granule: u64) -> impl Iterator<Item = &[u8]> {
     data.chunks(granule as usize).chain(std::iter::repeat(&[][..]))
 }
@@ -119,19 +124,19 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Switch to reads through the page cache, which is synced and dropped first.
+    /// Switch to reads through the page cache. Cached pages are synced and dropped first.
     fn leave_direct(&mut self, report: &mut VerifyReport) {
         if std::mem::take(&mut self.direct) {
             report.note(format!(
-                "{} does not allow O_DIRECT: it was verified through the page cache, which was \
-                 synced and dropped first",
+                "{} does not allow O_DIRECT, so it was verified through the page cache, after \
+                 cached pages had been synced and dropped",
                 self.name
             ));
         }
         if let Err(error) = self.file.sync_data() {
             report.note(format!("{} could not be synced before verification: {error}", self.name));
         }
-        // A refused advice is harmless: the pages were synced.
+        // It is harmless if the kernel ignores this advice: the pages were synced.
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
@@ -148,8 +153,8 @@ impl Reader {
         Ok(&self.buffer[skip..end])
     }
 
-    /// Read at least the wanted range. Return its start in the buffer, and the number of bytes
-    /// read.
+    /// Read at least the `len` bytes at `offset`, aligned for `O_DIRECT`. Return where they start
+    /// in the buffer, and the number of bytes read.
     fn fill(&mut self, offset: u64, len: u64) -> io::Result<(usize, usize)> {
         let alignment = if self.direct { DIRECT_ALIGNMENT } else { 1 };
         let start = offset / alignment * alignment;

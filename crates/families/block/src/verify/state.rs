@@ -1,9 +1,10 @@
-//! State file: the issued and the acknowledged generation of each granule.
+//! State file of verify mode: the last issued and the last acknowledged generation (write counter)
+//! of each granule (verification block).
 //!
-//! Layout, little-endian; fields and their lengths: magic 8, version 4, length of the description
-//! 4, its checksum 8, boot id 8, clean flag 4, restarts 4, padding to 64, the description (JSON).
-//! From the next multiple of 4,096 on, two 4-byte words per granule of each member: issued,
-//! acknowledged.
+//! Layout, little-endian; fields and their lengths in bytes: magic 8, version 4, length of the
+//! description 4, its checksum 8, boot id 8, clean flag 4, restarts 4, padding to 64, the
+//! description (JSON). From the next multiple of 4,096 on, two 4-byte words per granule of each
+//! file or device: issued, acknowledged.
 //!
 //! The file is a shared mapping, so its records survive the death of the process. They do not
 //! survive a power cut unless they were flushed; see [`super::Verifier`].
@@ -28,17 +29,18 @@ const MAGIC: &[u8; 8] = b"storlabV";
 const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 64;
 const BODY_ALIGNMENT: usize = 4096;
-/// Positions of the mutable words, each in units of its own size.
+/// Indices of the words that change after creation, counted in words of 8 or 4 bytes.
 const BOOT_WORD64: usize = 3;
 const CLEAN_WORD32: usize = 8;
 const RESTARTS_WORD32: usize = 9;
-/// Bits of a generation number below the count of restarts: far more generations than a restart can
-/// lose.
+/// Number of low bits of a generation that count writes; the bits above count restarts of the
+/// machine. A restart can lose far fewer generations than these bits can count.
 const GENERATION_BITS: u32 = 20;
 const RESTARTS_MAX: u32 = (1 << (32 - GENERATION_BITS)) - 1;
 const NEW_STATE: &str = "give another path, or delete the file to start a new state";
 
-/// Target that the state belongs to. Granule size and members must match when it is reopened.
+/// Target that a state file belongs to. Granule size, files and devices must be the same when the
+/// state file is opened again.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Description {
     id: u64,
@@ -54,12 +56,12 @@ struct DescribedMember {
     offset: u64,
 }
 
-/// Open state file, locked against other processes.
+/// Open state file of verify mode, locked against other processes.
 #[derive(Debug)]
 pub(super) struct State {
     map: Mapping,
     path: PathBuf,
-    /// Index of the first granule's words.
+    /// Index of the 4-byte word with the first granule's record.
     body_word32: usize,
     id: u64,
     generation_floor: u32,
@@ -67,7 +69,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Open the file at `path`, or create it.
+    /// Open the state file at `path`, or create it.
     pub(super) fn open(path: &Path, granule: u64, members: &[Member], seed: u64) -> Result<State> {
         let wanted = Description {
             id: new_id(seed),
@@ -113,7 +115,7 @@ impl State {
         Ok(state)
     }
 
-    /// Return the id of this state, which its headers contain.
+    /// Return the id of this state, which is part of every header written under it.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
@@ -126,14 +128,14 @@ impl State {
         &self.map.words32()[self.body_word32 + 2 * granule + 1]
     }
 
-    /// Return whether the machine ever went down while the state was open, so that its last records
-    /// may be missing.
+    /// Return whether the machine ever restarted while the state file was open, so that its last
+    /// records may be missing.
     pub(super) fn outlived_restart(&self) -> bool {
         self.map.words32()[RESTARTS_WORD32].load(Ordering::Relaxed) > 0
     }
 
-    /// Return the floor above which new generations start, so that numbers whose record was lost in
-    /// a power cut are not reused.
+    /// Return the number above which new generations start. It is raised after each restart of the
+    /// machine, so that generations whose record was lost in a power cut are not used again.
     pub(super) fn generation_floor(&self) -> u32 {
         self.generation_floor
     }
@@ -148,8 +150,7 @@ impl State {
         &self.map.words64()[BOOT_WORD64]
     }
 
-    /// Mark the state as open. Return the number of machine restarts that happened while it was
-    /// open.
+    /// Mark the state file as open. Return how often the machine has restarted while it was open.
     fn begin_session(&self) -> Result<u32> {
         let words = self.map.words32();
         let boot = boot_id();
@@ -165,8 +166,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // A failed flush only leaves the state marked as open, which makes later checks less
-        // strict.
+        // If the flush fails, the state stays marked as open, which makes later checks less strict.
         if self.map.sync().is_ok() {
             self.map.words32()[CLEAN_WORD32].store(1, Ordering::Relaxed);
             let _ = self.map.sync();
@@ -174,7 +174,7 @@ impl Drop for State {
     }
 }
 
-/// Open and lock the file at `path`; `None` if it does not exist or is empty.
+/// Open and lock the state file at `path`; `None` if it does not exist or is empty.
 fn existing(path: &Path) -> Result<Option<LockedFile>> {
     let refused = |source| Error::io("open", path.display().to_string(), 0, source);
     match fs::metadata(path) {
@@ -191,7 +191,7 @@ fn existing(path: &Path) -> Result<Option<LockedFile>> {
     Ok(Some(lock(path, file)?))
 }
 
-/// Create a state file, complete before it gets its final name.
+/// Create a state file. It is written completely under another name and then renamed.
 fn create(path: &Path, description: &Description, granules: u64) -> Result<LockedFile> {
     let refused = |source| Error::io("create", path.display().to_string(), 0, source);
     let text = encode(path, description)?;
@@ -252,54 +252,55 @@ fn read_description(path: &Path, file: &File) -> Result<Description> {
     serde_json::from_slice(&text).map_err(|_| foreign("is damaged"))
 }
 
-/// Fail unless the recorded description matches the wanted one: records are by position, so they
-/// are useless for other members.
+/// Fail unless the state file belongs to the target of this run: its records are ordered by
+/// position, so they are useless for other files, devices or block sizes.
 fn agree(path: &Path, recorded: &Description, wanted: &Description) -> Result<()> {
     let path = path.display();
     let what = if recorded.granule != wanted.granule {
         format!(
-            "{path} records blocks of {} bytes, but the job has blocks of {}",
+            "{path} belongs to blocks of {} bytes, but this run has blocks of {}",
             recorded.granule, wanted.granule
         )
     } else if recorded.members.len() != wanted.members.len() {
         format!(
-            "{path} records {} members, but the job has {}",
+            "{path} belongs to {} files or devices, but this run has {}",
             recorded.members.len(),
             wanted.members.len()
         )
     } else if let Some((old, new)) =
         recorded.members.iter().zip(&wanted.members).find(|(old, new)| old != new)
     {
-        let text = |m: &DescribedMember| format!("{} ({} bytes from {})", m.name, m.size, m.offset);
-        format!("{path} records {}, but the job has {}", text(old), text(new))
+        let text =
+            |m: &DescribedMember| format!("{} ({} bytes from offset {})", m.name, m.size, m.offset);
+        format!("{path} belongs to {}, but this run has {}", text(old), text(new))
     } else {
         return Ok(());
     };
     Err(Error::spec(FIELD, what, NEW_STATE))
 }
 
-/// Fail if the state file is one of the members.
+/// Fail if the state file is itself a file or device under test.
 fn check_place(path: &Path, members: &[Member]) -> Result<()> {
     let Ok(state) = fs::metadata(path) else { return Ok(()) };
     for member in members {
         if fs::metadata(&member.path)
             .is_ok_and(|metadata| metadata.dev() == state.dev() && metadata.ino() == state.ino())
         {
-            let what = format!("{} is the target {} itself", path.display(), member.name);
+            let what = format!("{} is also the file under test, {}", path.display(), member.name);
             return Err(Error::spec(FIELD, what, "give the path of another file"));
         }
     }
     Ok(())
 }
 
-/// File locked against other openings, in this process and all others.
+/// File with an exclusive lock, against this process and all others.
 #[derive(Debug)]
 struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Closing is not enough: a process that is being forked holds a copy of the descriptor
-        // until it executes.
+        // Closing alone might not release the lock: a process being forked holds a copy of the
+        // descriptor until it calls exec.
         let _ = self.0.unlock();
     }
 }
@@ -309,7 +310,7 @@ fn lock(path: &Path, file: File) -> Result<LockedFile> {
         Ok(()) => Ok(LockedFile(file)),
         Err(TryLockError::WouldBlock) => {
             let what = format!("{} is in use by another run", path.display());
-            Err(Error::spec(FIELD, what, "wait for its end, or give each run a state of its own"))
+            Err(Error::spec(FIELD, what, "wait for its end, or give each run its own state file"))
         }
         Err(TryLockError::Error(error)) => {
             Err(Error::io("lock", path.display().to_string(), 0, error))
@@ -317,7 +318,8 @@ fn lock(path: &Path, file: File) -> Result<LockedFile> {
     }
 }
 
-/// Allocate the whole file now: a store to the mapping on a full disk would kill the process.
+/// Allocate the whole file now, because writing to its mapping on a full disk would kill the
+/// process.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
@@ -338,18 +340,21 @@ fn body_start(text: &[u8]) -> usize {
 fn file_bytes(path: &Path, body: usize, granules: u64) -> Result<usize> {
     let bytes = granules.checked_mul(8).and_then(|bytes| bytes.checked_add(body as u64));
     bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
-        let what = format!("{} would need 8 bytes for {granules} blocks", path.display());
+        let what = format!(
+            "{} would be too large, with 8 bytes for each of {granules} blocks",
+            path.display()
+        );
         Error::spec(FIELD, what, "use a larger verify.block or a smaller region")
     })
 }
 
-/// Return a random id that differs between any two states, even with the same seed.
+/// Return a random id, which differs between two states even if their seed is the same.
 fn new_id(seed: u64) -> u64 {
     use std::hash::BuildHasher as _;
     std::hash::RandomState::new().hash_one(seed)
 }
 
-/// Return a hash of the boot id, which changes with each boot; 0 if the kernel does not provide it.
+/// Return a hash of the kernel's boot id, which changes with each boot; 0 if it is not available.
 fn boot_id() -> u64 {
     fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |text| xxh3_64(&text) | 1)
 }

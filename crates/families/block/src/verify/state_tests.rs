@@ -31,9 +31,9 @@ fn a_state_serves_only_its_own_target() {
     refused(
         open(&rig.members(), 8192),
         state,
-        "blocks of 4096 bytes, but the job has blocks of 8192",
+        "blocks of 4096 bytes, but this run has blocks of 8192",
     );
-    refused(open(&rig.members()[..1], BLOCK), state, "2 members, but the job has 1");
+    refused(open(&rig.members()[..1], BLOCK), state, "2 files or devices, but this run has 1");
     for change in [
         |m: &mut Member| m.size -= BLOCK,
         |m: &mut Member| m.offset += BLOCK,
@@ -41,7 +41,7 @@ fn a_state_serves_only_its_own_target() {
     ] {
         let mut members = rig.members();
         change(&mut members[1]);
-        refused(open(&members, BLOCK), state, "records b (262144 bytes from 32768), but");
+        refused(open(&members, BLOCK), state, "b (262144 bytes from offset 32768), but");
     }
     let first = rig.open();
     refused(open(&rig.members(), BLOCK), state, "in use by another run");
@@ -59,7 +59,7 @@ fn what_cannot_be_a_state_is_left_alone() {
     fs::write(rig.path("notes"), "mine").unwrap();
     refused(with_state(rig.path("notes")), "verify.state", "is not a verify state");
     assert_eq!(fs::read(rig.path("notes")).unwrap(), b"mine");
-    refused(with_state(rig.path("a")), "verify.state", "is the target a itself");
+    refused(with_state(rig.path("a")), "verify.state", "the file under test, a");
     refused(with_state(dir.to_owned()), "verify.state", "not a regular file");
     refused(with_state("/dev/storlab-state".into()), "verify.state", "under /dev");
     assert!(matches!(with_state(rig.path("none/state")), Err(Error::Io { .. })));
@@ -79,12 +79,12 @@ fn impossible_orders_name_the_field() {
     let rig = Rig::new();
     for block in [0, 100, 5000, 2 << 30] {
         let result = Verifier::open(&spec(rig.dir.path(), block), &rig.members(), 1);
-        refused(result, "verify.block", "is ");
+        refused(result, "verify.block", "bytes");
     }
     let result = Verifier::open(&spec(rig.dir.path(), 2 * REGION), &rig.members(), 1);
     refused(result, "verify.block", "is larger than a");
     let mut members = rig.members();
     members[0].kind = MemberKind::Null;
-    refused(Verifier::open(&spec(rig.dir.path(), BLOCK), &members, 1), "verify", "keeps nothing");
+    refused(Verifier::open(&spec(rig.dir.path(), BLOCK), &members, 1), "verify", "null target");
     assert!(!rig.path("state").exists());
 }

@@ -1,16 +1,17 @@
-//! Encoding of operations for the backend.
+//! Build the operations that the backend submits.
 
 use storlab_base::OpKind;
 use storlab_io::Op;
 
 use crate::layout::Part;
 
-/// Encode the tag of an operation: flight, number of the part and its length.
+/// Pack number of the operation in flight, number of its part, and length of the part into a tag.
 pub const fn tag(flight: u16, part: u16, len: u32) -> u64 {
     flight as u64 | (part as u64) << 16 | (len as u64) << 32
 }
 
-/// Build the operation for one part; `number` is the flight and the index of the part in it.
+/// Build the backend operation for one part of an operation. `number` is the number of the
+/// operation in flight and of the part; `at` is the part's start in the buffer.
 #[inline]
 pub fn part_op(kind: OpKind, slot: u32, number: (u16, u16), at: u32, part: Part) -> Op {
     Op {

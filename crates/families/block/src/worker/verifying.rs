@@ -5,12 +5,12 @@ use storlab_io::Backend;
 
 use super::Worker;
 
-/// Most draws for an operation whose blocks no other operation in flight uses.
+/// Maximum number of offsets drawn to find one whose blocks no other operation in flight uses.
 const CLAIM_TRIES: usize = 64;
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
-    /// Draw an offset; in verify mode one whose blocks no other operation in flight uses. `None` if
-    /// there is none after several draws.
+    /// Draw an offset. In verify mode, draw up to 64 times until no other operation in flight uses
+    /// its blocks; `None` if all draws fail.
     #[inline]
     pub(super) fn place(&mut self, len: u32) -> Option<u64> {
         if self.shared.verifier.is_none() {
@@ -22,7 +22,8 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         })
     }
 
-    /// Claim all blocks of a range. Return false if another operation in flight uses one.
+    /// Claim all blocks of the `len` bytes at `offset`. Return false, with none claimed, if another
+    /// operation in flight uses one of them.
     fn claim(&self, offset: u64, len: u32) -> bool {
         let Some(verifier) = &self.shared.verifier else { return true };
         for (at, part) in self.layout.parts(offset, len) {
@@ -50,7 +51,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
             if flight.kind == OpKind::Write && !flight.failed {
                 verifier.after_write(member, part.offset, len);
             } else if flight.kind == OpKind::Read && !flight.failed && check {
-                // SAFETY: the read is over, and its slot is not returned yet.
+                // SAFETY: the read has ended, and its buffer is not yet free for another operation.
                 #[allow(unsafe_code)]
                 let buffer = unsafe { self.backend.arena().slot_mut(flight.slot) };
                 let piece = &buffer[at as usize..(at + part.len) as usize];

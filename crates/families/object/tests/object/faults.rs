@@ -47,7 +47,7 @@ fn a_body_that_ends_early_is_named_with_its_key() {
     let outcome = good(&job);
     counted(&outcome, "short body");
     assert!(note(&outcome, "get of p/pool-1/00"));
-    assert!(!note(&outcome, "not what was stored"), "{:?}", outcome.summary.notes);
+    assert!(!note(&outcome, "differed from"), "{:?}", outcome.summary.notes);
     // One note with the count, and up to 20 examples.
     assert!(outcome.summary.notes.len() <= 21, "{:?}", outcome.summary.notes);
 }

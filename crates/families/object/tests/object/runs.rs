@@ -219,7 +219,8 @@ fn deletes_that_run_out_of_objects_end_the_run() {
     assert_eq!(outcome.summary.status, Status::Failed);
     let failure = outcome.summary.failure.unwrap();
     assert!(
-        failure.message.contains("all objects were deleted") && failure.fix.contains("larger pool")
+        failure.message.contains("all objects were deleted")
+            && failure.fix.contains("more objects")
     );
     // Deletes of other slots that were in flight at the end may not have arrived.
     assert!(server.held().objects.len() < 4, "{}", server.held().objects.len());
