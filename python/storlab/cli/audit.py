@@ -53,10 +53,10 @@ def audit(
 ) -> None:
     """Check printed numbers against each other and against physics.
 
-    Errors contradict arithmetic or physics; warnings mislead a reader; notes name what a reader
-    needs to check a number. Each finding names its rows, what was printed and what follows
-    from the other rows. Rounding and truncation are allowed for. The exit code is 10 when there
-    are errors, whatever --severity shows. docs/audit.md explains every rule.
+    Errors contradict arithmetic or physics. Warnings would mislead a reader. Notes name facts that
+    a reader needs to check a number. Each finding names its rows, the printed number and the
+    number that follows from the other rows, after allowance for rounding and truncation. The exit
+    code is 10 if there are errors, whatever --severity shows. docs/audit.md explains every rule.
 
     Example: storlab audit results.csv --severity warning
     """
@@ -65,10 +65,10 @@ def audit(
 
     known = _known_rules(path) if rules else []
     if severity not in SEVERITIES:
-        raise UsageError("--severity", f'there is no "{severity}"', suggest(severity, SEVERITIES))
+        raise UsageError("--severity", f'"{severity}" is unknown', suggest(severity, SEVERITIES))
     for rule in rules or ():
         if rule not in known:
-            raise UsageError("--rule", f'there is no rule "{rule}"', suggest(rule, known))
+            raise UsageError("--rule", f'"{rule}" is not the name of a rule', suggest(rule, known))
     table, findings = _findings(path, rules)
     shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
     counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
@@ -85,7 +85,7 @@ def audit(
 
 
 def _known_rules(path: str) -> list[str]:
-    """Return the names of the rules that apply: for a directory, also those about its runs."""
+    """Return the names of the rules for a path; for result directories also those about runs."""
     if Path(path).is_dir():
         from storlab.brief.audit_input import directory_rules
 
@@ -96,7 +96,7 @@ def _known_rules(path: str) -> list[str]:
 
 
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
-    """Audit a table of published numbers, or the brief that a result directory would give."""
+    """Audit a table of published numbers, or the numbers that a directory's brief would print."""
     from storlab.audit import audit_table
     from storlab.audit.table import load_published, published_names
 

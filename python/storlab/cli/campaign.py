@@ -1,4 +1,4 @@
-"""Functions shared by ``run`` and ``resume``: progress, live page and the end of a session."""
+"""Functions shared by ``run`` and ``resume``: progress, live page and final output."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def reporter_for(quiet: bool, as_json: bool, points: Iterable[Point] = ()) -> Reporter:
-    """Return a progress reporter for stderr: live on a terminal, one line per run elsewhere.
+    """Return a progress reporter for stderr: a live view on a terminal, else one line per run.
 
     Args:
         quiet: Whether to print one line per run even on a terminal.
-        as_json: Whether the command prints JSON, which also turns the live view off.
+        as_json: Whether the command prints JSON; there is no live view then, either.
         points: Points of the campaign; runs are named by the parameters that distinguish them.
     """
     from storlab.analysis.run_names import RunNames
@@ -42,7 +42,7 @@ def reporter_for(quiet: bool, as_json: bool, points: Iterable[Point] = ()) -> Re
 
 
 def reporter_of(plan: Plan, quiet: bool, as_json: bool, page: LivePage | None = None) -> Reporter:
-    """Return a progress reporter for the runs of a plan, which also updates any live page."""
+    """Return a progress reporter for the runs of a plan, which also updates ``page`` if given."""
     from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
 
@@ -58,9 +58,9 @@ def live_page(
     directory: Path,
     earlier: Sequence[RunRecord] = (),
 ) -> Iterator[LivePage | None]:
-    """Serve the live page while the context is open, if it or its port is requested.
+    """Serve the live page in the browser while the context is open; yield the page.
 
-    Yields None if neither is.
+    The page is served if ``wanted`` is true or a port is given. Otherwise None is yielded.
     """
     if not wanted and not port:
         yield None
@@ -84,7 +84,7 @@ def conclude(
     report: bool,
     page: LivePage | None = None,
 ) -> None:
-    """Write the brief, report the outcome in terminal and live page, and set the exit code.
+    """Finish ``run`` or ``resume``: write the brief, print the outcome, update the live page.
 
     Raises:
         typer.Exit: With code 6 if a run failed, 7 if interrupted, 10 if verification found wrong
@@ -132,7 +132,7 @@ def _brief(data: Dataset, tell: Callable[[list[Verdict]], None]) -> Path | None:
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
-    """Return the error for a brief that cannot be written although all runs are stored."""
+    """Make the error for a brief that cannot be written, which says that all runs are stored."""
     return ResultError(
         str(error.filename or store.directory),
         f"the brief cannot be written: {error.strerror or error}",
@@ -150,7 +150,7 @@ def _exit_code(records: Sequence[RunRecord], summary: Summary) -> ExitCode:
 
 
 def _with_wrong_data(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs whose verification found data other than had been written."""
+    """Return the runs whose verification read data that differs from what had been written."""
     return [r for r in records if any(flag.kind == "verify-failed" for flag in r.flags)]
 
 
@@ -204,7 +204,7 @@ def _counted(records: Sequence[RunRecord], summary: Summary) -> str:
 
 
 def _failed_line(record: RunRecord) -> tuple[str, str]:
-    """Return the failure of a run as a line of text, and its fix."""
+    """Return a line of text about a failed run, and how to fix the failure."""
     message, fix = ("failed", "")
     if record.failure is not None:
         message, fix = record.failure.message, record.failure.fix

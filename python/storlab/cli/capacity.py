@@ -66,10 +66,10 @@ def capacity(
     """Search for the most accelerators that each target keeps at a given utilisation.
 
     Doubles the accelerators of each training workload until a target cannot keep them busy, then
-    bisects. A number counts as kept when the 95 % interval of its mean utilisation lies at or above
-    the threshold; one whose interval holds the threshold gets up to twice as many runs more. The
-    list of accelerators in the study is not used. An interrupted search goes on with the same
-    --out.
+    bisects. A target keeps a number of accelerators busy if the 95 % interval of their mean
+    utilisation lies at or above the threshold. If the interval includes the threshold, up to twice
+    as many further runs are made. The study's own list of accelerators is not used. To continue an
+    interrupted search, give the same --out again.
 
     Example: storlab capacity studies/unet3d.toml --threshold 90 --out results/capacity
     """
@@ -142,7 +142,7 @@ def _print(result: Capacity, session: SearchSession, study: Path) -> None:
 
 
 def _telling(cases: list[CaseResult]) -> list[str]:
-    """Return the parameters that distinguish the searches."""
+    """Return the names of the parameters whose values differ between the searches."""
     searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
     names = list(dict.fromkeys(n for values in params for n in values))
@@ -160,7 +160,7 @@ def _title(case: CaseResult, told: list[str]) -> str:
 
 
 def _common_flags(case: CaseResult) -> list[str]:
-    """Return the flags that all trials of a search have, which say nothing about a single one."""
+    """Return the flags that every tried number of accelerators has; they are printed only once."""
     if len(case.tried) < 2:
         return []
     return sorted(set.intersection(*(set(tried.flags) for tried in case.tried)))

@@ -22,8 +22,8 @@ def clean(
     """Remove what a campaign left on its targets: objects in S3 stores, and laid-out data files.
 
     For a campaign that was interrupted or kept its data. Removes only what storlab made: objects
-    below the campaign's own prefix, a bucket that it made and that is empty, files with its
-    sidecar. Results stay. Credentials are looked up again.
+    below the campaign's own prefix, a bucket that it made and that is empty, and data files with
+    the campaign's sidecar. Results are kept. Credentials are read again, as for a run.
 
     Example: storlab clean results/demo-20261120t113000z
     """

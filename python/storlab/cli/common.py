@@ -1,4 +1,4 @@
-"""Functions and options shared by the commands: errors, output files and ``--json``."""
+"""Code shared by the commands: options, printing of errors and JSON, writing of files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def emit_json(document: Document) -> None:
 
 
 def report_error(error: StorlabError, as_json: bool) -> None:
-    """Print an error with location, cause and fix: as text on stderr, or as JSON on stdout."""
+    """Print where an error is, its cause and its fix: as text on stderr or as JSON on stdout."""
     if as_json:
         from storlab.cli.documents import ErrorDocument
         from storlab.contracts.document import Error
@@ -82,10 +82,11 @@ def report_error(error: StorlabError, as_json: bool) -> None:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a command's output to a path given by the user, as ``base.files.write_output`` does.
+    """Write a command's output to a path given by the user.
 
     Raises:
-        UsageError: The path cannot be written, or holds results, a study or data.
+        UsageError: The path cannot be written, or overwriting it would destroy results, a study or
+            data.
     """
     from storlab.base.files import write_output as write
     from storlab.results.files import check_output

@@ -43,10 +43,11 @@ def compare(
 ) -> None:
     """Print the table of the brief: every point with every target, and the ratios.
 
-    Means stand with their 95 % t-interval below them; percentiles are those of the repeats'
-    merged histograms. Ratios divide by the study's baseline. With several directories the targets
-    of all are compared where they did the same work. Failed runs are listed, and part of no mean.
-    Of more than 1,000 workload points a selection is printed; --json and --metric give all.
+    Each mean has its 95 % t-interval below it. Percentiles are those of the repeats' merged
+    histograms. Ratios are relative to the study's baseline. With several directories, all their
+    targets are compared at points that they have in common. Failed runs are listed, and not
+    included in means. Of more than 1,000 workload points only a selection is printed; --json and
+    --metric give all.
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
@@ -92,7 +93,7 @@ def compare(
 
 
 def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
-    """Return the keys of the requested columns; None for all.
+    """Return the keys of the columns of the requested metrics; None if no metric is requested.
 
     Raises:
         UsageError: A metric was not measured.
@@ -142,7 +143,7 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
 
 
 def _show(table: DataTable, *, show_target: bool) -> None:
-    """Print a table, with its columns split into several parts if the terminal is too narrow."""
+    """Print a table; if the terminal is too narrow, print its columns in several parts."""
     parts = [list(range(len(table.columns)))]
     while parts:
         columns = parts.pop(0)
@@ -157,12 +158,12 @@ def _show(table: DataTable, *, show_target: bool) -> None:
 
 
 def _label_width(table: DataTable) -> int:
-    """Return the width of each label column that leaves half the terminal for numbers."""
+    """Return a width for label columns that leaves half the terminal to numbers."""
     return max(8, terminal.out.width // 2 // (len(table.head) + 1))
 
 
 def _width(drawn: Table) -> int:
-    """Return the width in terminal columns that the whole table needs."""
+    """Return the width of a table in terminal columns."""
     from rich.measure import Measurement
 
     return Measurement.get(terminal.out, terminal.out.options.update(width=10_000), drawn).maximum
@@ -171,7 +172,7 @@ def _width(drawn: Table) -> int:
 def _rich(
     table: DataTable, columns: list[int], *, show_target: bool, label_width: int | None = None
 ) -> Table:
-    """Build a rich table with some of the columns; labels wider than ``label_width`` wrap."""
+    """Build a table for the terminal from some columns; labels wrap at ``label_width``."""
     drawn = terminal.table(
         title=table.caption,
         title_justify="left",
@@ -204,7 +205,7 @@ def _number(number: Number) -> terminal.Text:
 
 
 def _print_drifts(comparison: Comparison) -> None:
-    """Print the repeats in order of time for each point that depends on the order."""
+    """Print points at which the repeats depend on their order in time, with their values."""
     from storlab.analysis.drift import DRIFT
     from storlab.brief.caveats import drift_texts
 
@@ -219,7 +220,7 @@ def _print_drifts(comparison: Comparison) -> None:
 
 
 def _print_proofs(comparison: Comparison) -> None:
-    """Print for each workload and target whether the medium is proven to have served the I/O."""
+    """Print for each workload and target whether its runs prove that the medium served the I/O."""
     from storlab.brief.proofs import TITLE, proof_texts
 
     texts = proof_texts(comparison)

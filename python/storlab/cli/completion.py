@@ -1,8 +1,8 @@
 """Shell completion of studies, results, targets and metrics.
 
-Each function takes the text typed so far. An empty list makes the shell complete file names.
-Unreadable files are skipped, as a shell cannot show errors. Every command imports this module, so
-it imports nothing slow at module level.
+Each function returns completions. If there are none, the shell completes file names. Files that
+cannot be read are skipped, as a shell cannot show errors. Every command imports this module, so it
+must not import slow modules at module level.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any
 
 import typer
 
-# Names come from files of other people, and shells evaluate completions: quotes, dollar signs,
-# backticks, brackets, control characters and a leading dash are not allowed.
+# Shells evaluate completions, and names may come from files of other people. So names with quotes,
+# dollar signs, backticks, brackets, control characters or a leading dash are not completed.
 _PLAIN = re.compile(r"(?!-)[\w./@%+,: -]+")
 _MOST_ENTRIES = 500  # of a directory; limits the time the user waits
 _HEAD_BYTES = 64 * 1024  # start of a TOML file that is searched for a [study] table
 
 
 def studies(incomplete: str) -> list[str]:
-    """Complete study files in the typed directory and in its subdirectories."""
+    """Complete paths of study files in the typed directory and its subdirectories."""
     return _offered(place for place in _near(incomplete) if _is_study(Path(place)))
 
 
 def results(incomplete: str) -> list[str]:
-    """Complete result directories in the typed directory and in its subdirectories."""
+    """Complete paths of result directories in the typed directory and its subdirectories."""
     return _offered(p for p in _near(incomplete) if Path(p, "result.json").is_file())
 
 
 def result_folders(incomplete: str) -> list[str]:
-    """Complete result directories, and folders that contain some directly."""
+    """Complete paths of result directories, and of folders that directly contain some."""
     near = list(_near(incomplete))
     directories = {place for place in near if Path(place, "result.json").is_file()}
     folders = {place.rpartition("/")[0] for place in directories}
@@ -42,7 +42,7 @@ def result_folders(incomplete: str) -> list[str]:
 
 
 def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete baselines saved by ``gate --save`` next to the results, and result directories."""
+    """Complete names of baselines that ``gate --save`` stored, and paths of result directories."""
     given = _given(ctx).absolute()
     saved = [Path(name) for name in _entries(given.parent / "baselines")]
     near = (p for p in _near(incomplete) if Path(p, "result.json").is_file())
@@ -51,19 +51,19 @@ def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def targets(ctx: typer.Context) -> list[str]:
-    """Complete the targets of the study given on the command line."""
+    """Complete the names of the targets in the study on the command line."""
     import tomllib
 
     return _offered(_names(_read(_given(ctx), tomllib.load), "target"))
 
 
 def runs(ctx: typer.Context) -> list[str]:
-    """Complete the run ids of the result directory given on the command line."""
+    """Complete the run ids in the result directory on the command line."""
     return _offered(_entries(_given(ctx) / "runs"))
 
 
 def metrics(ctx: typer.Context) -> list[str]:
-    """Complete the metrics of the first finished run that tables can show."""
+    """Complete the names of metrics: those of the first finished run that tables can show."""
     import json
 
     from storlab.analysis.columns import columns_of
@@ -79,14 +79,17 @@ def metrics(ctx: typer.Context) -> list[str]:
 
 
 def tables(incomplete: str) -> list[str]:
-    """Complete published tables and result directories."""
+    """Complete names of published tables, and paths of result directories."""
     from storlab.model.published import published_names
 
     return [*published_names(), *results(incomplete)]
 
 
 def among(place: str) -> Callable[[], list[str]]:
-    """Return a completion of the names in a collection ``module:name``, imported on demand."""
+    """Return a function that completes names from a collection, given as ``module:name``.
+
+    The module is imported only when the function is called.
+    """
 
     def names() -> list[str]:
         from storlab.contracts.hook import load
@@ -98,15 +101,15 @@ def among(place: str) -> Callable[[], list[str]]:
 
 
 def _offered(names: Iterable[object]) -> list[str]:
-    """Return the safe names without duplicates, quoted for the shell that asks."""
+    """Return names without duplicates and unsafe ones; for bash, those with spaces are quoted."""
     plain = dict.fromkeys(n for n in names if isinstance(n, str) and _PLAIN.fullmatch(n))
-    # other shells quote by themselves
+    # shells other than bash add quotes themselves
     in_bash = os.environ.get("_STORLAB_COMPLETE") == "complete_bash"
     return [name.replace(" ", "\\ ") if in_bash else name for name in plain]
 
 
 def _near(incomplete: str) -> Iterator[str]:
-    """Yield paths that continue the typed text, and the entries of those that are directories."""
+    """Yield paths that begin with the typed text; after a directory also the paths in it."""
     head, slash, begun = incomplete.rpartition("/")
     for name in _entries(Path(head + slash)):
         if name.startswith(begun) and (begun or not name.startswith(".")):
@@ -124,7 +127,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _given(ctx: typer.Context) -> Path:
-    """Return the first argument of the command, also before Typer has parsed it."""
+    """Return the command's first argument as a path, even if Typer has not parsed it yet."""
     first = next(p.name for p in ctx.command.params if p.param_type_name == "argument")
     value = ctx.params.get(first or "") or (ctx.args or [""])[0]
     return Path(value[0] if isinstance(value, (list, tuple)) else value)
@@ -141,7 +144,7 @@ def _is_study(path: Path) -> bool:
 
 
 def _read(path: Path, load: Callable[[Any], Any]) -> Any:
-    """Return the parsed content of a file; None if it cannot be read or parsed."""
+    """Parse a file with ``load`` and return the result; None if that fails."""
     if not path.is_file():
         return None
     try:
@@ -152,7 +155,7 @@ def _read(path: Path, load: Callable[[Any], Any]) -> Any:
 
 
 def _names(document: Any, key: str) -> list[object]:
-    """Return the names of the tables below a key; empty if the document has another structure."""
+    """Return the ``name`` of each table in a list of tables; empty if ``key`` is no such list."""
     tables_of_it = document.get(key) if isinstance(document, dict) else None
     items = tables_of_it if isinstance(tables_of_it, list) else []
     return [item.get("name") for item in items if isinstance(item, dict)]

@@ -1,4 +1,4 @@
-"""Final lines of ``run``, ``report`` and ``compare``: the winner, its lead and the confidence."""
+"""Print the last lines of ``run``, ``report`` and ``compare``: which target wins, by how much."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_LINES = 3
 
 
 def answers(comparison: Comparison) -> list[Verdict]:
-    """Return the verdicts of a comparison, the study's question first; empty without runs."""
+    """Return the answers to the study's questions, the main question first; empty without runs."""
     from storlab.analysis.verdict import verdicts
 
     return verdicts(comparison)
 
 
 def lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return at most three sentences, after the textual answer if there is one.
+    """Summarise answers in at most three sentences, or four if the only answer begins with text.
 
-    For one question these are answer, disadvantages and caveat. For several questions it is one
-    answer each as far as there is room, the first question of every workload family before the
-    second of any.
+    A single question gets the sentences answer, disadvantages and caveat. With several questions,
+    each gets one sentence until the space is used up. The first question of every workload family
+    comes before the second question of any.
     """
     from storlab.words.answers import sentences as sentences_of
 
@@ -44,7 +44,7 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
         sentences = [sentences_of(verdict)[0] for verdict in answered]
         if len(sentences) > MOST_LINES:
             rest = len(sentences) - (MOST_LINES - 1)
-            more = f"{rest} more answers stand in the brief and in `storlab compare --json`."
+            more = f"For {rest} more answers see the brief or `storlab compare --json`."
             sentences = [*sentences[: MOST_LINES - 1], more]
         elif len(sentences) < MOST_LINES:
             sentences += _room(answered)
@@ -52,9 +52,9 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _room(answered: Sequence[Verdict]) -> list[str]:
-    """Return a further sentence on the first question: the comparison or the caveat.
+    """Return the caveat of the first answer as a further sentence, or its comparison.
 
-    Empty if the study has several workload families.
+    The list is empty if the study has several workload families or there is no such sentence.
     """
     from storlab.words.answers import caveat_text, compared
 
@@ -65,7 +65,7 @@ def _room(answered: Sequence[Verdict]) -> list[str]:
 
 
 def print_lines(sentences: Sequence[str]) -> None:
-    """Print sentences, the first in bold; continuation lines are indented."""
+    """Print sentences with line breaks and indentation; the first is bold."""
     for place, sentence in enumerate(sentences):
         style = "bold" if place == 0 else ""
         for line in wrapped(sentence):
@@ -73,14 +73,14 @@ def print_lines(sentences: Sequence[str]) -> None:
 
 
 def wrapped(sentence: str) -> list[str]:
-    """Wrap a sentence to the width of the terminal or file."""
+    """Break a sentence into lines that fit the terminal; all but the first are indented."""
     return textwrap.wrap(
         sentence, terminal.out.width, subsequent_indent="  ", break_on_hyphens=False
     )
 
 
 def as_json(verdicts: Sequence[Verdict]) -> list[Any]:
-    """Return all verdicts as plain values for ``--json``, which documents check."""
+    """Return all answers as plain values, to be validated and printed by ``--json``."""
     from storlab.words.answers import document
 
     return [document(verdict) for verdict in verdicts]

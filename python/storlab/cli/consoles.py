@@ -1,4 +1,4 @@
-"""Rich consoles behind the module ``terminal``."""
+"""Consoles of the library rich for stdout and stderr; import them from ``terminal``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def _width(is_terminal: bool) -> int | None:
 
 
 CLOSED_PIPE = 128 + signal.SIGPIPE
-"""Exit code if the reader of stdout has closed it, as shells report SIGPIPE."""
+"""Exit code if the reader of stdout has closed the pipe; shells report it for SIGPIPE."""
 
 
 def leave_pipe() -> int:
-    """Redirect stdout to the null device, and return the exit code for a closed pipe."""
+    """Redirect stdout to the null device after its reader closed it; return the exit code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -38,10 +38,9 @@ def leave_pipe() -> int:
 
 
 class PipeConsole(Console):
-    """Console that exits quietly on a broken pipe and makes control characters visible.
+    """Console that exits without a message on a broken pipe, and shows control characters.
 
-    Names of targets may come from imported files of other people, so the terminal must not
-    interpret them.
+    They must not reach the terminal, as names of targets may come from files of other people.
     """
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
@@ -50,7 +49,10 @@ class PipeConsole(Console):
         )
 
     def on_broken_pipe(self) -> None:
-        """Exit by SystemExit, which is not mistaken for a failed run; called by rich."""
+        """Raise SystemExit; rich calls this method on a broken pipe.
+
+        Another exception could be mistaken for the failure of a run.
+        """
         self.quiet = True
         raise SystemExit(leave_pipe())
 
@@ -63,5 +65,5 @@ log = PipeConsole(stderr=True, highlight=False, markup=False, width=_width(sys.s
 
 
 def table(*heads: str, **looks: Any) -> Table:
-    """Return a table in the style of all commands; ``looks`` are rich's table options."""
+    """Make an empty table in the common style; ``looks`` are options of ``rich.table.Table``."""
     return Table(*heads, box=box.SIMPLE_HEAD, **looks)

@@ -56,9 +56,9 @@ def crosscheck(
 ) -> None:
     """Run the same points by the native and a reference engine, and test whether they agree.
 
-    Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
-    operation is reported beside them. Exit code 10 when a difference beyond noise and margin is
-    found, 12 when the repeats do not decide; then it says how many more would.
+    Compares throughput, operation rate, mean and tail latency, each with the interval of its ratio.
+    CPU time per operation is printed, too. Exit code 10 if a difference exceeds noise and margin,
+    12 if there are too few repeats to decide; the number of repeats needed is printed then.
     --plan-hash takes the hash that `storlab plan` prints for the study.
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
@@ -76,8 +76,8 @@ def crosscheck(
     base = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())
     reference = reference or reference_of(base, point or ())
     plan = crosscheck_plan(base, reference, repeats, point or ())
-    if plan_hash == base.plan_hash:  # the same devices and the same kinds of write
-        plan_hash = plan.plan_hash
+    if plan_hash == base.plan_hash:
+        plan_hash = plan.plan_hash  # both plans overwrite the same devices, so the consent is valid
     directory = out or Path("results") / f"crosscheck-{study.stem}-{utc_stamp()}"
     with StopRequest().installed() as stop:
         store, summary = run_study(
@@ -158,13 +158,13 @@ def _headline(agreed: Agreement) -> str:
 
 
 def _advice(agreed: Agreement) -> str:
-    """Return what would decide an inconclusive crosscheck; empty if it is decided."""
+    """Say how an inconclusive crosscheck could be decided; empty if it is decided."""
     from storlab.analysis.repeats import MOST
 
     if agreed.verdict != "inconclusive":
         return ""
     if agreed.too_few:
-        return "a point needs two finished runs of each engine before anything is decided"
+        return "each point needs at least two finished runs of each engine"
     if agreed.needed is None:
         return f"{MOST:,} repeats would not decide it: make runs longer, so that they spread less"
     more = max(1, agreed.needed - agreed.repeats)

@@ -28,7 +28,7 @@ def doctor(
 ) -> None:
     """Check whether this machine can run a study, and what would distort its numbers.
 
-    Without a study, checks the machine. Writes nothing. Exit code 4 for errors.
+    Without a study, only the machine is checked. Nothing is written. Exit code 4 for errors.
 
     Example: storlab doctor studies/demo.toml
     """
@@ -72,7 +72,7 @@ def _errors(checks: list[Check]) -> int:
 
 
 def _print_clients(facts: dict[str, Any]) -> None:
-    """Print the machine and the file systems of each client."""
+    """Print tables of each client's hardware and software, file systems and object stores."""
     from storlab.base.units import format_bytes_si
 
     heads = ("client", "host", "storlab", "kernel", "cores", "memory", "memlock", "load", "clock")

@@ -1,6 +1,6 @@
-"""JSON documents that commands print with ``--json``; docs/reference/json holds their schemas.
+"""JSON documents that commands print with ``--json``; their schemas are in docs/reference/json.
 
-A command imports this module only when it prints JSON, because pydantic doubles its start-up time.
+Commands import this module only to print JSON, because pydantic doubles their start-up time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from storlab.model.result import Attempt, BadBlock, Failure, RunRecord
 
 
 class ErrorDocument(Document):
-    """Document of a command that fails before it has a result to report."""
+    """Document that a command prints instead of its result if it fails before it has one."""
 
     schema_name: Literal["error"] = Field(default="error", alias="schema")
     error: Error
 
 
 class StarterTarget(Part):
-    """Data file that a new study names as a target."""
+    """Data file that ``storlab init`` writes into a study as a target."""
 
     name: str
     path: str
@@ -40,7 +40,7 @@ class StarterTarget(Part):
 
 
 class StarterDevice(Part):
-    """Block device that a new study lists as a comment; `uses` describes what uses it."""
+    """Block device that ``storlab init`` lists as a comment; `uses` says what uses the device."""
 
     name: str
     path: str
@@ -51,7 +51,7 @@ class StarterDevice(Part):
 
 
 class InitDocument(Document):
-    """storlab init: the study file written, and the targets and devices it names."""
+    """Output of storlab init: path of the new study file, with the targets and devices in it."""
 
     schema_name: Literal["init"] = Field(default="init", alias="schema")
     file: Path
@@ -60,7 +60,7 @@ class InitDocument(Document):
 
 
 class PlanDocument(Document):
-    """storlab plan: the points, order and cost of a study, and the hash of the plan."""
+    """Output of storlab plan: points, order and cost of a study, and the hash of the plan."""
 
     schema_name: Literal["plan"] = Field(default="plan", alias="schema")
     plan_hash: str
@@ -69,7 +69,7 @@ class PlanDocument(Document):
 
 
 class ClientMount(Part):
-    """File system that holds a target's directory, on one client."""
+    """File system that contains a target's directory, as one client sees it."""
 
     point: str
     kind: str
@@ -81,7 +81,7 @@ class ClientMount(Part):
 
 
 class ClientClock(Part):
-    """Offset of a client's CLOCK_MONOTONIC from this machine's, and how it was measured."""
+    """Offset of a client's CLOCK_MONOTONIC from this machine's, with round trip and drift."""
 
     offset_ns: int
     round_trip_ns: int
@@ -89,10 +89,10 @@ class ClientClock(Part):
 
 
 class ClientStore(Part):
-    """Response of an object store endpoint to a client.
+    """Response of an object store's endpoint to a client, or the problem and its fix.
 
-    `unreachable` is true if the network or the store may recover; `skew_s` is how far the store's
-    clock is ahead.
+    `unreachable` is true if the problem may be temporary: network or store may recover. `skew_s` is
+    how far the store's clock is ahead in seconds, `listed_ns` how long a listing took.
     """
 
     problem: str
@@ -103,7 +103,7 @@ class ClientStore(Part):
 
 
 class ClientFacts(Part):
-    """Facts about a client of a cluster; directories are named as in the study."""
+    """Facts about a client of a cluster; keys are directories as written in the study."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -137,9 +137,9 @@ class ClientFacts(Part):
 
 
 class DoctorDocument(Document):
-    """storlab doctor: the checks made; `ok` if none of them is an error.
+    """Output of storlab doctor: results of all checks; `ok` is true if none is an error.
 
-    `clients` holds facts about each cluster client that responds, by name.
+    `clients` has facts about each client of the cluster that responded, by its name.
     """
 
     schema_name: Literal["doctor"] = Field(default="doctor", alias="schema")
@@ -149,14 +149,14 @@ class DoctorDocument(Document):
 
 
 class MetersDocument(Document):
-    """storlab meters: power meters that this machine has or could have."""
+    """Output of storlab meters: power meters that this machine has, or lacks something to use."""
 
     schema_name: Literal["meters"] = Field(default="meters", alias="schema")
     meters: list[Discovered]
 
 
 class RunCounts(Part):
-    """Number of runs of a campaign by state, and of those made in this session."""
+    """Number of a campaign's runs by state; `this_session` counts runs made by this process."""
 
     planned: int
     finished: int
@@ -166,7 +166,7 @@ class RunCounts(Part):
 
 
 class FailedRun(Part):
-    """Failed run with its failure."""
+    """Run that failed, with its target and the failure."""
 
     run_id: str
     target: str
@@ -174,7 +174,7 @@ class FailedRun(Part):
 
 
 class RunFlag(Part):
-    """Warning attached to a run."""
+    """Flag of a run: a warning about its numbers."""
 
     run_id: str
     kind: str
@@ -182,13 +182,16 @@ class RunFlag(Part):
 
 
 class VerdictDocument(Verdict):
-    """Answer to one question of the study, as data and in sentences."""
+    """Answer to one question of a study, as data and in sentences."""
 
     sentences: list[str]
 
 
 class RepeatedRun(Part):
-    """Failed attempts of a run in order of time; the run itself may still be missing."""
+    """Run that was repeated after failures, with all failed attempts in order of time.
+
+    The run's final result may still be missing.
+    """
 
     run_id: str
     target: str
@@ -196,7 +199,7 @@ class RepeatedRun(Part):
 
 
 class RunDocument(Document):
-    """storlab run and storlab resume: state of the campaign at the end of the session."""
+    """Output of storlab run and storlab resume: state of the campaign when the command ends."""
 
     schema_name: Literal["run"] = Field(default="run", alias="schema")
     directory: Path
@@ -213,7 +216,7 @@ class RunDocument(Document):
 
 
 class StatusDocument(Document):
-    """storlab status: progress of a campaign."""
+    """Output of storlab status: progress of a campaign."""
 
     schema_name: Literal["status"] = Field(default="status", alias="schema")
     directory: Path
@@ -232,7 +235,7 @@ class StatusDocument(Document):
 
 
 class ColumnDocument(Part):
-    """Quantity of the comparison table; `key` identifies its values and ratios."""
+    """Quantity that `storlab compare` tabulates; values and ratios are stored under its `key`."""
 
     key: str
     metric: str
@@ -242,7 +245,7 @@ class ColumnDocument(Part):
 
 
 class EndpointFigures(Part):
-    """Requests of one kind to one endpoint and address at one point, all repeats merged."""
+    """Requests of one kind at one point to one endpoint and address, merged over repeats."""
 
     where: str
     target: str
@@ -259,11 +262,11 @@ class EndpointFigures(Part):
 
 
 class CompareDocument(Document):
-    """storlab compare: every point with every target, ratios, proofs and verdicts.
+    """Output of storlab compare: results of every point and target, ratios, proofs and answers.
 
-    `endpoints` (object) lists targets with several endpoints or addresses, `gpu_paths` (gpudirect)
-    the shares of the paths, and `saturation` (preprocess) whether storage is the bottleneck. These
-    three are missing if metrics were selected.
+    `endpoints` (object workloads) lists targets with several endpoints or addresses, `gpu_paths`
+    (gpudirect) the fraction of I/O on each path to the GPU, and `saturation` (preprocess) whether
+    storage is the bottleneck. These three are missing if metrics were selected by --metric.
     """
 
     schema_name: Literal["compare"] = Field(default="compare", alias="schema")
@@ -281,7 +284,7 @@ class CompareDocument(Document):
 
 
 class ReportDocument(Document):
-    """storlab report: the files written, and the verdicts."""
+    """Output of storlab report: files written, and answers to the study's questions."""
 
     schema_name: Literal["report"] = Field(default="report", alias="schema")
     html: Path
@@ -291,7 +294,7 @@ class ReportDocument(Document):
 
 
 class ExportDocument(Document):
-    """storlab export: the file written."""
+    """Output of storlab export: file written, its format and the number of runs in it."""
 
     schema_name: Literal["export"] = Field(default="export", alias="schema")
     output: Path
@@ -301,7 +304,7 @@ class ExportDocument(Document):
 
 
 class ImportDocument(Document):
-    """storlab import: the result directory made, and its runs."""
+    """Output of storlab import: the new result directory and its runs."""
 
     schema_name: Literal["import"] = Field(default="import", alias="schema")
     directory: Path
@@ -309,7 +312,7 @@ class ImportDocument(Document):
 
 
 class GateRuleVerdict(Part):
-    """Gate rule as written, its verdict over all checks, and the number of checks by outcome."""
+    """Gate rule as written in the study, its verdict, and the number of its checks by outcome."""
 
     number: int
     metric: str
@@ -325,7 +328,7 @@ class GateRuleVerdict(Part):
 
 
 class AcceptedDifference(Part):
-    """Field of the environment or settings that differs from the baseline's."""
+    """Field of environment or settings that differs between results (`here`) and baseline."""
 
     field: str
     here: Any
@@ -333,10 +336,11 @@ class AcceptedDifference(Part):
 
 
 class GateDocument(Document):
-    """storlab gate: whether results satisfy their rules; `confidence` is that of each interval.
+    """Output of storlab gate: whether results satisfy their rules.
 
-    `saved` is the file of a new baseline; `unsaved` is the reason why --save wrote none. `verdict`
-    is null if --save is used and no rule can be judged without a baseline.
+    `confidence` is that of each interval. `saved` is the file of the new baseline; `unsaved` is the
+    reason why --save wrote none. `verdict` is null if --save is used without a baseline and every
+    rule needs one.
     """
 
     schema_name: Literal["gate"] = Field(default="gate", alias="schema")
@@ -352,11 +356,11 @@ class GateDocument(Document):
 
 
 class HistoryChange(Part):
-    """Change of a quantity's level at a point, from the result `since` (start of its runs) on.
+    """Change point: from the result `since` on, a metric of a point has another level.
 
-    `ratio` is the new level over the one before, `chance` the probability that noise alone gives as
-    large a change. `candidates` are facts that changed near it, nearest first; their `offset` is in
-    results. `boundary` is what the power meter includes; null if the metric is not power.
+    `since` is the start of that result's runs. `ratio` is the new level divided by the old level.
+    `chance` is the probability that noise alone gives as large a change. `candidates` are possible
+    causes, nearest in time first. `boundary` is the power boundary, null unless metric is power.
     """
 
     metric: str
@@ -373,7 +377,10 @@ class HistoryChange(Part):
 
 
 class HistoryCandidate(Part):
-    """Fact that changed near a change of level, and `elsewhere` times more at that point."""
+    """Possible cause of a change point: a fact such as the kernel that changed at about that time.
+
+    `offset` is the distance in results. `elsewhere` is how often the fact changed at other times.
+    """
 
     field: str
     before: Any
@@ -383,7 +390,7 @@ class HistoryCandidate(Part):
 
 
 class HistoryPoint(Part):
-    """History of one target at one workload point, with its page; changes are newest first."""
+    """Results of one target at one workload point over time; the newest change comes first."""
 
     page: str
     kind: str
@@ -400,7 +407,7 @@ class HistoryPoint(Part):
 
 
 class HistoryDocument(Document):
-    """storlab history: the site, the directories read for it, and every change it shows."""
+    """Output of storlab history: path of the site, directories read, and all change points."""
 
     schema_name: Literal["history"] = Field(default="history", alias="schema")
     site: Path
@@ -411,7 +418,7 @@ class HistoryDocument(Document):
 
 
 class CrosscheckDocument(Document):
-    """storlab crosscheck: whether two engines agree, and the repeats that would decide."""
+    """Output of storlab crosscheck: whether two engines agree, or how many repeats would decide."""
 
     schema_name: Literal["crosscheck"] = Field(default="crosscheck", alias="schema")
     agree: bool
@@ -430,7 +437,7 @@ class CrosscheckDocument(Document):
 
 
 class CapacityDocument(Document):
-    """storlab capacity: the content of capacity.json, with directory and exit code."""
+    """Output of storlab capacity: content of capacity.json, result directory and exit code."""
 
     schema_name: Literal["capacity"] = Field(default="capacity", alias="schema")
     schema_version: int
@@ -445,7 +452,7 @@ class CapacityDocument(Document):
 
 
 class CleanDocument(Document):
-    """storlab clean: the data removed, and the problems."""
+    """Output of storlab clean: data files and objects removed, and what could not be removed."""
 
     schema_name: Literal["clean"] = Field(default="clean", alias="schema")
     directory: Path
@@ -454,7 +461,7 @@ class CleanDocument(Document):
 
 
 class VerifiedRun(Part):
-    """Result of the verification of a run; `ok` if all checked blocks hold what was written."""
+    """Result of verifying a run; `ok` is true if all checked blocks contain what was written."""
 
     ok: bool
     checked_blocks: int
@@ -463,7 +470,7 @@ class VerifiedRun(Part):
 
 
 class VerifyDocument(Document):
-    """storlab verify: number of blocks checked and bad blocks, by run."""
+    """Output of storlab verify: number of checked and of bad blocks for each run."""
 
     schema_name: Literal["verify"] = Field(default="verify", alias="schema")
     ok: bool
@@ -471,7 +478,7 @@ class VerifyDocument(Document):
 
 
 class AuditDocument(Document):
-    """storlab audit: findings of the rules."""
+    """Output of storlab audit: findings of all rules, and their number by severity."""
 
     schema_name: Literal["audit"] = Field(default="audit", alias="schema")
     path: str
@@ -481,7 +488,7 @@ class AuditDocument(Document):
 
 
 class PublishedSummary(Part):
-    """Published table, with its number of rows and of these, of measurements and claims."""
+    """Table of published results: its source, and numbers of rows, measurements and claims."""
 
     name: str
     path: str
@@ -493,7 +500,7 @@ class PublishedSummary(Part):
 
 
 class PublishedListDocument(Document):
-    """storlab published: tables of published results."""
+    """Output of storlab published: all tables of published results that ship with storlab."""
 
     schema_name: Literal["published"] = Field(default="published", alias="schema")
     directory: Path
@@ -501,7 +508,7 @@ class PublishedListDocument(Document):
 
 
 class PublishedTableDocument(Document):
-    """storlab published show: one table, row by row."""
+    """Output of storlab published show: all rows of one table."""
 
     schema_name: Literal["published-table"] = Field(default="published-table", alias="schema")
     name: str

@@ -30,7 +30,7 @@ def export(
         typer.Option(
             "--output",
             "-o",
-            help="File to write; - is stdout. Default: in DIR. Missing folders are made.",
+            help="File to write; - is stdout. Default: a file in DIR. Missing folders are made.",
         ),
     ] = None,
     samples: Annotated[
@@ -40,17 +40,17 @@ def export(
 ) -> None:
     """Write the results for other programs: a tidy table, or fio-compatible JSON.
 
-    csv and parquet have one row per run and metric, with the run's parameters as columns; with
-    --samples one row per interval (histograms only in parquet). fio-json has one job per run, and
-    reads back through `storlab import` to the same numbers.
+    csv and parquet have one row per run and metric, with the run's parameters as columns. With
+    --samples they have one row per interval; only parquet includes histograms. fio-json has one job
+    per run, and `storlab import` reads the same numbers from it.
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
     from storlab.results.store import ResultStore
 
     if as_json and output == Path("-"):
-        what = "the results and the JSON would both go to stdout"
-        raise UsageError("--json", what, "leave it out, or name a file with --output")
+        what = "results and JSON would both be written to stdout"
+        raise UsageError("--json", what, "omit --json, or name a file with --output")
     store = ResultStore.open(directory)
     chosen = get_format(form)
     content = chosen.content(store, samples)

@@ -84,12 +84,12 @@ def gate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check results against rules: bounds, also as multiples of a baseline, by intervals.
+    """Check results against rules: bounds that are absolute or multiples of a baseline.
 
-    A rule is held or broken if the whole interval lies on one side of its bound; otherwise it is
-    undecided, and storlab prints how many more repeats would decide it. Exit code 0 if all rules
-    are held, 10 if one is broken, 12 if none is broken and one is undecided. --save without
-    --baseline leaves out bounds that refer to one, and judges nothing where no other is left.
+    A rule is held or broken if the whole confidence interval lies on one side of its bound.
+    Otherwise it is undecided, and storlab prints how many more repeats would decide it. Exit code 0
+    if all rules are held, 10 if one is broken, 12 if none is broken and one is undecided. With
+    --save and without --baseline, bounds that refer to a baseline are not checked.
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
@@ -100,8 +100,8 @@ def gate(
     if save is not None:
         check_name(save)
     if accept and baseline is None:
-        what = "there is nothing to compare with"
-        raise UsageError("--accept", what, "add --baseline DIR, or leave it out")
+        what = "there is no baseline whose differences could be accepted"
+        raise UsageError("--accept", what, "add --baseline DIR, or omit --accept")
     store = ResultStore.open(results)
     held_to = load_rules(rules) if rules is not None else store.study.gate
     if save is not None and baseline is None:
@@ -113,12 +113,13 @@ def gate(
     accepted = [] if other is None else _compared(store, other, accept or [])
     if not held_to:
         raise UsageError(
-            "--rules", "the study has no [[gate]] tables", "write some, or give --rules FILE"
+            "--rules", "the study has no [[gate]] tables", "add some to it, or give --rules FILE"
         )
     judged = _judged(held_to, store, other)
     title = store.study.study.name
     _write(title, judged, accepted, junit, markdown)
-    # If results are not saved for several reasons, report the plainest: a broken rule.
+    # Do not save results that break a rule. save_baseline would refuse failed runs with an error,
+    # but a broken rule is the plainer reason.
     broken = judged.verdict == "broken"
     kept = save_baseline(store, save) if save is not None and not broken else None
     unsaved = _unsaved(save, results) if save is not None and broken else None
@@ -127,7 +128,7 @@ def gate(
 
 
 def _unsaved(name: str, results: Path) -> str:
-    """Return why results are not saved as a baseline, and what to do."""
+    """Say that results are not saved as a baseline because they break a rule, and what to do."""
     again = f"storlab resume {shlex.quote(str(results))} --retry-failed"
     return (
         f"baseline {name}, since these results break a rule; repeat failed runs with "
@@ -136,17 +137,17 @@ def _unsaved(name: str, results: Path) -> str:
 
 
 def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> list[Difference]:
-    """Return the accepted differences between results and baseline.
+    """Return the differences in environment and settings between results and baseline.
 
     Raises:
-        UsageError: A difference is not accepted, or both are the same directory.
+        UsageError: --accept does not name one of the differences, or both are the same directory.
     """
     from storlab.analysis.environments import differences, unaccepted
     from storlab.exchange.gate_report import difference_text
 
     if here.directory.samefile(there.directory):
-        what = f"{there.directory} would be compared with itself"
-        raise UsageError("--baseline", what, "name earlier results")
+        what = f"{there.directory} is also the result directory to check"
+        raise UsageError("--baseline", what, "name the directory of earlier results")
 
     changed = differences(here, there)
     if left := unaccepted(changed, accept):
@@ -155,18 +156,18 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
         raise UsageError(
             "--baseline",
             f"it was measured under other conditions: {difference_text(first)}{more}",
-            f"measure both alike, or accept it: --accept {shlex.quote(first.field)}",
+            f"measure both under equal conditions, or add --accept {shlex.quote(first.field)}",
         )
     return changed
 
 
 def _without_baseline(rules: Sequence[GateRule]) -> list[GateRule]:
-    """Return the rules without bounds that refer to a baseline, and print if any was removed."""
+    """Remove bounds that refer to a baseline from rules, and print a note if there were any."""
     from storlab.analysis.gate import without_baseline
 
     left = [without_baseline(rule) for rule in rules]
     if left != list(rules):
-        terminal.log.print("not checked: bounds that refer to a baseline; give one with --baseline")
+        terminal.log.print("not checked: bounds that refer to a baseline (add --baseline DIR)")
     return left
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class BriefsIn(StrEnum):
-    """Placement of briefs in a site: linked or copied."""
+    """Whether a history site links to existing briefs or contains copies of them."""
 
     LINK = "link"
     COPY = "copy"
 
 
-MOST_TOLD = 10  # points with a change that the terminal lists
+MOST_TOLD = 10  # most points with a change that are listed in the terminal
 
 
 def history(
@@ -55,19 +55,20 @@ def history(
 ) -> None:
     """Build a static site of many results: each point over time, with its changes.
 
-    One page for each point has its course with intervals and runs, the changes of its level, and
-    what else changed there: firmware, kernel, storlab, settings. It needs no network and no server.
+    Each point has a page with its results over time, change points, and facts that changed at the
+    same time: firmware, kernel, storlab, settings. The site needs no network and no server.
 
-    Run it again with the same SITE when results came in: what was read already is not read again.
-    A site for a web server takes --briefs copy: links to briefs outside of SITE lead nowhere there.
+    To add new results, run the command again with the same SITE; earlier results are not read
+    again. For a web server use --briefs copy, since it cannot serve briefs outside of SITE.
 
-    A directory that cannot be read is named, the others are shown, and the exit code is 8.
+    If a directory cannot be read, an error names it, the site shows the others, and the exit code
+    is 8.
 
     Example: storlab history results/* --out history
     """
     from storlab.base.files import output_error
 
-    # all imported modules stay alive, so collecting garbage only costs time (a tenth of the import)
+    # Garbage collection would take a tenth of this import's time and find nothing to free.
     with without_collector():
         from storlab.history.site import write_site
 

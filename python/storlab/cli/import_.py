@@ -35,9 +35,9 @@ def import_(
 ) -> None:
     """Import results of fio, warp or DLIO into a result directory, to compare and report them.
 
-    Runs of the same target with the same options become repeats of one point. fio's JSON+ with
-    lat_percentiles=1 and warp's data with --full keep whole histograms; other files keep the
-    percentiles they have.
+    Runs of the same target with the same options become repeats of one point. Whole histograms are
+    imported from fio's JSON+ with lat_percentiles=1 and from warp's data with --full; from other
+    files only the percentiles in them.
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
@@ -72,7 +72,7 @@ def _line(record: RunRecord) -> str:
 
 
 def _own(record: RunRecord) -> list[str]:
-    """Return the rate of a run, or the quantities that its workload family shows in a line."""
+    """Return a run's operation rate as text, or the quantities that its family defines instead."""
     from storlab.contracts.registry import FAMILIES
 
     page = FAMILIES[record.kind].page

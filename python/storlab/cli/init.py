@@ -25,8 +25,8 @@ def init(
 ) -> None:
     """Write a commented study for the devices of this machine.
 
-    It runs as it is: the targets are a file on the roomiest file system and one in memory. Block
-    devices are listed as comments; nothing in it writes to one.
+    The study can be run unchanged: its targets are a file on the file system with the most free
+    space, and a file in memory. Block devices are listed in comments and are not written to.
 
     Example: storlab init study.toml
     """

@@ -1,4 +1,4 @@
-"""Entry point of ``storlab``: loads commands, and turns errors into messages and exit codes."""
+"""Entry point of ``storlab``: load commands, turn errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ VERBS: dict[str, Verb] = {
     ),
     "gate": Verb(
         "storlab.cli.gate:gate",
-        "Check results against rules: bounds, also as multiples of a baseline, by intervals.",
+        "Check results against rules: bounds that are absolute or multiples of a baseline.",
     ),
     "history": Verb(
         "storlab.cli.history:history",
@@ -97,11 +97,11 @@ VERBS: dict[str, Verb] = {
 }
 """Commands of storlab itself, in the order of ``--help``."""
 FURTHER: Registry[Verb] = Registry("storlab.commands")
-"""Commands that workload families add; looked up for names that are not in ``VERBS``."""
+"""Commands that workload families add; ``VERBS`` takes precedence for equal names."""
 
 
 def verbs() -> dict[str, Verb]:
-    """Return all commands, those of workload families last; storlab's own take precedence."""
+    """Return all commands by name; those that workload families add come last."""
     return VERBS | {name: verb for name, verb in FURTHER.items() if name not in VERBS}
 
 
@@ -111,17 +111,17 @@ Exit codes (stable):
    1  a defect of storlab itself
    2  the command line is wrong
    3  the study file is wrong, or cannot be read
-   4  this machine cannot run the study as it stands
+      4  this machine cannot run the study unless something is changed
    5  refused: the target might hold somebody's data
-   6  the campaign went to its end, and at least one run failed
-   7  interrupted; storlab resume goes on
+      6  the campaign is complete, but at least one run failed
+      7  interrupted; storlab resume continues
    8  a result directory is missing, unreadable, incomplete or damaged
    9  an engine is missing, too old, or cannot do what was asked
   10  the verdict is "no" (crosscheck, gate, verify, audit), or a run found
       wrong data
   11  storlab's own brief contradicts its runs, and was not written
-  12  what was compared does not decide (crosscheck, gate)
-  13  a target stayed away; storlab resume goes on
+    12  too few repeats to decide (crosscheck, gate)
+    13  a target remained unavailable; storlab resume continues
 
 \b
 Example:
@@ -134,15 +134,15 @@ _TYPER_INTERRUPTED = 130  # exit code that Typer uses for KeyboardInterrupt
 
 
 class VerbGroup(TyperGroup):
-    """Command group that imports a command only when it is used, not when listing all."""
+    """Command group that imports the module of a command only when the command is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in table order."""
+        """Return the names of all commands in the order of ``--help``."""
         del ctx
         return list(verbs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, or None for an unknown name."""
+        """Import and return the command of this name; None if the name is unknown."""
         del ctx
         verb = VERBS.get(cmd_name) or FURTHER.get(cmd_name)
         if verb is None:
@@ -154,20 +154,23 @@ class VerbGroup(TyperGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands into the help text."""
+        """Add the list of commands with their summaries to the help text."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.summary) for name, verb in verbs().items()])
 
 
 def _without_access_checks(verb: Callable[..., None]) -> Callable[..., None]:
-    """Disable Typer's check for readable paths, whose error has exit code 2 and names no fix."""
+    """Disable Typer's check that a path is readable; storlab's own error names a fix.
+
+    Typer's error would have exit code 2 (usage) for files that storlab reports as study or results.
+    """
     hints = get_type_hints(verb, include_extras=True)
     for hint in hints.values():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, ParameterInfo):
                 info.readable = False
-    # as strings they would be evaluated again, which gives new objects
+    # Typer would evaluate annotations that are strings again, and so undo the change.
     verb.__annotations__ = hints
     return verb
 
@@ -204,7 +207,7 @@ def storlab(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (by default that of the process) and return its exit code."""
+    """Run the given arguments (by default those of the process); return the exit code."""
     stdout = sys.stdout
     try:
         code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
@@ -218,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _code_of(given: list[str]) -> int:
     as_json = "--json" in given
     try:
-        # In standalone mode, Typer reports a wrong command line as text only.
+        # Typer's standalone mode can report a wrong command line only as text, not as JSON.
         code = app(args=given, prog_name="storlab", standalone_mode=not as_json)
     except StorlabError as error:
         _report(error, as_json)
@@ -242,7 +245,7 @@ def _code_of(given: list[str]) -> int:
 
 
 def _path_error(error: OSError) -> StorlabError:
-    """Return the error for a path that a command could not use and did not explain itself."""
+    """Make a StorlabError with a fix from an OSError about a path that a command did not handle."""
     from storlab.base.files import path_error
     from storlab.results.files import is_in_result, unreadable
 

@@ -28,14 +28,14 @@ def meters(
 ) -> None:
     """List the power meters of this machine: rate, accuracy, privilege, and how to get more.
 
-    Uses no network: `storlab doctor` shows controllers and outlets that a study names.
+    Meters in the network are not contacted: `storlab doctor` checks those that a study names.
 
     Example: storlab meters
     """
     from storlab.contracts.registry import METERS, get_meter
 
     if kind is not None and kind not in METERS:
-        raise UsageError("KIND", f"{kind} is not a kind of meter", suggest(kind, METERS))
+        raise UsageError("KIND", f'"{kind}" is not a kind of power meter', suggest(kind, METERS))
     kinds = list(METERS) if kind is None else [kind]
     sensors = [sensor for name in kinds for sensor in get_meter(name).discover()]
     if as_json:

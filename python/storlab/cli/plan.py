@@ -40,10 +40,10 @@ def plan(
 ) -> None:
     """Show what a study will do, without doing it.
 
-    Points and their order, the time, the bytes written, and what would be overwritten. Opens no
-    target. The hash stands for the points, their order, sizes and devices (by wwid, serial and
-    size, not only by name); a run that overwrites a device asks for it. Clients of a cluster whose
-    devices would be overwritten are asked what these are.
+    Prints points, order of runs, estimated time, bytes to write, and devices that would be
+    overwritten, without opening a target. The plan hash covers points, order, sizes and devices
+    (identified by wwid, serial and size, not only by name). `storlab run` needs it before it
+    overwrites a device. To identify devices of cluster clients, storlab contacts these clients.
 
     Example: storlab plan studies/demo.toml
     """
@@ -116,7 +116,7 @@ def _place(target: Target, planned: Plan) -> str:
     places = target.locations
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     points = [point for point in planned.points.values() if point.target == target.name]
-    # affected by the target's direct field
+    # whether any workload on the target respects the field `direct`, that is, can use O_DIRECT
     told = any(not FAMILIES[point.kind].page.load.buffered for point in points)
     return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
 
@@ -180,7 +180,7 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
 
 
 def _is_load(planned: Plan, name: str) -> bool:
-    """Return whether a parameter sets how much each client does at a time."""
+    """Return whether a parameter, such as jobs, sets the load of each client, not their total."""
     from storlab.contracts.registry import FAMILIES
 
     return any(
@@ -230,7 +230,7 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
 
 
 def _print_limits(loaded: LoadedStudy) -> None:
-    """Print the control-group limits that may bound the results instead of the targets."""
+    """Print the control-group limits, such as of CPU or I/O, that may limit the results."""
     from storlab.lab.preflight.limits import standing_limits
 
     for check in standing_limits(loaded.study, Path.cwd()):
@@ -246,13 +246,13 @@ def _print_crowd(planned: Plan) -> None:
     if runs:
         terminal.out.print(
             f"{runs:,} of {len(planned.runs):,} runs have more workers (up to {most:,}) than there "
-            f"are cores here ({cores:,}): they will wait for one another",
+            f"are cores here ({cores:,}), so workers will wait for each other",
             soft_wrap=True,
         )
 
 
 def _identity(device: Mapping[str, str | int]) -> str:
-    """Return the identity of a device, which is part of the plan hash, as text."""
+    """Return size and identity of a device, such as its serial, as text; empty if unknown."""
     facts = dict(device)
     size = int(facts.pop("size", 0))
     parts = [f"{name} {value}" for name, value in facts.items()]

@@ -39,24 +39,24 @@ def published(
 ) -> None:
     """List published results that ship with storlab as data, or show one of them.
 
-    One row is one number printed in a public document; a README.md beside the tables documents the
-    columns, and `--json` names their directory.
+    Each row is one number from a public document. A README.md beside the tables documents the
+    columns; `--json` gives its directory.
 
     Example: storlab published show micron-weka-three-ssd-classes-fio
     """
     from storlab.model.published import COLUMNS, load_published, published_names
 
     if action not in ACTIONS:
-        raise UsageError("published", f'there is no "{action}"', suggest(action, ACTIONS))
+        raise UsageError("published", f'"{action}" is not an action', suggest(action, ACTIONS))
     if action == "list":
         if name is not None:
-            what = f"list takes no name, and {name} was given"
+            what = f'list takes no name, but "{name}" was given'
             raise UsageError("published list", what, f"storlab published show {name}")
         _list(as_json)
         return
     if name is None:
         names = ", ".join(published_names())
-        raise UsageError("published show", "which table?", f"give a name: {names}")
+        raise UsageError("published show", "the name of a table is missing", f"add one of: {names}")
     table = load_published(name)
     if as_json:
         from storlab.cli.documents import PublishedTableDocument

@@ -71,10 +71,10 @@ def report(
 ) -> None:
     """Write the brief: one offline HTML file, its figures as SVG files, and a PDF.
 
-    It can be made at any time, also of an interrupted campaign: what is missing says so.
+    A brief can be made at any time, even of an interrupted campaign; it names what is missing.
 
-    Several directories become one brief, also imported ones: the targets of all are compared where
-    they did the same work, and what differed in time, engine, window and machine is said once.
+    Several directories, also imported ones, become one brief. All their targets are compared at
+    points that they have in common. Differences in time, engine, window and machine are listed.
 
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
@@ -120,33 +120,33 @@ def report(
 
 
 def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
-    """Return the file for a brief of several directories, which belongs to none of them.
+    """Return the path of the HTML file for a brief of several directories.
 
     Raises:
-        UsageError: ``out`` is missing, unsuitable, or the brief of one of the directories.
+        UsageError: ``out`` is missing, cannot be used, or is the brief of one of the directories.
     """
     if out is None:
-        what = "a brief of several directories needs a folder or file of its own"
-        raise UsageError("--out", what, "add --out DIR")
+        what = "is missing: a brief of several directories is stored in none of them"
+        raise UsageError("--out", what, "add --out DIR with a new folder")
     if out.suffix.lower() not in HTML:
         if out.exists() and (problem := directory_problem(out)):
             raise UsageError("--out", f"{out} {problem}", "name a directory, or an HTML file")
         out = out / "brief.html"
     for directory in directories:
         if out.resolve() == directory.resolve() / "brief.html":
-            what = f"{out} is the brief of {directory.name} alone"
-            raise UsageError("--out", what, "name a directory of its own")
+            what = f"{out} belongs to the brief of {directory.name} alone"
+            raise UsageError("--out", what, "name another directory")
     _refuse_other_files(out)
     return out
 
 
 def _refuse_other_files(out: Path) -> None:
-    """Raise UsageError unless the file is an HTML file that may be overwritten, never a study."""
+    """Raise UsageError unless ``out`` names an HTML file that is new or may be overwritten."""
     from storlab.results.files import check_output
 
     if out.is_dir():
         raise UsageError("--out", f"{out} is a directory", f"name a file: {out / 'brief.html'}")
     if out.suffix.lower() not in HTML:
         what = f"{out} does not end in .html"
-        raise UsageError("--out", what, f"write {out.with_suffix('.html')}")
+        raise UsageError("--out", what, f"name a file such as {out.with_suffix('.html')}")
     check_output(out, b"")

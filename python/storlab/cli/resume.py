@@ -31,7 +31,7 @@ def resume(
 ) -> None:
     """Continue an interrupted campaign at its first missing run.
 
-    The guard checks again that the devices are the ones the campaign began on.
+    Before that, the guard checks that the devices are still those that the campaign started with.
 
     Example: storlab resume results/demo-20261120t113000z
     """

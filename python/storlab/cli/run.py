@@ -40,8 +40,9 @@ def run(
 ) -> None:
     """Run a study: check, guard, prepare, measure, store, and write the brief.
 
-    Ctrl-C ends the current run and keeps what is finished; `storlab resume` continues. A study that
-    overwrites a block device needs the hash that `storlab plan` prints, or the typed serial.
+    Ctrl-C ends the current run. Finished runs are kept, and `storlab resume` continues. To
+    overwrite a block device, give the hash that `storlab plan` prints as --plan-hash, or write the
+    device's serial number into the target: serial = "...".
 
     Example: storlab run studies/demo.toml --out results/demo
     """

@@ -25,7 +25,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of study files.
 
-    It documents every field. Editors use it to complete and check study files: with Even Better
+    It documents every field. Editors use it to complete and check study files. For Even Better
     TOML (Taplo), put the line "#:schema ./study.schema.json" at the top of the study.
 
     Example: storlab schema --output study.schema.json

@@ -25,13 +25,13 @@ def status(
 ) -> None:
     """Show how far a campaign is: finished, failed and missing runs, flags, time left.
 
-    Works while the campaign is running, too.
+    This also works while the campaign is running.
 
     Example: storlab status results/demo-20261120t113000z
     """
     document = _status(directory.absolute())
     if as_json:
-        # Not printed by StatusDocument: pydantic would double the CPU time of polling.
+        # StatusDocument is not used, because pydantic would double the CPU time of this command.
         header = {"schema": "status", "version": 1}
         typer.echo(json.dumps({**header, **document}, indent=2, ensure_ascii=False))
         return
@@ -74,7 +74,7 @@ def _status(directory: Path) -> dict[str, Any]:
 
 
 def _facts(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts that are reported of a run; 10,000 whole records would take a gigabyte."""
+    """Return those facts of a run that are printed; 10,000 whole records would take a gigabyte."""
     errors: Counter[str] = Counter()
     for totals in record["totals"].values():
         errors.update(totals.get("errors", {}))
@@ -89,7 +89,7 @@ def _facts(record: dict[str, Any]) -> dict[str, Any]:
 def _waiting(
     directory: Path, plan: dict[str, Any], missing: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the failed attempts of runs that are still to be repeated."""
+    """Return the failed attempts of runs that will be repeated."""
     kept = {path.stem: path for path in (directory / "attempts").glob("*.json")}
     waiting = []
     for run in missing if kept else []:
@@ -102,9 +102,9 @@ def _waiting(
 
 
 def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
-    """Estimate the remaining time as the plan does.
+    """Estimate the time in nanoseconds that the missing runs will take, as the plan does.
 
-    The modules this needs are imported only if runs are missing.
+    Modules for the estimate are imported only if runs are missing, as this takes time.
     """
     if not missing:
         return 0
@@ -121,7 +121,7 @@ def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
 
 
 def _clients(directory: Path, plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, Any]:
-    """Return the runs of a cluster by number of clients, and the current state of each client."""
+    """Count the runs of a cluster by number of clients, and add each client's current state."""
     numbers = {key: point.get("clients") for key, point in plan["points"].items()}
     if not any(numbers.values()):
         return {}
@@ -142,7 +142,7 @@ _TOLD = ("phase", "bytes_s", "operations_s", "silent_ns", "ended")
 
 
 def _clients_now(directory: Path) -> list[dict[str, Any]]:
-    """Return the clients' state as rank 0 last wrote it; empty between runs and if nothing runs."""
+    """Return the state of each client, last written by rank 0; empty if no run is in progress."""
     if not is_locked(directory / "campaign.lock"):
         return []
     for path in (directory / "work").glob("**/live.json"):
@@ -166,7 +166,7 @@ def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[st
 
 
 def _failed_line(row: dict[str, Any]) -> tuple[str, str]:
-    """Return which run failed and why, and the fix."""
+    """Return a line of text about a failed run, and how to fix the failure."""
     failure = row["failure"] or {"message": "failed"}
     text = f"failed: {row['run_id']} on {row['target']}: {failure['message']}"
     return text, failure.get("fix") or ""

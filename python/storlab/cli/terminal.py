@@ -1,6 +1,6 @@
-"""Consoles, tables and coloured text for the output of commands, created on first use.
+"""Consoles, tables and coloured text for the output of commands, imported on first use.
 
-Importing rich takes a tenth of the time of a usage error, which does not need it.
+Importing rich would take a tenth of the time in which a command reports a usage error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Text", "log", "out", "table"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a console or helper on first access.
+    """Import a name from ``consoles`` when it is first used.
 
     Raises:
         AttributeError: The name is not in ``__all__``.

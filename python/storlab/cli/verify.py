@@ -37,9 +37,9 @@ def verify(
 ) -> None:
     """Read back what verify-mode runs wrote: lost, torn, stale and misplaced blocks.
 
-    Works after a crash or power cut in the middle of a run, too. The last verify-mode run of each
-    target can be verified until something else writes there. Exit code 10 for bad blocks. On a
-    cluster each client reads what the previous one wrote, in finished runs.
+    This also works after a crash or power cut in the middle of a run. The last verify-mode run of
+    each target can be verified until something else writes there. Exit code 10 for bad blocks. On a
+    cluster only finished runs are verified, and each client reads data that another client wrote.
 
     Example: storlab verify results/demo-20261120t113000z
     """
@@ -75,7 +75,9 @@ def _chosen(store: ResultStore, run_id: str | None) -> list[Verifiable]:
     if run_id is not None:
         known = {run.run_id for run in store.plan.runs}
         if run_id not in known:
-            raise UsageError("RUN", f'there is no run "{run_id}"', suggest(run_id, sorted(known)))
+            raise UsageError(
+                "RUN", f'"{run_id}" is not a run of DIR', suggest(run_id, sorted(known))
+            )
         runs = [run for run in runs if run.run_id == run_id]
     if not runs:
         raise _nothing(run_id or str(store.directory))
@@ -85,21 +87,22 @@ def _chosen(store: ResultStore, run_id: str | None) -> list[Verifiable]:
 def _nothing(where: str) -> ResultError:
     return ResultError(
         where,
-        "has no blocks that can be verified: not verify mode, or a later run wrote there",
-        "set verify = true in the workload and keep_data = true in the target",
+        "has no blocks that can be verified: verify mode was off, or a later run wrote there",
+        "set verify = true in the workload and keep_data = true in the target, and run again",
     )
 
 
 def _verified_by_clients(
     store: ResultStore, cluster: Cluster, run_id: str | None, campaign: str
 ) -> dict[str, VerifyReport]:
-    """Verify the runs of a cluster, and return the reports by run.
+    """Verify data that clients of a cluster wrote, and return the reports by run id.
 
-    Data on a client's own device can be read only by that client, and only during the run.
+    Only shared file systems can be verified. Data on a client's own device was verified by that
+    client during the run.
 
     Raises:
-        ResultError: The campaign is still running, a writer is no longer a client of the cluster,
-            or no data can be verified.
+        ResultError: The campaign is still running, a client that wrote data no longer belongs to
+            the cluster, or no data can be verified.
     """
     from storlab.lab.site.clients import Clients
     from storlab.lab.site.clients_site import claim_once
@@ -109,7 +112,7 @@ def _verified_by_clients(
         raise ResultError(
             str(store.directory),
             "is still running, and reading its data now would distort its measurement",
-            f"wait for it; look with `storlab status {store.directory}`",
+            f"wait until it ends; `storlab status {store.directory}` shows its progress",
         )
     base = Path(store.environment["guard"]["working_directory"])
     clients = Clients.of(cluster, base)
@@ -123,8 +126,8 @@ def _verified_by_clients(
         if missing:
             raise ResultError(
                 ", ".join(sorted(missing)),
-                "wrote data there, but is no longer a client of this cluster",
-                "give the cluster the hosts that it had",
+                f"wrote data of target {target.name}, but is no longer a client of the cluster",
+                "make it a host of the cluster again, as it was during the run",
             )
         claim = claim_once(store, base, campaign, target.name)
         arguments = {"campaign": campaign, "claim": claim}
@@ -135,9 +138,9 @@ def _verified_by_clients(
     if own:
         raise ResultError(
             ", ".join(own),
-            "lies on devices or files that each client has for itself. Each client "
-            "verified its own during the run; they cannot be verified later",
-            "see `verify` in run.json, or use a directory on a shared file system",
+            "cannot be verified after the run, as each client has its own device or file. "
+            "Each client verified its data during the run",
+            "see `verify` in run.json for the result, or use a directory on a shared file system",
         )
     raise _nothing(run_id or str(store.directory))
 
@@ -165,8 +168,8 @@ def _verified(run: Verifiable, campaign: str) -> VerifyReport:
     if gone:
         raise ResultError(
             ", ".join(gone),
-            "is gone, so nothing can be verified",
-            "set keep_data = true in the target to keep data files",
+            "does not exist any more, so its data cannot be verified",
+            "set keep_data = true in the target to keep data files, and run again",
         )
     try:
         with held_files(run.job, campaign):

@@ -105,7 +105,7 @@ def test_the_exit_code_is_that_of_all_findings(
         (["audit", "t.csv", "--rule", "totls"], ExitCode.USAGE, 'did you mean "totals"'),
         (["audit", "t.csv", "--severity", "eror"], ExitCode.USAGE, 'did you mean "error"'),
         (["published", "shwo"], ExitCode.USAGE, 'did you mean "show"'),
-        (["published", "show"], ExitCode.USAGE, "which table?"),
+        (["published", "show"], ExitCode.USAGE, "name of a table is missing"),
         (["published", "show", "nothing"], ExitCode.RESULT, "shipped table"),
     ],
 )

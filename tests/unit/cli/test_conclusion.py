@@ -62,7 +62,7 @@ def test_each_question_has_its_answer_while_there_is_room() -> None:
     assert conclusion.lines([VERDICT, second, VERDICT, second]) == [
         first,
         other,
-        "2 more answers stand in the brief and in `storlab compare --json`.",
+        "For 2 more answers see the brief or `storlab compare --json`.",
     ]
 
 
@@ -81,7 +81,7 @@ def test_each_workload_has_its_answer_while_there_is_room() -> None:
     assert [line.partition(":")[0] for line in told] == ["scan", "ingest"]
     told = conclusion.lines([of(name) for name in ("a", "b", "c", "d")])
     assert [line.partition(":")[0] for line in told[:2]] == ["a", "b"]
-    assert told[2] == "2 more answers stand in the brief and in `storlab compare --json`."
+    assert told[2] == "For 2 more answers see the brief or `storlab compare --json`."
 
 
 def test_nothing_measured_says_nothing() -> None:

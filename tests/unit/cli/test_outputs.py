@@ -94,7 +94,7 @@ def test_a_brief_of_both_does_not_replace_that_of_either(
 ) -> None:
     monkeypatch.chdir(made)
     assert main(["report", "a", "b", "--out", out, "--no-pdf"]) == ExitCode.USAGE
-    assert "name a directory of its own" in capsys.readouterr().err
+    assert "belongs to the brief of" in capsys.readouterr().err
     assert not list(made.glob("?/brief.html"))
 
 
@@ -117,7 +117,7 @@ def test_one_stream_has_one_content(made: Path, capsys: pytest.CaptureFixture[st
 
 def test_an_unknown_run_is_named(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(made / "a"), "nope"]) == ExitCode.USAGE
-    assert 'RUN: there is no run "nope"' in capsys.readouterr().err
+    assert 'RUN: "nope" is not a run' in capsys.readouterr().err
 
 
 def test_an_unwritten_brief_is_named_by_its_own_name(
