@@ -1,8 +1,8 @@
-"""Agreement of two engines at the same points, as verdicts with a stated margin.
+"""Comparison of two engines, native and a reference such as fio, at the points that both ran.
 
-A ratio is native over reference, with its log-Welch-t interval. The workload family's page sets
-the margin m: 5 % for rates, means and medians, 10 % for p99. The zone of equivalence is
-[1 / (1 + m), 1 + m]. The verdict is
+Each metric is compared by the ratio native / reference with its log-Welch-t interval. The workload
+family's page sets the margin m: 5 % for rates, means and medians, 10 % for p99. The zone of
+equivalence is [1 / (1 + m), 1 + m]. The verdict on a metric is
 
 - ``differ``: the ratio lies outside the zone, and its interval excludes 1 at the
   Bonferroni-corrected confidence of all comparisons, so that many points do not produce a chance
@@ -11,8 +11,8 @@ the margin m: 5 % for rates, means and medians, 10 % for p99. The zone of equiva
   on both sides;
 - ``inconclusive``: all other cases: too few or too noisy repeats.
 
-``agree`` means: within the margin, as far as the repeats can show. ``equivalent`` is the stronger
-claim: the whole interval lies inside the zone.
+``agree`` means that the repeats show no difference beyond the margin. ``equivalent`` is the
+stronger claim that the whole interval lies inside the zone.
 
 A point agrees if none of its metrics differs and more than half of them agree. The study agrees if
 every point agrees; anything less is inconclusive, which does not count as agreement.
@@ -45,9 +45,9 @@ Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 
 
 class MetricAgreement(Decision):
-    """Agreement of two engines on one metric of one point: native over reference.
+    """Comparison of native and reference engine in one metric at one point, as native / reference.
 
-    Outcomes "better" and "worse" stand for larger and smaller.
+    The outcomes "better" and "worse" only mean that the native value is larger or smaller.
     """
 
     unit: str
@@ -58,7 +58,7 @@ class MetricAgreement(Decision):
     margin: float | None
     """Allowed relative difference; None if the metric is not judged."""
     needed: int | None = None
-    """Repeats that would decide it; None if decided, or if no number would."""
+    """Repeats per engine needed for a verdict; None if there is one, or if no number suffices."""
 
     @property
     def name(self) -> str:
@@ -67,13 +67,13 @@ class MetricAgreement(Decision):
 
     @property
     def operation(self) -> str:
-        """Operation that the metric is of, or "all"."""
+        """Kind of operation that the metric measures, or "all"."""
         return self.quantity.partition(".")[2]
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """The outcome in terms of the margin."""
+        """Verdict on the metric; ``reported`` if it has no margin."""
         if self.margin is None:
             return "reported"
         verdicts: dict[Outcome, Verdict] = {
@@ -83,14 +83,14 @@ class MetricAgreement(Decision):
 
     @property
     def outside(self) -> bool:
-        """Whether the ratio lies beyond the margin."""
+        """Whether the ratio differs from 1 by more than the margin."""
         ratio = self.ratio.estimate
         return self.margin is not None and abs(math.log(ratio)) > math.log1p(self.margin)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def equivalent(self) -> bool | None:
-        """Whether the whole interval lies in the zone of equivalence (two one-sided tests).
+        """Whether the ratio's whole interval lies within the margin (two one-sided tests).
 
         None if the metric is not judged or has no interval.
         """
@@ -102,7 +102,7 @@ class MetricAgreement(Decision):
 
 @dataclass(frozen=True, slots=True)
 class PointAgreement:
-    """Agreement of two engines at one point that both ran."""
+    """Comparison of native and reference engine at one point that both ran."""
 
     target: str
     workload: str
@@ -128,11 +128,11 @@ class PointAgreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats per engine that would decide this point.
+        """Number of repeats per engine that would end the verdict ``inconclusive``.
 
-        A single metric beyond its margin decides the point as ``differ``; otherwise enough metrics
-        must agree to form a majority. None if the point is decided, or if no number of repeats
-        would do.
+        A single metric that differs suffices for ``differ``; for ``agree``, more than half of the
+        metrics must agree. None if the verdict is not ``inconclusive``, or if no number of repeats
+        suffices.
         """
         judged = [m for m in self.metrics if m.margin is not None]
         if self.verdict != "inconclusive" or not judged:
@@ -161,7 +161,7 @@ class PointAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of the native engine with a reference engine, over all points that both ran."""
+    """Comparison of the native engine with a reference engine over all points that both ran."""
 
     reference: str
     points: list[PointAgreement]
@@ -183,7 +183,7 @@ class Agreement:
 
     @property
     def repeats(self) -> int:
-        """Largest number of repeats behind any metric."""
+        """Largest number of repeats that any metric is computed from."""
         return max((m.ratio.n for point in self.points for m in point.metrics), default=0)
 
     @property
@@ -196,13 +196,13 @@ class Agreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats per engine that would decide all points; None if no number would."""
+        """Repeats per engine that would leave no point inconclusive; None if no number would."""
         left = [point.needed for point in self.points if point.verdict == "inconclusive"]
         known = [number for number in left if number is not None]
         return max(known) if known and len(known) == len(left) else None
 
     def counts(self) -> dict[str, int]:
-        """Return the number of judged metrics by verdict, and of those shown to be equivalent."""
+        """Return how many metrics were judged, had each verdict, and were shown equivalent."""
         judged = [m for point in self.points for m in point.metrics if m.margin is not None]
         statistics = {
             name: sum(m.verdict == name for m in judged)
@@ -239,7 +239,7 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
         raise ResultError(
             str(store.directory),
             f"has no point that both native and {reference} ran",
-            "make one with `storlab crosscheck STUDY`",
+            "run `storlab crosscheck STUDY` to measure the same points with both engines",
         )
     records: dict[str, list[RunRecord]] = {}
     for record in store.records():
@@ -268,7 +268,7 @@ _Sides = dict[_Key, tuple[list[float], list[float]]]  # native, reference
 
 
 def _pairs(points: Mapping[str, Point], reference: str) -> Iterable[tuple[str, str]]:
-    """Yield pairs of point ids, native and reference, that describe the same work."""
+    """Yield the ids (native, reference) of points that differ only in their engine."""
     by_engine: dict[str, dict[str, str]] = {"native": {}, reference: {}}
     for point_id, point in points.items():
         if point.engine in by_engine:
@@ -310,10 +310,10 @@ def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
 
 
 def _operations(name: str, page: Page) -> tuple[str, ...]:
-    """Return the operations that a metric is compared for.
+    """Return the kinds of operation (read, write, ...) for which a metric is compared.
 
-    In a mixed workload, latencies are compared per kind: merged, they would hide which kind
-    differs.
+    In a mixed workload, latencies are compared per kind, because merged latencies would hide which
+    kind differs.
     """
     if name.startswith(("latency_", "ttfb_")):
         return page.operations.main

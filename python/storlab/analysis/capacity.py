@@ -1,8 +1,8 @@
-"""Search for the number of accelerators a target can feed: results so far and the next trial.
+"""Search for the largest number of accelerators that a target can feed.
 
-A target keeps up with N accelerators if the interval of their mean utilisation lies at or above a
-threshold. Utilisation is assumed to fall with N: the search doubles N until the target fails to
-keep up, then bisects between the largest N that passed and the smallest that did not.
+A target keeps up with N accelerators if the confidence interval of their mean utilisation lies at
+or above a threshold. Utilisation is assumed to fall with N. The search doubles N until the target
+fails to keep up, then bisects between the largest N that passed and the smallest that did not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
-MOST_BATCHES = 3  # times ``repeats`` runs: an undecided N gets up to twice as many more
+MOST_BATCHES = 3  # an undecided N is run up to this many times ``repeats`` times
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
 Outcome = Literal["found", "at-least", "undecided"]
@@ -62,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A point, and the number of runs that it should have."""
+    """Point to run next, and the total number of runs that it should then have."""
 
     point: Point
     runs: int
@@ -115,9 +115,9 @@ class CaseResult:
 
     @property
     def largest(self) -> Tried | None:
-        """Trial with the most accelerators that met the threshold, below the first that did not.
+        """Trial with the most accelerators that met the utilisation threshold.
 
-        None if no number met it.
+        Trials above the first one that did not meet it are ignored. None if no trial met it.
         """
         above = self.first_not_kept
         kept = self._with("kept")
@@ -136,7 +136,7 @@ class CaseResult:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the largest number kept is exact, a lower bound or undecided."""
+        """Whether the largest number of accelerators is exact, a lower bound or undecided."""
         above = self.first_not_kept
         if above is not None and above.verdict == "undecided":
             return "undecided"
@@ -146,12 +146,12 @@ class CaseResult:
         return [tried for tried in self.tried if tried.verdict == verdict]
 
     def notes(self) -> list[str]:
-        """Return the remarks that must accompany the number, such as a client bottleneck."""
+        """Return remarks that qualify the result, such as that the client was the bottleneck."""
         remarks, case = [], self.case
         ended = self.next is None
         above = self.first_not_kept
         if ended and above is None:
-            why = f": {self.case.limit}" if self.case.limit else ", as asked"
+            why = f": {self.case.limit}" if self.case.limit else ", as set by the user"
             remarks.append(f"a lower bound: no more than {self.case.largest:,} were tried{why}")
         if above is not None and above.number == case.smallest > 1:
             remarks.append(
@@ -165,12 +165,13 @@ class CaseResult:
             )
         if above is not None and not {"busy-machine", "starved"}.isdisjoint(above.flags):
             remarks.append(
-                f"at {above.number:,} the client's cores were not this run's alone: the "
-                "target may feed more from a machine that has nothing else to do"
+                f"at {above.number:,} other programs used the client's cores: the target may feed "
+                "more from an idle machine"
             )
         if above is not None and above.verdict == "undecided":
             remarks.append(
-                f"{above.number:,} could not be decided: the interval holds the threshold"
+                f"{above.number:,} could not be decided: the interval of the mean includes the "
+                "threshold"
             )
         if above is not None and above.failures:
             remarks.append(f"{above.number:,} failed: {above.failures[0]}")
@@ -212,7 +213,7 @@ _CACHED = ("page-cache", "device-bytes")
 
 @dataclass(slots=True)
 class Capacity:
-    """Capacity searches of all cases of a study."""
+    """State of all capacity searches of a study."""
 
     rule: Rule
     cases: list[CaseResult]
@@ -265,7 +266,7 @@ def _survey_one(case: Case, by_point: Mapping[str, Sequence[RunRecord]], rule: R
 
 
 def next_number(verdicts: Mapping[int, Verdict], largest: int, smallest: int = 1) -> int | None:
-    """Return the number of accelerators to try next, or None if the answer is established.
+    """Return the number of accelerators to try next, or None if the search is complete.
 
     Args:
         verdicts: Verdict by number of accelerators tried.

@@ -19,7 +19,7 @@ FILE = "capacity.json"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of one capacity search: the largest parameter value that a target keeps up with."""
+    """Stored result of a capacity search: the largest number that a target keeps up with."""
 
     target: str  # label of the target in the comparison
     kind: str  # kind of the workload, such as training
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """The number as text, such as ``at least 24``."""
+        """The largest number as text, such as ``at least 24``."""
         if self.outcome == "undecided":
             return f"{self.number:,} or more" if self.number else "not decided"
         before = "at least " if self.outcome == "at-least" else ""
@@ -69,8 +69,9 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
         document = parse_json(read_input(path))
         return [(float(document["threshold_percent"]), case) for case in document["cases"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fix = "run storlab capacity once more with the same --out: it writes the file again"
-        raise ResultError(str(path), f"is not what a search writes ({error})", fix) from error
+        fix = "run `storlab capacity` again with the same --out to rewrite the file"
+        problem = f"is not a valid result of a capacity search ({error})"
+        raise ResultError(str(path), problem, fix) from error
 
 
 def _outcome(case: dict[str, Any], parameter: str) -> Outcome:

@@ -1,19 +1,19 @@
-"""Change-point detection: the places in a series at which its level shifts.
+"""Change-point detection: find the positions in a series of values at which its level shifts.
 
 The method is E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Point
 Analysis of Multivariate Data, JASA 109, 2014): a stretch is split where the energy distance
 (Székely and Rizzo, 2013) between the values before and after, weighted by their lengths, is
-largest. If that distance is larger than chance allows, both parts are split likewise. As in the
-paper, the part after the split may end before the stretch does, so that later values do not hide a
-temporary change. Additions to the paper:
+largest. If that distance is significant, both parts are split in the same way. As in the paper, the
+part after the split may end before the stretch does, so that later values do not hide a temporary
+change. Additions to the paper:
 
 - Values are first converted to normal scores of their ranks (van der Waerden). A single outlier
   therefore makes no change, and the critical values depend only on the number of values: a table
   simulated once (``benches/change_points.py``) replaces a permutation test per series.
 - In one dimension, energy distance is twice the integral of the squared difference of the
   distribution functions. It is evaluated on a grid, in time linear in the number of values.
-- The false-alarm probability applies to the whole series; a part gets a share in proportion to its
-  length. Ties are ranked in an order without a trend.
+- The false-alarm probability applies to the whole series; each part gets a fraction of it, in
+  proportion to its length. Ties are ranked in an order without a trend.
 - The part after the split ends with the stretch, or 4, 8, 16, ... values after the split. These
   shorter parts get a smaller weight, so that a change in the newest two or three values is
   detected.
@@ -38,8 +38,9 @@ KNOTS = 40  # grid points at which distribution functions are compared
 WITHIN = 0.65  # weight of a part that ends before the stretch does
 LEVELS = (0.05, 0.01, 0.001)
 """False-alarm probabilities that a change can be reported at."""
-# probabilities that TABLE was simulated for; the first is stricter, as a reserve
-_ASKED = (0.035, 0.01, 0.001)
+# False-alarm probabilities for which TABLE was simulated. As a safety margin, the first is smaller
+# than that of LEVELS.
+_SIMULATED = (0.035, 0.01, 0.001)
 _GOLDEN = 0.6180339887498949
 TABLE: dict[int, tuple[float, float, float]] = {
     8: (3.71, 3.85, 3.85),
@@ -63,7 +64,7 @@ TABLE: dict[int, tuple[float, float, float]] = {
     1000: (7.93, 9.10, 11.24),
     2000: (8.35, 9.86, 12.33),
 }
-"""Critical values of the largest difference by number of values, one per item of ``_ASKED``."""
+"""Critical values of the largest difference by number of values, one per item of ``_SIMULATED``."""
 FEWEST = min(TABLE)  # values; a change in fewer cannot be distinguished from chance
 
 Floats = NDArray[np.float64]
@@ -73,8 +74,8 @@ Floats = NDArray[np.float64]
 class Change:
     """Change of level in a series.
 
-    ``index`` is the first value of the new level; ``chance`` is the smallest of ``LEVELS`` at which
-    the change is significant.
+    ``index`` is the position of the first value at the new level. ``chance`` is the smallest of
+    ``LEVELS`` at which the change is significant.
     """
 
     index: int
@@ -82,7 +83,7 @@ class Change:
 
 
 def change_points(values: Sequence[float]) -> list[Change]:
-    """Find the change points of a series in order; fewer than ``FEWEST`` values have none.
+    """Find the changes of level in a series, in order; none in fewer than ``FEWEST`` values.
 
     Raises:
         ValueError: A value is not finite.
@@ -98,7 +99,12 @@ def change_points(values: Sequence[float]) -> list[Change]:
 
 
 def largest_difference(values: Floats) -> tuple[float, int]:
-    """Return the largest weighted energy distance and the first index after its split."""
+    """Find the split of a series into the two parts that differ most.
+
+    Returns:
+        The weighted energy distance of the two parts, and the index of the first value after the
+        split; (0, 0) if the series is too short to be split.
+    """
     number = len(values)
     if number < 2 * SHORTEST:
         return 0.0, 0
@@ -119,13 +125,14 @@ def largest_difference(values: Floats) -> tuple[float, int]:
 
 
 def chance_of(difference: float, number: int, share: float = 1.0) -> float:
-    """Return the chance that noise differs as much: one of ``LEVELS``, or 1 if not significant.
+    """Return the significance of a difference: one of ``LEVELS``, or 1 if not significant.
+
+    It is the probability that noise in the whole series produces such a difference.
 
     Args:
         difference: Largest weighted energy distance of the values.
         number: Number of values.
-        share: Share of the whole series that the values make up; the probability is for the whole
-            series.
+        share: Length of the values as a fraction of the whole series.
     """
     limits = _limits(number, share)
     passed = [level for level, limit in zip(LEVELS, limits, strict=True) if difference > limit]
@@ -162,7 +169,10 @@ def _refined(data: Floats, places: list[int]) -> list[Change]:
 
 
 def _counts(values: Floats) -> tuple[Floats, float]:
-    """Count the scores below each knot for each prefix, and return the knot spacing too."""
+    """Return for each prefix of a series the number of scores up to each knot, and the spacing.
+
+    Knots are the grid points at which distribution functions are compared.
+    """
     scores = _scores(values)
     low, high = float(scores.min()), float(scores.max())
     step = (high - low) / KNOTS
@@ -173,7 +183,10 @@ def _counts(values: Floats) -> tuple[Floats, float]:
 
 
 def _scores(values: Floats) -> Floats:
-    """Convert values to normal scores; the golden ratio orders ties without a trend."""
+    """Convert values to normal scores; equal values are ranked by multiples of the golden ratio.
+
+    That order has no trend, so that ties do not look like a change.
+    """
     scores = np.empty(len(values))
     turns = np.arange(len(values)) * _GOLDEN % 1.0
     scores[np.lexsort((turns, values))] = _quantiles(len(values))
@@ -187,12 +200,12 @@ def _quantiles(number: int) -> Floats:
 
 
 def _lengths(number: int) -> list[int]:
-    """Return the lengths 4, 8, 16, ... that leave at least one further value."""
+    """Return the lengths 4, 8, 16, ... of a part that ends before a series of ``number`` does."""
     return [1 << power for power in range(2, 30) if SHORTEST + (1 << power) < number]
 
 
 def _limits(number: int, share: float) -> list[float]:
-    """Interpolate the critical values for one number of values and each of ``LEVELS``.
+    """Interpolate the critical values for a number of values, one for each of ``LEVELS``.
 
     Interpolation is linear in the logarithm of the number of values and of the probability; beyond
     the last probability it is extrapolated.
@@ -203,7 +216,7 @@ def _limits(number: int, share: float) -> list[float]:
     rows = np.array(list(TABLE.values()))
     at = np.log(min(number, sizes[-1]))
     known = [float(np.interp(at, np.log(sizes), column)) for column in rows.T]
-    places = -np.log(_ASKED)
+    places = -np.log(_SIMULATED)
     steepness = (known[-1] - known[-2]) / (places[-1] - places[-2])
     wanted = places - np.log(share)
     return [

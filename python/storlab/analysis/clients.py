@@ -14,7 +14,7 @@ from storlab.model.cluster import ClientRun, ClusterRun
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One client in one run, with all clients of that run."""
+    """Result of one client in one run, with the results of all clients of that run."""
 
     client: ClientRun
     together: ClusterRun
@@ -138,10 +138,10 @@ def endings_of(cell: Cell) -> list[Ending]:
 
 
 def sections_by_clients(comparison: Comparison) -> list[Section]:
-    """Return sections with the number of clients as axis, for studies that also sweep another axis.
+    """Return page sections that have the number of clients on their horizontal axis.
 
-    Each facet contributes its last point on the other axis. Empty if the number of clients already
-    is the axis of the page.
+    They supplement a page on which another swept parameter is the axis; its largest value is used.
+    Empty if the number of clients already is the axis of the page.
     """
     sections: dict[tuple[object, ...], Section] = {}
     for section in comparison.sections:

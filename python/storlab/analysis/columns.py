@@ -1,7 +1,7 @@
-"""Columns of the comparison: the quantities of each workload family, in page order.
+"""Columns of the table that compares targets: the metrics of each workload family, in page order.
 
-Most follow from the family's :class:`~storlab.contracts.page.Page`; CPU, errors and power have the
-same names in all families.
+Most columns follow from the family's :class:`~storlab.contracts.page.Page`; CPU, errors and power
+have the same names in all families.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIMES = {
 
 @dataclass(frozen=True)
 class Column:
-    """One quantity of the comparison table; ``better`` is the direction of improvement.
+    """Metric in a column of the comparison table; ``better`` says if more or less is better.
 
     Derived properties are cached, because every cell of a large campaign reads them.
     """
@@ -61,7 +61,7 @@ class Column:
 
     @cached_property
     def time(self) -> str:
-        """Time distribution (key of ``TIMES``) behind the column; empty if it is not a time."""
+        """Key in ``TIMES`` of the column's time distribution; empty if it is not a time."""
         return next((t for t in TIMES if self.name.startswith(f"{t}_")), "")
 
     @cached_property
@@ -71,7 +71,7 @@ class Column:
 
     @property
     def account_name(self) -> str:
-        """Name of the quantity in an energy account."""
+        """Name by which an energy ``Account`` has the column's metric."""
         return self.name if self.operation == "all" else self.key
 
 
@@ -169,7 +169,7 @@ NET = _power(
 
 
 def rate_per_watt(page: Page) -> Column:
-    """Return the column for operations per joule, named after the workload family's rate."""
+    """Return the column for operations per joule, such as requests per watt."""
     noun = noun_of(page)
     unit = f"{page.operations.rate_short}/W"
     return _power(
@@ -178,7 +178,7 @@ def rate_per_watt(page: Page) -> Column:
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
-    """Yield the columns of the quantities that a workload family defines itself."""
+    """Yield the columns of metrics that a workload family defines itself."""
     for q in quantities:
         statistic = q.name.split("_")[-2] if q.time else ""
         yield Column(
@@ -223,7 +223,7 @@ def _all_columns() -> tuple[Column, ...]:
 
 
 def groups_of(page: Page) -> dict[str, list[str]]:
-    """Return the column keys of each table of a workload family's own quantities, by caption."""
+    """Return the column keys of each table of a workload family's own metrics, by caption."""
     groups: dict[str, list[str]] = {}
     for quantity in page.metrics.quantities:
         groups.setdefault(quantity.group, []).append(quantity.key)
@@ -231,16 +231,17 @@ def groups_of(page: Page) -> dict[str, list[str]]:
 
 
 def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
-    """Return the label of a column, in the workload family's words if defined.
+    """Return the label of a column: the title of the workload family's own metric, if it is one.
 
-    ``whole`` selects the full label instead of the short heading for other columns.
+    Other columns have their full label if ``whole`` is true or the family defines metrics of its
+    own, and otherwise their short heading.
     """
     own = (q.title for q in page.metrics.quantities if q.key == column.key)
     return next(own, column.label if page.metrics.quantities or whole else column.short)
 
 
 def short_of(page: Page, column: Column) -> str:
-    """Return the heading of a column, in the workload family's own words if defined."""
+    """Return the short heading of a column, preferring the one that the workload family defines."""
     own = (q.short or q.title for q in page.metrics.quantities if q.key == column.key)
     return next(own, column.short)
 

@@ -1,8 +1,8 @@
-"""Comparison table shared by the terminal and the brief.
+"""Comparison table of targets, shared by the terminal and the brief.
 
 Each workload point and target has a cell: means with t-intervals, percentiles of histograms merged
 over the repeats, effective concurrency and flags. Each target has a ratio to the baseline with a
-log-Welch-t interval. Failed runs are counted and listed, but enter no mean.
+log-Welch-t interval. Failed runs are counted and listed, but excluded from means.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
 
 @dataclass(frozen=True, slots=True)
 class CellFlag:
-    """Flag of a target at a point, with the number of runs that carry it."""
+    """Warning flag of a target at a point, with the number of runs that have it."""
 
     kind: str
     message: str
@@ -73,7 +73,7 @@ class Cell:
     power: Account | None = None  # None if no energy was measured or declared
     power_missing: str = ""  # reason why no energy was measured
     few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
-    # quantities that depend on the order of the runs
+    # metrics that change with the order of the runs, such as by warming up
     drifts: list[Drift] = field(default_factory=list)
     _merged: dict[tuple[str, ...], Histogram | None] = field(default_factory=dict, repr=False)
 
@@ -84,7 +84,7 @@ class Cell:
 
     @property
     def run_ids(self) -> list[str]:
-        """Ids of the finished runs, whose numbers count."""
+        """Ids of the finished runs; failed runs are excluded."""
         return [run.record.run_id for run in self.runs]
 
     def runs_with(self, column: Column) -> list[str]:
@@ -95,12 +95,12 @@ class Cell:
 
     @property
     def provenance(self) -> str:
-        """Provenance of the runs; the weakest one if they differ."""
+        """Provenance of the runs (measured, emulated, ...); the weakest one if they differ."""
         words = {run.record.provenance for run in self.runs}
         return next((word for word in WEAKEST_FIRST if word in words), "measured")
 
     def provenance_of(self, column: Column) -> str:
-        """Return the provenance of one quantity, which may be weaker than that of the runs."""
+        """Return the provenance of a column's values, which may be weaker than that of the runs."""
         name, operation = column.name, column.operation
         metrics = (m for run in self.runs for m in run.record.metrics)
         words = {m.provenance for m in metrics if m.name == name and m.operation == operation}
@@ -108,7 +108,7 @@ class Cell:
         return self.provenance if own == "measured" else own
 
     def repeats(self, column: Column) -> list[float]:
-        """Return the values of the individual repeats."""
+        """Return a column's value in each repeat."""
         if column.is_power:
             return [] if self.power is None else self.power.repeats(column.account_name)
         values = [run.values[column.key] for run in self.runs if column.key in run.values]
@@ -136,7 +136,7 @@ class Cell:
         return self._merged[key]
 
     def percentile(self, column: Column) -> float | None:
-        """Return a percentile over all finished repeats; None without a distribution.
+        """Return a percentile over all finished repeats; None if no histogram is stored.
 
         A single repeat gives its stored percentile, as there is nothing to merge.
         """
@@ -149,7 +149,7 @@ class Cell:
         return float(merged.percentile(column.percent))
 
     def count(self, column: Column) -> int | None:
-        """Return the number of operations behind a percentile; None without a distribution."""
+        """Return the number of operations behind a percentile; None if no histogram is stored."""
         single = self._single(column)
         if single is not None:
             return single[1]
@@ -157,7 +157,7 @@ class Cell:
         return None if merged is None else merged.count
 
     def _single(self, column: Column) -> tuple[float, int] | None:
-        """Return percentile and count of a single repeat from its totals."""
+        """Return percentile and count from the run's totals; None if there are several runs."""
         if len(self.runs) != 1:
             return None
         operation, time = column.operation, column.time
@@ -194,7 +194,7 @@ class Row:
     point: WorkloadPoint
     use_cases: list[str]
     cells: dict[str, Cell]  # cells by target label
-    # by target label (without the baseline), then column key
+    # comparisons with the baseline by label of the other target, then column key
     decisions: dict[str, dict[str, Decision]]
 
     @cached_property
@@ -207,7 +207,7 @@ class Row:
 
     @cached_property
     def refused(self) -> dict[str, str]:
-        """Reason by target why its power is not compared with the baseline's."""
+        """Reason why a target's power is not compared with the baseline's, by target."""
         return {
             target: decision.reason
             for target, decisions in self.decisions.items()
@@ -225,7 +225,7 @@ class Comparison:
     rows: dict[str, Row]  # rows by key of the workload point
     sections: list[Section]
     columns: list[Column]  # columns that have a value
-    # shown next to measured values, never mixed in
+    # published values, shown next to measured ones but never mixed with them
     published: list[PublishedCell] = field(default_factory=list)
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
@@ -248,7 +248,7 @@ class Comparison:
 
     @property
     def accepts_unequal_boundaries(self) -> bool:
-        """Whether all studies accept ratios of power across boundaries of what a meter includes."""
+        """Whether all studies accept power ratios between meters that include different parts."""
         return all(s.study.study.accept_unequal_boundaries for s in self.dataset.stores)
 
     @property
@@ -278,7 +278,7 @@ class Comparison:
         return named or self.targets
 
     def compared(self, row: Row) -> list[str]:
-        """Return the targets that the study runs this work on, if the baseline is among them."""
+        """Return the targets to compare with the baseline in a row; none if it was not planned."""
         if row.cells[self.baseline].point_id is None:
             return []
         return [target for target in self.others if row.cells[target].point_id]
@@ -286,8 +286,8 @@ class Comparison:
     def last_point(self, section: Section, facet: Any) -> WorkloadPoint | None:
         """Return the point to quote for a small multiple: the one with the most measured targets.
 
-        Points with a measured baseline are preferred, then those furthest along the axis. None if
-        nothing was measured.
+        If several points have equally many, one with a measured baseline is chosen, then the one
+        furthest along the axis. None if nothing was measured.
         """
 
         def measured(point: WorkloadPoint) -> tuple[int, bool]:
@@ -313,11 +313,11 @@ class Comparison:
         return len(self.targets) + list(others).index(cell.label)
 
     def has(self, name: str) -> bool:
-        """Return whether anything was measured of a metric or time distribution (``ttfb``)."""
+        """Return whether a metric, or a time distribution such as ``ttfb``, was measured."""
         return any(name in (column.name, column.time) for column in self.columns)
 
     def column(self, key: str) -> Column | None:
-        """Return the column of a key, if anything was measured for it."""
+        """Return the column with a key; None if no run has a value of it."""
         return next((column for column in self.columns if column.key == key), None)
 
 
@@ -329,7 +329,8 @@ def compare(dataset: Dataset, *, alone: bool = False) -> Comparison:
     Args:
         dataset: Runs to compare.
         alone: Whether targets are judged separately, as by a gate. The power of each target is then
-            taken at the boundary that its own power is reported at, instead of a common one.
+            taken at the boundary (device, enclosure, host, wall) that its own runs report, instead
+            of one common to all targets.
     """
     with without_collector():
         return _compared(dataset, alone=alone)
@@ -379,7 +380,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
 
 
 def _columns_of(cell: Cell) -> list[Column]:
-    """Return the columns, except power, that runs of a target at a point have values for."""
+    """Return the columns, except power, for which a target's runs at a point have values."""
     keys = {CONCURRENCY, *(key for run in cell.runs for key in run.values)} if cell.runs else set()
     places = sorted(PLACES[key] for key in keys if key in PLACES)
     return [COLUMNS[place] for place in places if not COLUMNS[place].is_power]
@@ -422,7 +423,7 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 
 
 def _drift_flags(cell: Cell) -> list[CellFlag]:
-    """Return the flag of a point whose repeats depend on their order, with the values in order."""
+    """Return a flag with the values in time order, if the repeats depend on their order."""
     texts = []
     for drift in cell.drifts:
         column = COLUMNS[PLACES[drift.metric]]
@@ -459,7 +460,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
 def decisions_of(
     cell: Cell, base: Cell, keys: Sequence[str], *, accepted: bool = False
 ) -> dict[str, Decision]:
-    """Return the comparisons of one target with another by column key.
+    """Compare one target with another in several columns; return the results by column key.
 
     Args:
         cell: Results of the target.
@@ -475,15 +476,15 @@ def decisions_of(
 def decide(
     cell: Cell, base: Cell, column: Column, confidence: float, *, accepted: bool, share: float = 1.0
 ) -> Decision | None:
-    """Compare two targets in one quantity at one point; None unless both have positive values.
+    """Compare two targets in one metric at one point; None unless both have positive values.
 
     Args:
         cell: Results of the first target.
         base: Results of the second.
-        column: Quantity to compare.
+        column: Metric to compare.
         confidence: Confidence of the interval.
         accepted: Whether power at unequal boundaries may be compared; otherwise it is refused.
-        share: Factor for the ratio, for values per declared fact.
+        share: Factor by which the ratio is multiplied, for values per terabyte or price.
     """
     boundaries, concurrency = "", None
     if column.is_power:

@@ -40,7 +40,7 @@ class RunData:
     record: RunRecord
     target: str  # label of the target in the data set
     store: ResultStore
-    # name of its directory, if its record carries an id unique over several directories
+    # original run id, if ``record`` was given another to be unique over several directories
     stored_id: str = ""
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)
@@ -52,12 +52,12 @@ class RunData:
 
     @property
     def finished(self) -> bool:
-        """Whether the run finished, so that its numbers count."""
+        """Whether the run finished; the numbers of other runs are ignored."""
         return self.record.status == "finished"
 
     @property
     def values(self) -> Mapping[str, float]:
-        """Metric values by column key; power metrics only at the run's own boundary."""
+        """Metric values by column key; power metrics at the boundary that the run reports."""
         if not self._values:
             own = (None, self.record.power_boundary)
             for metric in reversed(self.record.metrics):  # the first metric of a key wins
@@ -72,7 +72,7 @@ class RunData:
         Times that the run does not have are empty, such as intended latencies in a closed loop.
 
         Raises:
-            ResultError: The run was stored by an older version, and the samples needed are damaged.
+            ResultError: The samples are damaged. They are only read for runs of older versions.
         """
         known = self.record.histograms
         if not known and self.record.samples_sha256 is not None:
@@ -84,7 +84,7 @@ class RunData:
 
     @property
     def series(self) -> list[IntervalPoint]:
-        """Intervals of the run.
+        """Throughput, latency and errors of each interval of the run.
 
         Raises:
             ResultError: The samples are damaged.
@@ -118,7 +118,7 @@ class TargetColumn:
 
 @dataclass(slots=True)
 class Dataset:
-    """Data that the comparison and the figures are computed from."""
+    """Runs, targets and points of result directories: the input of comparison and figures."""
 
     stores: list[ResultStore]
     targets: list[TargetColumn]
@@ -158,7 +158,8 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
         UsageError: No directory is given, or one is given twice.
     """
     if not stores:
-        raise UsageError("DIR", "no result directory is given", "name the one that run printed")
+        fix = "give the directory that `storlab run` printed"
+        raise UsageError("DIR", "no result directory is given", fix)
     with without_collector():
         return _loaded(stores)
 
@@ -195,7 +196,8 @@ def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
     labels = Counter(column.label for column in columns)
     for label, count in labels.items():
         if count > 1:  # a target's name may equal another's name with its directory
-            raise UsageError("DIR", f'two targets are called "{label}"', "rename a directory")
+            fix = "rename one of the result directories, whose names are part of labels"
+            raise UsageError("DIR", f'two targets are called "{label}"', fix)
     return columns
 
 
@@ -205,8 +207,8 @@ def directory_names(stores: Sequence[ResultStore]) -> list[str]:
     for path, count in Counter(paths).items():
         if count > 1:
             raise UsageError(
-                "DIR", f"{path} is given twice", "name each result directory once: runs that are "
-                "counted twice make an interval look narrower than it is"
+                "DIR", f"{path} is given twice", "give each result directory once: counting runs "
+                "twice would make confidence intervals too narrow"
             )  # fmt: skip
     names = []
     for path in paths:
@@ -225,7 +227,7 @@ def _add_plan(
     seen: dict[str, WorkloadPoint],
     work: Work,
 ) -> dict[str, str]:
-    """Add the plan of one store to the data set, and return the work key of each of its points."""
+    """Add the plan of a result directory to the data set; return its points' keys by point id."""
     keys = {name: work.points[id(store), name].key for name in store.plan.points}
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)

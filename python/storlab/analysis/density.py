@@ -22,7 +22,10 @@ MONEY = 1000.0  # throughput is given per 1,000 units of currency
 
 @dataclass(frozen=True, slots=True)
 class RackFit:
-    """Number of times one target fits into the rack; None if a fact is not declared or measured."""
+    """How many of one target fit into the rack by height and by power.
+
+    Fields are None if the fact that they need is not declared or measured.
+    """
 
     label: str
     capacity_tb: float | None
@@ -91,7 +94,7 @@ def fit(comparison: Comparison, column: TargetColumn) -> RackFit:
 
 
 def _times(whole: float, part: float) -> int:
-    """Return how often a part fits; the tolerance makes 42 / 0.1 equal 420 in binary fractions."""
+    """Return how often a part fits; a tolerance absorbs rounding, so that 42 / 0.1 gives 420."""
     return math.floor(whole / part * (1 + 1e-12))
 
 
@@ -115,7 +118,7 @@ def per_rack_unit(cell: Cell, target: Target, key: str) -> Interval | None:
 
 
 def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
-    """Return a measured value per 1,000 units of currency of the storage's price."""
+    """Return a measured value per 1,000 currency units of the target's storage price."""
     price = storage_price(target)
     return scaled(cell.values.get(key), MONEY / price if price else None)
 
@@ -128,7 +131,7 @@ def storage_price(target: Target) -> float | None:
 
 
 def costs(target: Target) -> list[tuple[str, float]]:
-    """Return the declared parts of the cost stack, in the target's currency."""
+    """Return the declared costs of servers, network and storage, in the target's currency."""
     cost = target.cost
     if cost is None:
         return []
@@ -152,7 +155,7 @@ def per_usable_tb(cell: Cell, target: Target, key: str) -> Interval | None:
 
 
 def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Interval | None:
-    """Return the total cost of a target over a measured value times ``factor``."""
+    """Return a target's total cost divided by (measured value x ``factor``)."""
     cost, value = whole_cost(target), cell.values.get(key)
     if cost is None or value is None or value.estimate <= 0:
         return None

@@ -1,8 +1,8 @@
 """Formatting of numbers with as many digits as their intervals justify.
 
-The last digit shown is in the place of the first digit of half the interval: 1.47 [1.41-1.53], 1.5
-[1.2-1.8], 1,230 [1,200-1,260]. At most three digits are shown, the resolution of histograms. An
-interval that spans more than a factor of ten is printed as "not decided".
+The last digit shown has the place value of the first digit of half the interval's width: 1.47
+[1.41-1.53], 1.5 [1.2-1.8], 1,230 [1,200-1,260]. At most three digits are shown, the resolution of
+histograms. An interval that spans more than a factor of ten is printed as "not decided".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_open(interval: Interval) -> bool:
 
 
 def rounding_step(interval: Interval, factor: float = 1.0) -> float:
-    """Return the value of the last digit shown; without an interval, that of three digits."""
+    """Return the place value of the last digit to show; of the third digit without an interval."""
     finest = _finest(interval.estimate / factor)
     coarsest = _power(abs(interval.estimate) / factor) if interval.estimate else math.inf
     if interval.low is None or interval.high is None:
@@ -38,7 +38,7 @@ def rounding_step(interval: Interval, factor: float = 1.0) -> float:
 
 
 def number(value: float, step: float) -> str:
-    """Format a value whose last digit is worth ``step``, such as ``1,230`` or ``1.47``."""
+    """Format a value with ``step`` as place value of the last digit: ``1,230`` or ``1.47``."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     rounded = round(value / step) * step if step > 1 else value
     return f"{rounded:,.{decimals}f}"
@@ -54,9 +54,9 @@ def estimate_text(interval: Interval, factor: float = 1.0) -> str:
 
 
 def ends_text(ratio: Interval) -> str:
-    """Format the bounds of a ratio, ``1.2-3`` with a dash; only 1 itself is printed as 1.
+    """Format the bounds of a ratio, ``1.2-3`` with a dash; a bound is not rounded to 1.
 
-    For a ratio printed as "at least 1.5 times", the bound near 1 is printed as 1.5 here, too.
+    If :func:`times` prints the ratio as "at least 1.5 times", the bound near 1 is 1.5 here, too.
     """
     ends = _ends(ratio, 1.0, _number_apart)
     if not ends or not is_imprecise(ratio):
@@ -66,7 +66,7 @@ def ends_text(ratio: Interval) -> str:
 
 
 def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:
-    """Format the bounds, ``1,200-1,260`` with a dash.
+    """Format the bounds of an interval, ``1,200-1,260`` with a dash.
 
     Empty without bounds, or if the text of the estimate already covers them.
     """
@@ -87,7 +87,7 @@ def text(interval: Interval, factor: float = 1.0) -> str:
 
 
 def times(ratio: Interval, sign: str = "\u00d7") -> str:
-    """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it is decided but imprecise."""
+    """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it differs from 1 but is imprecise."""
     if is_imprecise(ratio):
         return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
     if is_open(ratio):
@@ -97,14 +97,14 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
 
 
 def is_imprecise(ratio: Interval) -> bool:
-    """Return whether a ratio's interval excludes 1, but spans more than about a factor of two."""
+    """Return whether a ratio's interval excludes 1 but spans more than a factor of four."""
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
 
 
 def has_unknown_size(ratio: Interval) -> bool:
-    """Return whether a ratio is decided, but may be close to 1 as well as large."""
+    """Return whether a ratio's interval excludes 1 but reaches from near 1 to far from it."""
     if not is_imprecise(ratio):
         return False
     near = ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)
@@ -112,13 +112,13 @@ def has_unknown_size(ratio: Interval) -> bool:
 
 
 def _near(ratio: Interval) -> str:
-    """Format the bound nearest to 1 with two digits, or as an integer; never rounded to 1."""
+    """Format the bound of a ratio that is nearest to 1: two digits or an integer, but never 1."""
     near = (ratio.low if ratio.estimate > 1 else ratio.high) or 1.0
     return _number_apart(near, min(_power(near) / 10, 1.0))
 
 
 def _number_apart(value: float, step: float) -> str:
-    """Format with enough digits to differ from 1, down to a millionth."""
+    """Format a value with enough digits not to read as 1; differences up to 1e-6 are ignored."""
     while abs(value - 1) > 1e-6 and float(number(value, step).replace(",", "")) == 1:
         step /= 10
     return number(value, step)
@@ -141,7 +141,7 @@ def _power(value: float) -> float:
 
 
 def _finest(value: float) -> float:
-    """Return the value of the third digit; 1 for values of 100 or more."""
+    """Return the place value of the third digit of a number; 1 for values of 100 or more."""
     magnitude = abs(value)
     if magnitude >= 99.95 or magnitude == 0:
         return 1.0

@@ -8,13 +8,14 @@ from itertools import groupby
 from statistics import median
 
 DIP = 0.75  # times the median; consecutive intervals below that form a dip
-# missing operations in standard deviations of a count; 600 intervals of noise have no dip
+# Operations that must be missing in a dip, in standard deviations of a random count. With this
+# value, noise makes no dip in 600 intervals.
 CHANCE = 4.0
 LEAST_INTERVALS = 6
 
 
 def find_dips(rates: Sequence[float], counts: Sequence[float]) -> list[range]:
-    """Find consecutive intervals with a rate far below the median that chance does not explain.
+    """Find stretches of intervals whose rate is too far below the median to be chance.
 
     Args:
         rates: Rate of each interval in any unit; at least one.

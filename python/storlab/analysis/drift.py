@@ -1,16 +1,17 @@
-"""Tests whether the repeats of a point depend on their order in time.
+"""Tests of whether the repeats of a point depend on their order in time.
 
 Burst credits that run out, caches that fill and drives that heat up change a target between the
-repeats; the mean over them then describes none of its states. Two tests are applied to the
-logarithms of the repeats, in the order in which they ran:
+repeats. The mean over the repeats then describes none of the target's states. Two tests are applied
+to the logarithms of the repeats, in the order in which they ran:
 
 - a **step**: the largest two-sample t statistic of the repeats before and after each position,
   against Bonferroni's bound for the number of positions (Worsley 1979);
 - a **trend**: the t statistic of the least-squares line through the repeats.
 
-Both are exact for independent normal or log-normal noise of any size, and share ``ERROR``.
-Permutation tests would not need that assumption, but cannot reach 1 % with five repeats: their
-smallest two-sided p-value is 2/120 for a trend and 2/10 for a step of two against three.
+Both are exact for independent normal or log-normal noise of any size; together they have the error
+probability ``ERROR``. Permutation tests would not need that assumption, but cannot reach 1 % with
+five repeats: their smallest two-sided p-value is 2/120 for a trend and 2/10 for a step of two
+against three.
 
 With three repeats only one degree of freedom is left and the t test has no power. A step is then
 reported by a fixed rule (``CLEAR_STEP`` and ``CLEAR_GAP``), which keeps its error rate for noise of
@@ -52,7 +53,7 @@ class OrderEffect:
 
 @dataclass(frozen=True, slots=True)
 class Drift(OrderEffect):
-    """Quantity of a point whose repeats depend on their order."""
+    """Metric of a point whose repeats depend on their order in time."""
 
     metric: str  # key of its column, such as throughput_mb_s.all
     values: tuple[float, ...]  # values of the repeats in order of time
@@ -69,10 +70,10 @@ class Repeat:
 
 
 def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:
-    """Find the quantities of one point that depend on the order of its repeats.
+    """Find the metrics of one point that depend on the order of its repeats in time.
 
-    The headline of the workload family and the mean and 99th percentile of each latency are tested.
-    Nothing is tested if the start times of the runs do not define an order.
+    The main metric of the workload family and the mean and 99th percentile of each latency are
+    tested. Nothing is tested if the start times of the runs do not define an order.
     """
     ordered = _in_time_order(repeats)
     if len(ordered) < FEWEST:
@@ -115,11 +116,11 @@ def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect |
 
     Args:
         values: One value per repeat, in the order in which they were measured.
-        error: Probability of an effect if there is none (four or more repeats).
+        error: Probability of reporting an effect if there is none, with four or more values.
 
     Returns:
-        The effect that leaves less of the spread unexplained. None if neither test finds one, with
-        fewer than three values, and if a value is 0 or less.
+        The effect that leaves less of the spread unexplained. None if neither test finds one, if
+        there are fewer than three values, or if a value is 0 or less.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None

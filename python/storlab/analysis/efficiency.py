@@ -1,9 +1,9 @@
 """Energy accounts: energy drawn by a target at a workload point, and the data moved with it.
 
 Bytes and joules are summed over the repeats before they are divided. The interval combines the
-spread of the repeats with the meter's standard uncertainty, which more repeats do not reduce, as it
-is common to all of them (GUM, JCGM 100:2008, 5.2 and G.4; the estimator of a ratio of sums is
-Cochran's, Sampling Techniques, 2.11).
+spread of the repeats with the meter's standard uncertainty. More repeats do not reduce the latter,
+because it is common to all of them (GUM, JCGM 100:2008, 5.2 and G.4). The estimator of a ratio of
+sums is Cochran's (Sampling Techniques, 2.11).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Spread:
     n: int
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
-        """Return the interval of both uncertainties combined; no bounds for a single repeat."""
+        """Return the interval from both uncertainties; it has no bounds for a single repeat."""
         if self.repeats is None:
             return Interval(self.estimate, None, None, self.n)
         variance = self.repeats**2 + (self.meter or 0.0) ** 2
@@ -56,7 +56,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class RunEnergy:
-    """Energy account entry of one run: J, s, B and operations of the measure window."""
+    """Energy, time, bytes and operations of one run in its measure window (J, s, B)."""
 
     run_id: str
     energy_j: float
@@ -128,7 +128,7 @@ class Account:
         return None if spread is None else spread.interval(confidence)
 
     def _divides_nothing(self, name: str) -> bool:
-        """Return whether the metric divides moved data, but none was moved (trim, HEAD)."""
+        """Return whether a metric is data per energy, but no data was moved (trim, HEAD)."""
         return name in _MOVED and not any(entry.moved_bytes for entry in self.entries)
 
     def _meter_of(self, name: str) -> float | None:
@@ -140,7 +140,7 @@ class Account:
         return self.meter_relative(net=name.startswith("efficiency_net"))
 
     def meter_relative(self, *, net: bool = False) -> float | None:
-        """Return the relative standard uncertainty of the energy; None if not stated by a meter."""
+        """Return the energy's relative standard uncertainty; None if a meter does not state one."""
         uncertainties = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
         known = [u for u in uncertainties if u is not None]
         total = math.fsum((e.net_j or 0.0) if net else e.energy_j for e in self.entries)
@@ -186,7 +186,7 @@ def _of(entry: RunEnergy, name: str) -> float | None:
 
 
 def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | None:
-    """Return the ratio of sums with the relative standard error of its repeats; None over 0."""
+    """Return the ratio of two sums with its relative standard error; None if the divisor is 0."""
     total = math.fsum(below)
     if not above or total <= 0:
         return None
@@ -199,16 +199,16 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | No
 
 
 def spread_ratio(first: Spread, other: Spread, confidence: float = CONFIDENCE) -> Interval:
-    """Return the ratio of two spreads on a logarithmic scale, with all four uncertainties combined.
+    """Return the ratio of two estimates with an interval from the uncertainties of both.
 
-    A gain error that both sides share (one meter) would cancel, but is not removed: the interval is
-    then wider than necessary, never narrower.
+    The interval is computed on a logarithmic scale. A gain error that both estimates share (one
+    meter) would cancel, but is not removed: the interval is then wider than necessary.
 
     Raises:
         ValueError: An estimate is not positive.
     """
     if min(first.estimate, other.estimate) <= 0:
-        raise ValueError("a ratio on logarithms needs values above 0")
+        raise ValueError(f"{first.estimate} / {other.estimate}: both values must be above 0")
     estimate, n = first.estimate / other.estimate, min(first.n, other.n)
     if first.repeats is None or other.repeats is None:
         return Interval(estimate, None, None, n)
@@ -234,7 +234,10 @@ def boundary_label(boundary: str, supply: str) -> str:
 
 
 def unequal(first: Account, other: Account) -> str:
-    """Return why a ratio of two accounts would not compare the same thing; empty if it would."""
+    """Return how the power boundaries of two accounts differ: ``device against wall (AC)``.
+
+    Empty if both meters include the same parts.
+    """
     if first.boundary != other.boundary or (
         first.supply and other.supply and first.supply != other.supply
     ):
@@ -307,7 +310,10 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
 
 
 def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float | None:
-    """Return the recorded uncertainty; for runs of older versions, calculate it from the meters."""
+    """Return the uncertainty of the energy above idle in joules.
+
+    Runs of older versions did not record it; for these it is computed from the meters' accuracy.
+    """
     if net.uncertainty is not None or net.boundary is None:
         return net.uncertainty
     idle_w = idle_uncertainty_w(parts_at(record.power, net.boundary))
@@ -329,7 +335,7 @@ def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
 def metric_at(
     record: RunRecord, name: str, boundary: Boundary, operation: str = "all"
 ) -> Metric | None:
-    """Return a run's metric at a power boundary."""
+    """Return a run's metric at a power boundary; None if the run does not have it."""
     for metric in record.metrics:
         if (metric.name, metric.operation, metric.boundary) == (name, operation, boundary):
             return metric
@@ -352,11 +358,11 @@ def missing_reason(runs: Sequence[RunData]) -> str:
 
 
 def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
-    """Choose the power boundary that each target is shown at.
+    """Choose the power boundary (device, enclosure, host, wall) to show for each target.
 
-    To make targets comparable, a boundary that all metered targets have is preferred: the headline
-    boundary if all agree, else the widest common one. Without a common one, each target keeps its
-    headline boundary.
+    It is the boundary that the runs report, if that is the same for all targets. Otherwise it is
+    the widest one at which all metered targets were measured. Without such a common boundary, each
+    target keeps the one that its runs report.
     """
     known: dict[str, list[Boundary]] = {column.label: [] for column in dataset.targets}
     for run in dataset.all_runs():
@@ -376,7 +382,7 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
 
 
 def headline_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
-    """Return the headline boundary of each target, regardless of the other targets' meters."""
+    """Return the power boundary that each target's runs report; None without a meter."""
     headlines: dict[str, Boundary | None] = {column.label: None for column in dataset.targets}
     for run in dataset.all_runs():
         headlines[run.target] = headlines[run.target] or run.record.power_boundary

@@ -43,7 +43,7 @@ Drives = dict[str, dict[int, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Field with two different values, named by its path, such as ``cpu.model``."""
+    """Fact with different values in two environments; ``field`` is a path like ``cpu.model``."""
 
     field: str
     here: Any
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Fact that changed when a quantity did, and may be the cause."""
+    """Fact of the environment that changed near a change of a metric, and may be its cause."""
 
     difference: Difference  # ``there`` is the value before the change
     offset: int  # results between the quantity's change and the fact's
@@ -83,7 +83,7 @@ def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
 
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
-    """Return the differences of two result directories, for the targets and engines of both."""
+    """Return the differences of two result directories, for targets and engines in both."""
     targets = _shared({t.name for t in store.study.target} for store in (here, there))
     engines = _shared(_engines(store) for store in (here, there))
     sides = (_facts(store, targets, engines) for store in (here, there))
@@ -95,10 +95,10 @@ def _shared(names: Iterable[set[str]]) -> set[str]:
 
 
 def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """Return the differences between two sets of facts that were collected earlier.
+    """Return the differences between two sets of facts, given as :func:`facts` returns them.
 
     Drives are matched by serial number, whatever their position; numbers in paths are those of
-    ``here``. A drive that only one side has is reported as a single difference.
+    ``here``. A drive that only one set contains is reported as a single difference.
     """
     drives = _drives(here), _drives(there)
     lists = dict.fromkeys(path for side in drives for path in side)
@@ -115,7 +115,7 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:
-    """Return whether two unequal values count as equal: memory sizes within the tolerance."""
+    """Return whether two different values are memory sizes that agree within the tolerance."""
     if not path.endswith(_MEMORY):
         return False
     sides = [value if isinstance(value, list) else [value] for value in (here, there)]
@@ -146,7 +146,7 @@ Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
 def _paired(
     here: Mapping[int, dict[str, Any]], there: Mapping[int, dict[str, Any]]
 ) -> dict[int, Pair]:
-    """Pair each drive with the same one on the other side, and the rest in order."""
+    """Pair the drives of two environments by serial number, and the rest in order."""
     left = dict(there)
     same = {
         number: left.pop(twin)
@@ -163,7 +163,7 @@ def _paired(
 
 
 def _same(drive: Mapping[str, Any], others: Mapping[int, Mapping[str, Any]]) -> int | None:
-    """Return the number of the same drive on the other side.
+    """Return the number under which the other environment has a drive; None if it does not.
 
     If a drive has several namespaces, the one with the same name is chosen.
     """
@@ -199,7 +199,7 @@ def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
 
 
 def unaccepted(differences: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
-    """Return the differences in fields that are not accepted."""
+    """Return the differences without those at or below the accepted paths."""
     return [
         difference
         for difference in differences
@@ -239,7 +239,7 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
                 del settings["places"]
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])
-            # both contain drives: their identities and their number
+            # Flattened separately, since both may have a key "drives": a list and a number.
             for part in (machine, settings):
                 flat |= _joined(facts_by_path(part, "targets", target.name))
     return flat

@@ -1,4 +1,4 @@
-"""Times within a run's measure window at which its flags applied, where they can be determined."""
+"""Times within a run's measure window at which its flags applied, as far as they are known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def flag_times_in(
 ) -> dict[str, list[Span]]:
     """Return the times at which each flag applied, in order, by kind of flag.
 
-    A kind that is missing applied throughout, or its times are unknown.
+    A flag whose kind is missing applied to the whole window, or its times are unknown.
 
     Args:
         run: Run whose flags are located.
@@ -64,7 +64,7 @@ def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
 
 
 def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
-    """Yield the intervals in which the open loop lagged behind, by the rule of the flag."""
+    """Yield the intervals at whose end the open loop had completed too few operations."""
     record = run.record
     offered = record.params.get(page_of(record.kind).load.open_loop or "")
     if not isinstance(offered, (int, float)) or not intervals:

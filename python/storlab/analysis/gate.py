@@ -1,7 +1,7 @@
-"""Gate: checks of results against rules, decided by confidence intervals rather than means.
+"""Gate: check results against rules, by confidence intervals rather than means.
 
-Each rule becomes one check for every target, point and metric that it names. Against a bound the
-verdict is
+Each rule becomes one check for every target, point and metric that it names. The verdict of a check
+against its bound is
 
 - ``held``: the whole interval satisfies the bound;
 - ``broken``: the whole interval violates the bound, or a run of the point failed;
@@ -56,9 +56,10 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 
 
 class Check(Decision):
-    """Decision of one rule for one metric at one target and point.
+    """Check of one metric of one target at one point against a bound of a rule.
 
-    Its sides are the target and the rule's bound; ``better`` is the allowed side of the bound.
+    ``sides`` are the target and the bound. ``better`` says whether values below or above the bound
+    are allowed.
     """
 
     number: int
@@ -66,7 +67,7 @@ class Check(Decision):
     column: Column = Field(exclude=True)
     limit: Limit = Field(exclude=True)
     needed: int | None
-    """Total repeats that would decide it, existing ones included."""
+    """Total number of repeats that would decide the check, existing ones included."""
     repeats: int
     """Number of repeats behind the interval."""
     remarks: tuple[str, ...]
@@ -94,7 +95,7 @@ class Check(Decision):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """The outcome in terms of the rule."""
+        """Verdict on the bound: held, broken or undecided."""
         held: dict[Outcome, Verdict] = {"better": "held", "worse": "broken"}
         return held.get(self.outcome, "undecided")
 
@@ -204,7 +205,8 @@ def _tasks(
     for side, limit in rule.bounds:
         if limit.of_baseline and baseline is None:
             what = f'"{limit.text}" needs a baseline, and none is given'
-            raise _error(number, side, what, "give --baseline DIR, or the name of a saved one")
+            fix = "give --baseline with a result directory or the name of a saved baseline"
+            raise _error(number, side, what, fix)
     tasks = []
     for row, where in _rows(number, rule, results):
         for name, cell in row.cells.items():
@@ -218,9 +220,9 @@ def _tasks(
                 for column in due
             ]
     if not tasks:
-        what = f"of target {rule.target}, where " if rule.target else ""
-        what = f"{rule.metric} was not measured {what}the rule applies"
-        raise _error(number, "metric", what, "name another, or other points")
+        on = f"on target {rule.target} " if rule.target else ""
+        what = f"{rule.metric} was not measured {on}at any point of the rule"
+        raise _error(number, "metric", what, "choose another metric, or other points")
     _refuse_contradiction(tasks)
     return tasks
 
@@ -232,8 +234,8 @@ def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
         return
     least, most = sides["at_least"], sides["at_most"]
     if _bound(least) > _bound(most):
-        what = f"{least.limit.text} is more than at_most, {most.limit.text}: nothing keeps to both"
-        raise _error(least.rule, "at_least", what, "exchange them, or write a rule for each")
+        what = f"{least.limit.text} is above at_most, {most.limit.text}: no value satisfies both"
+        raise _error(least.rule, "at_least", what, "exchange the bounds, or write a rule for each")
 
 
 def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
@@ -248,8 +250,8 @@ def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
     }
     mean = re.sub(r"_p[0-9]+(?=_|\.|$)", "_mean", rule.metric)
     if rule.metric not in names and mean != rule.metric and mean in names:
-        what = f"{rule.metric} is not known: the imported runs have no histograms, only a mean"
-        fix = f"import files with histograms (--output-format=json+), or hold {mean} to a bound"
+        what = f"{rule.metric} is unknown: the imported runs have no histograms, only a mean"
+        fix = f"import files with histograms (--output-format=json+), or set a bound for {mean}"
         raise _error(number, "metric", what, fix)
     if rule.metric not in names:
         known = sorted({column.name for column in results.columns})
@@ -306,7 +308,7 @@ def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell |
 
 
 def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
-    """Yield the cells of the same workload family on this target, or on all if it has meters."""
+    """Yield the results of one workload family on a target, or on all targets if it has meters."""
     targets = {target.label: target.target for target in results.dataset.targets}
     for other in results.rows.values():
         if other.point.kind == row.point.kind:
@@ -364,7 +366,7 @@ def _needed(measurement: Measured, bound: float, confidence: float) -> int | Non
 
 
 def _never(measurement: Measured, bound: float, confidence: float) -> str:
-    """Return why more repeats would not help.
+    """Return why more repeats would not decide a check.
 
     The bound is too close, the meter too inaccurate, or the baseline too uncertain.
     """
@@ -377,7 +379,7 @@ def _never(measurement: Measured, bound: float, confidence: float) -> str:
         if repeats_to_decide(shares, [], bound, confidence):
             given = len(measurement.against)
             repeats = f"{given} repeats" if given > 1 else "one repeat"
-            return f"the baseline's {repeats} are too few to decide it: give it more"
+            return f"the baseline's {repeats} are too few to decide it: add repeats to the baseline"
     return "no number of repeats would decide it: they lie on the bound"
 
 
@@ -408,5 +410,5 @@ def _remarks(task: _Task, measurement: Measured) -> Iterator[str]:
             if high > low * CONCURRENCY_TOLERANCE:
                 yield (
                     f"at unequal concurrency: {significant(here.estimate, 3)}, and "
-                    f"{significant(there.estimate, 3)} then"
+                    f"{significant(there.estimate, 3)} in the baseline"
                 )

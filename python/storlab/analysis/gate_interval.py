@@ -1,7 +1,7 @@
 """Intervals that a gate checks against a bound: a value, or its ratio to the baseline.
 
-As in a brief, a metered quantity combines the spread of the repeats with the meter's uncertainty.
-It has no ratio across power boundaries unless the studies accept that.
+As in a brief, the interval of a power metric combines the spread of the repeats with the meter's
+uncertainty. Ratios across different power boundaries are refused unless the studies accept them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | R
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Interval of a checked value, the repeats behind it, and the reason if it cannot decide."""
+    """Interval of a value that a gate checks, its repeats, and why it cannot decide, if so."""
 
     interval: Interval | None
     reason: str = ""
@@ -47,7 +47,7 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
     if spread is not None:
         return _known(spread.interval(confidence), _ONE_REPEAT, values, meter=spread.meter or 0.0)
     if column.is_power and column.account_name not in UNCHANGED_METRICS:
-        return Measured(None, "it is not known of all its runs")
+        return Measured(None, "some of its runs have no value")
     return _known(mean_interval(values, confidence), _ONE_REPEAT, values)
 
 
@@ -71,7 +71,7 @@ def ratio(
     account = _counterpart(cell, base) if column.is_power else None
     against = base.repeats(column) if account is None else account.repeats(column.account_name)
     if not against:
-        return Measured(None, f"of the baseline: {missing(base, column)}")
+        return Measured(None, f"no value of the baseline: {missing(base, column)}")
     if min(*values, *against) <= 0:
         return Measured(None, "a value of 0 has no ratio")
     differs = unequal(cell.power, account) if cell.power and account else ""
@@ -85,7 +85,7 @@ def ratio(
         meter = sum((spread.meter or 0.0) ** 2 for spread in spreads if spread) ** 0.5
         return _known(interval, why, values, against, meter=meter, boundaries=differs)
     if column.is_power and column.account_name not in UNCHANGED_METRICS:
-        return Measured(None, "it is not known of all runs on both sides")
+        return Measured(None, "some runs of the target or of the baseline have no value")
     interval = ratio_interval(values, against, confidence)
     return _known(interval, why, values, against, boundaries=differs)
 
@@ -108,7 +108,7 @@ def _spread(account: Account | None, column: Column) -> Spread | None:
 
 
 def _counterpart(cell: Cell, base: Cell) -> Account | None:
-    """Return the baseline's energy account, if possible at the boundary of the results."""
+    """Return the baseline's energy account, at the power boundary of the results if it has one."""
     boundary = None if cell.power is None else cell.power.boundary
     return account_of(base.runs, boundary) or base.power
 
@@ -118,10 +118,10 @@ def missing(cell: Cell, column: Column) -> str:
     if not cell.measured:
         return "no run finished"
     if not column.is_power:
-        return "no run has a value of it"
+        return "no run has a value"
     if cell.power is None:
         return f"no energy was measured: {cell.power_missing}"
-    return "it is not known of any run"
+    return "no run has a value"
 
 
 def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
@@ -133,12 +133,13 @@ def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
 
 
 def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]) -> bool:
-    """Return whether a target must have a value at a point: it has one, or has lost one.
+    """Return whether a gate must check a target at a point, even if its value is missing.
 
-    A meter that failed at a point must not let a rule pass there.
+    A value that should have been measured is checked too, so that a rule cannot pass because a
+    meter failed.
 
     Args:
-        column: Quantity of the rule.
+        column: Metric of the rule.
         cell: Results of the target at the point.
         base: Baseline of the same target and point, if there is one.
         others: Results of the same workload family whose targets have meters.

@@ -1,7 +1,7 @@
-"""Comparison of several implementations of the same work on each target.
+"""Comparison of several implementations (engines) of the same work on each target.
 
-Unlike the comparison of targets at one point, this divides points that differ only in the
-implementation, each by the native one or else the first one.
+The compared points differ only in the implementation. Each value is divided by that of the native
+implementation, or of the first one if native did not run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry:
 
     implementation: str
     cell: Cell
-    # to the reference on the same target; empty for the reference itself
+    # by column key: ratio to the reference implementation; empty for the reference itself
     ratios: Mapping[str, Decision]
 
 

@@ -1,8 +1,8 @@
-"""Merging of several result directories: points that did the same work, and their differences.
+"""Merging of result directories: match points that did the same work, and list differences.
 
-Names of workloads and engines, and parameters that only say who does the work, are ignored as long
-as the match is unambiguous, so that imported results line up with new ones. Differences are stated
-once rather than next to every number.
+Names of workloads and engines, and parameters that only say which program does the work, are
+ignored if the match is unambiguous. Imported results can thus be compared with new ones.
+Differences are stated once rather than next to every number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_NAMED = 8  # differing environment facts listed by name; further ones are o
 
 @dataclass(slots=True)
 class Work:
-    """Work of each point of each directory, and ids that are unique over all directories."""
+    """Workload point of each point of each directory, and ids unique over all directories."""
 
     points: dict[Place, WorkloadPoint] = field(default_factory=dict)
     ids: dict[Place, str] = field(default_factory=dict)
@@ -44,7 +44,10 @@ class Work:
 
 
 def work_of(stores: Sequence[ResultStore]) -> Work:
-    """Determine the work of all points; points of a single directory keep the work of its plan."""
+    """Assign a workload point and a unique id to every point of the result directories.
+
+    Points of a single directory keep those of its plan.
+    """
     work = Work()
     for number, store in enumerate(stores, 1):
         others = [other for other in stores if other is not store]
@@ -59,9 +62,10 @@ def work_of(stores: Sequence[ResultStore]) -> Work:
 
 
 def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
-    """Give equal work one name and one engine, if no directory did it twice on a target.
+    """Give the same work in several directories one name and one engine.
 
-    If the compared parameters alone are ambiguous, a second pass also compares the remaining ones.
+    This is ambiguous if a directory did the work twice on a target. A second pass then compares all
+    parameters, not only those that define the work.
     """
     plans = {id(store): store.plan for store in stores}
     rest = [*points]
@@ -93,7 +97,7 @@ def _text(parts: list[Any]) -> str:
 def _belong_together(
     places: Sequence[Place], plans: Mapping[int, Plan], points: Mapping[Place, WorkloadPoint]
 ) -> bool:
-    """Return whether the places span several directories with a single variant in each."""
+    """Return whether points are of several directories, with one variant of the work in each."""
     cells = Counter((store, plans[store].points[point].target) for store, point in places)
     own: dict[int, set[str]] = {}
     for place in places:
@@ -138,7 +142,7 @@ def _differing(
 
 
 def _by_place(values: Sequence[str], names: Sequence[str]) -> str:
-    """List each value with the directories that have it."""
+    """List each value with the names of the directories that have it."""
     where: dict[str, list[str]] = {}
     for value, name in zip(values, names, strict=True):
         where.setdefault(value or "unknown", []).append(name)
@@ -211,8 +215,8 @@ def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[s
     sentences = []
     if imported:
         sentences.append(
-            f"Host, kernel and drives are not known of {' and '.join(imported)}, which "
-            f"{'was' if len(imported) == 1 else 'were'} imported."
+            f"Host, kernel and drives of {' and '.join(imported)} are unknown, because "
+            f"{'it was' if len(imported) == 1 else 'they were'} imported."
         )
     known = [s for s in stores if "imported" not in s.environment]
     places = [n for n in names if n not in imported]
@@ -224,7 +228,7 @@ def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[s
     ]
     if len(keys) > MOST_NAMED:
         rest = len(keys) - MOST_NAMED
-        sentences.append(f"{rest} more facts of the machines differ; the configuration has them.")
+        sentences.append(f"{rest} more facts of the machines differ; see the configuration.")
     return sentences
 
 

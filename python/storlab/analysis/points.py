@@ -1,8 +1,8 @@
 """Workload points: keys that identify the same work on different targets, and their names.
 
-A workload point is a point without its target. On a page, one swept parameter is the horizontal
-axis, one distinguishes the small multiples, and the others form sections. The workload family's
-:class:`~storlab.contracts.page.Page` assigns these roles and the parameters' labels.
+A workload point is a combination of parameters without a target. On a page, one swept parameter is
+the horizontal axis, one distinguishes the small multiples, and the others form sections. The
+workload family's :class:`~storlab.contracts.page.Page` assigns these roles and the labels.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def page_of(kind: str) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPoint:
-    """Work of a point without its target; runs with equal keys are comparable."""
+    """Work of a point, regardless of its target; runs with equal keys are comparable."""
 
     workload: str
     kind: str
@@ -214,7 +214,7 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
 
 
 def _varies(values: Sequence[Any]) -> bool:
-    """Return whether a parameter has more than one value here; 1 and true count as different."""
+    """Return whether values of a parameter differ; 1 and true count as different."""
     first = values[0]
     if isinstance(first, int | float | str | None):
         return any(type(value) is not type(first) or value != first for value in values)
@@ -299,7 +299,7 @@ def _frozen(value: Any) -> str:
 
 @dataclass(slots=True)
 class Section:
-    """Points of one mix, in page order."""
+    """Section of a page: points that differ only in the axis and the small multiple."""
 
     workload: str
     kind: str
@@ -332,7 +332,7 @@ class Section:
 
     @property
     def own(self) -> str:
-        """Swept parameters that distinguish the section in its workload; empty for a single one."""
+        """Parameters that distinguish the section from others of its workload, as a phrase."""
         return describe(self.page, self.points[0].params, self.axes.section)
 
     def where(self, point: WorkloadPoint) -> str:

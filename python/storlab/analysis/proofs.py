@@ -1,4 +1,4 @@
-"""Proof, by workload and target, that the medium served the I/O of the runs."""
+"""Proof, by workload and target, that the storage medium (not a cache) served the runs' I/O."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ STATES: tuple[State, ...] = ("contradicted", "unproven", "proven")  # states of 
 
 
 class TargetProof(Part):
-    """Proof that the medium served the finished runs of one workload on one target.
+    """Proof that the storage medium served the finished runs of one workload on one target.
 
-    `state` is the weakest state in `runs`, which counts runs by state; `reasons` are by state, too.
+    ``runs`` counts the runs by state of their proof. ``reasons`` has the distinct reasons for each
+    state. ``state`` is the weakest state of any run.
     """
 
     workload: str
@@ -30,7 +31,7 @@ class TargetProof(Part):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def state(self) -> State:
-        """The weakest state of any run."""
+        """Weakest state of proof of any run."""
         return next(state for state in STATES if state in self.runs)
 
     @property
@@ -39,7 +40,7 @@ class TargetProof(Part):
         return sum(self.runs.values()) + self.not_judged
 
     def add(self, cell: Cell) -> None:
-        """Count the finished runs of one target at one point by the state of their proof."""
+        """Add the finished runs of one target at one point to the counts by state of proof."""
         for run in cell.runs:
             proof = run.record.proof
             if proof is None:
@@ -51,9 +52,9 @@ class TargetProof(Part):
 
 
 def proofs_of(comparison: Comparison) -> list[TargetProof]:
-    """Collect the proofs by workload and target, in the order of the page.
+    """Collect the proofs of each workload and target, in the order of the page.
 
-    Pairs without a judged run are left out, such as those of object stores.
+    A workload and target of which no run has a proof, such as an object store, is left out.
     """
     proofs: dict[tuple[tuple[str, str, str], str], TargetProof] = {}
     for section in comparison.sections:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PublishedCell:
-    """One published number at a measured workload point."""
+    """Published number that is shown next to measured values of one workload point."""
 
     config: str  # configuration as the publication names it
     source: str  # name of the published table
@@ -24,12 +24,12 @@ class PublishedCell:
 
     @property
     def publication(self) -> str:
-        """Publication as a source line cites it."""
+        """Publication as it is cited below a figure."""
         return self.cited or self.source
 
     @property
     def label(self) -> str:
-        """Label of the configuration as a series of a figure."""
+        """Legend label of the published configuration in a figure."""
         return f"{self.config} (published)"
 
 

@@ -37,7 +37,7 @@ def student_t(probability: float, freedom: float) -> float:
         if abs(step) < value / 4:
             step *= 1 + step * value * (freedom + 1) / (2 * (freedom + value * value))
         value += step
-        # the error of the next step would be about the square of this one
+        # Newton's method converges quadratically: the remaining error is about this step squared.
         if abs(step) <= 1e-9 * value:
             break
     return value

@@ -26,7 +26,7 @@ def repeats_to_decide(
     confidence: float,
     family_confidence: float,
 ) -> int | None:
-    """Return how many repeats put the interval of the ratio wholly inside or outside the margin.
+    """Return how many repeats per engine would decide whether two engines agree in a metric.
 
     The result is larger than the number of existing repeats. It is None if a side has a single run
     (no spread), or if ``MOST`` repeats would not suffice. All values must be positive.
@@ -49,7 +49,7 @@ def repeats_to_decide(
 
 
 def least_repeats(enough: Callable[[int], bool], made: int) -> int | None:
-    """Return the smallest sufficient number of repeats above ``made``; None beyond ``MOST``."""
+    """Return the least number above ``made`` for which ``enough`` is true; None above ``MOST``."""
     repeats = 2 + bisect_left(range(2, MOST + 1), True, key=enough)
     return None if repeats > MOST else max(repeats, made + 1)
 

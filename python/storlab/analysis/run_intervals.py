@@ -73,7 +73,7 @@ def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) 
 
 
 def counted_beside(run: RunData) -> dict[str, Any]:
-    """Return the content of ``COURSE_FILE``; empty if the run has none.
+    """Return the counters that were recorded over time next to a run's samples, or an empty dict.
 
     Raises:
         ResultError: The file is not valid JSON.
@@ -85,5 +85,6 @@ def counted_beside(run: RunData) -> dict[str, Any]:
         course: dict[str, Any] = json.loads(content)
     except ValueError as error:
         where = f"{run.directory_name}/raw/{COURSE_FILE}"
-        raise ResultError(where, f"is not JSON: {error}", "restore it from a copy") from error
+        fix = "restore the file from a copy of the results"
+        raise ResultError(where, f"is not JSON: {error}", fix) from error
     return course

@@ -35,8 +35,8 @@ def study_settings(header: Header) -> dict[str, Any]:
 def target_settings(target: Target) -> dict[str, Any]:
     """Return the settings of a target that affect its numbers.
 
-    These are the part of it that is used, the facts that its numbers are divided by, and its
-    meters.
+    These are the part of the storage that is used, preconditioning, meters, and declared facts that
+    numbers are divided by, such as the capacity.
     """
     sizes = {name: getattr(target, name) for name in _SIZES}
     steady = target.precondition

@@ -1,10 +1,10 @@
 """Means and ratios of repeats with confidence intervals.
 
-Sources: Student's t-interval for a mean, taken on a logarithmic scale if all values are positive,
-so that its bounds are positive too; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
-logarithms for a ratio, which places "twice as fast" and "half as fast" equally far from equal.
-Repeats that agree to the last digit still carry measurement error: a standard error is never taken
-to be below the resolution of the values.
+A mean has Student's t-interval. It is computed on a logarithmic scale if all values are positive,
+so that its bounds are positive too. A ratio has Welch's t-interval (Welch 1947, Satterthwaite 1946)
+of the logarithms, for which "twice as fast" and "half as fast" are equally far from equal. Repeats
+that agree to the last digit still have a measurement error, so a standard error is never assumed to
+be below the resolution of the values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storlab.analysis.quantiles import student_t
 from storlab.model.decision import Interval
 
 CONFIDENCE = 0.95
-"""Confidence of every interval unless several hold together."""
+"""Confidence of each interval, except of several that must hold simultaneously."""
 RESOLUTION = 1e-3 / math.sqrt(3)
 """Relative standard uncertainty of one value: histograms resolve three significant digits.
 
@@ -58,7 +58,7 @@ def ratio_interval(
 ) -> Interval:
     """Return the ratio of geometric means with its log-Welch-t interval.
 
-    ``n`` of the result is the smaller number of repeats; a side with one value gives no bounds.
+    ``n`` of the result is the smaller number of repeats. It has no bounds if that is 1.
 
     Raises:
         ValueError: A side is empty, a value is not finite or not positive, or the confidence is
@@ -97,7 +97,7 @@ def _standard_error(data: list[float]) -> float:
 
 @lru_cache(maxsize=64)  # the means of a campaign need the same few quantiles
 def t_quantile(confidence: float, freedom: float) -> float:
-    """Return Student's t factor of a two-sided interval."""
+    """Return the factor of Student's t distribution for a two-sided confidence interval."""
     return student_t(0.5 + confidence / 2, freedom)
 
 
@@ -111,17 +111,17 @@ def _checked(values: Sequence[float], name: str) -> list[float]:
     if not data:
         raise ValueError(f"{name} is empty: an interval needs at least one value")
     if not all(map(math.isfinite, data)):
-        raise ValueError(f"{name} holds a value that is not finite: {data}")
+        raise ValueError(f"{name} has a value that is not finite: {data}")
     return data
 
 
 def _positive(values: Sequence[float], name: str) -> list[float]:
     data = _checked(values, name)
     if min(data) <= 0:
-        raise ValueError(f"{name} holds {min(data)}: a ratio on logarithms needs values above 0")
+        raise ValueError(f"{name} has the value {min(data)}: a ratio needs values above 0")
     return data
 
 
 def _check_confidence(confidence: float) -> None:
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.95")
+        raise ValueError(f"confidence is {confidence}: it must be between 0 and 1, such as 0.95")

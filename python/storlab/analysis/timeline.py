@@ -63,7 +63,7 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Throughput that the devices behind the target counted over a stretch, in MB/s."""
+    """Throughput over a stretch of time by the counters of the target's devices, in MB/s."""
 
     start_s: float
     end_s: float
@@ -87,7 +87,7 @@ class Timeline:
 
     @property
     def is_fixed_work(self) -> bool:
-        """Whether the run did a fixed amount of work, whose stages are not called dips."""
+        """Whether the run did a fixed amount of work; pauses between its stages are not dips."""
         return FAMILIES[self.run.record.kind].fixed_work
 
     @property

@@ -1,13 +1,13 @@
 """Answers to a study's questions: the leading target, its lead, the confidence and its drawbacks.
 
-For each question, all pairs of targets are compared at the far point of every mix and size. The
-intervals of all these comparisons hold simultaneously (Bonferroni): if targets are identical, at
-most one brief in twenty names a winner. The winner is decided better than every other target at
-some point, and decided worse than none at any point. Its headline is the median, not the largest,
-lead over the next best.
+For each question, all pairs of targets are compared at the last point of the axis of every mix and
+size. The intervals of all these comparisons hold simultaneously (Bonferroni): if targets are
+identical, at most one brief in twenty names a winner. The winner is significantly better than every
+other target at some point, and not significantly worse than any at any point. The lead that is
+quoted is the median, not the largest, lead over the next best target.
 
-The winner's disadvantages are searched at every point and in every quantity, each with its own 95 %
-interval: reporting one too many is better than missing one.
+The winner's disadvantages are searched at every point and in every metric, each with its own 95 %
+interval, because reporting one too many is better than missing one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the m
 
 
 class _Compared(NamedTuple):
-    """Decision with the place that it was made at."""
+    """Comparison of two targets, with the section and the point at which it was made."""
 
     decision: Decision
     section: Section
@@ -42,11 +42,11 @@ class _Compared(NamedTuple):
 
     @property
     def winner(self) -> str:
-        """Target that is decided ahead; empty if undecided."""
+        """Target that is significantly better; empty if neither is."""
         return self.decision.winner
 
     def lead_of(self, target: str) -> float:
-        """Return how many times as good ``target`` is as the other one."""
+        """Return how many times as good ``target`` is as the target it is compared with."""
         return self.decision.seen_from(target).advantage.estimate
 
 
@@ -76,7 +76,7 @@ def _answered(comparison: Comparison) -> list[Verdict]:
 
 
 def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Question]:
-    """Return the questions to answer for a workload family: the study's, else its defaults."""
+    """Return the questions to answer: those of the study, or else of the workload family."""
     page = sections[0].page
     known = {question.name: question for question in page.metrics.questions}
     wanted = [name for store in comparison.dataset.stores for name in store.study.study.question]
@@ -92,7 +92,7 @@ def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Qu
 
 
 def targets_compared(comparison: Comparison, question: str) -> set[str]:
-    """Return the targets that have a counterpart to be compared with in this question."""
+    """Return the targets that can be compared with another target on a question."""
     return {
         side
         for sections in comparison.kinds.values()
@@ -106,7 +106,7 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
 ) -> list[_Compared]:
-    """Compare every pair of targets at the far point of every mix and size."""
+    """Compare every pair of targets on a question, at the last point of every mix and size."""
     contests = []
     for section in sections:
         for facet in section.facets():
@@ -148,9 +148,10 @@ def _contest(
 
 
 def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
-    """Return the other target's declared fact over the first one's.
+    """Return the factor that turns a ratio of two targets into one per terabyte or per price.
 
-    None if one of them does not declare it, or if the currencies differ.
+    It is the second target's declared capacity or price divided by the first one's; 1 if ``per`` is
+    empty. None if one of them does not declare it, or if the currencies differ.
     """
     if not per:
         return 1.0
@@ -283,7 +284,7 @@ def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decisio
 def _standings(
     comparison: Comparison, sections: Sequence[Section], target: str
 ) -> Iterator[Standing]:
-    """Yield the quantities in which a target is decided ahead of or behind another one."""
+    """Yield the metrics in which a target is significantly better or worse than another one."""
     for other in (label for label in comparison.targets if label != target):
         for key, per in _compared_quantities(sections[0].page):
             sides = (target, other)
@@ -303,7 +304,7 @@ def _standings(
 
 
 def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
-    """Return every compared quantity, followed by those the page asks for per terabyte or price."""
+    """Return every compared metric, followed by those of questions per terabyte or price."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
     divided = [
         (key, question.per)

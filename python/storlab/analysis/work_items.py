@@ -1,7 +1,7 @@
 """Stages of fixed work: the epochs of a training, or checkpoints and restores, in sequence.
 
-They are read from the engine details in ``run.json``. Their energy is that of the spans of the same
-kind, at the power boundary that the brief shows.
+They are read from the engine details in ``run.json``. The energy of a stage is that of its span
+(the stage's part of the measure window), at the power boundary that the brief shows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def work_items_of(run: RunData, boundary: Boundary | None = None) -> list[WorkIt
 
 
 def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, float]:
-    """Return the energy in joules of the spans of a kind, by their position among these."""
+    """Return the energy in joules of each span of a kind, by its position among these spans."""
     places = [n for n, span in enumerate(run.record.spans) if span.kind == kind]
     return {
         places.index(power.span): power.energy_j
@@ -84,7 +84,7 @@ def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
 
 
 def interval_of(pieces: Sequence[WorkItem], name: str) -> Interval | None:
-    """Return the mean over the repeats with its interval; None unless every one has the value."""
+    """Return the mean of a value over the repeats with its interval; None if one lacks it."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
     return mean_interval(values) if values and len(values) == len(pieces) else None
 

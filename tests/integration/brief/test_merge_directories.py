@@ -148,7 +148,7 @@ def test_environments_engines_and_windows_that_differ_are_named() -> None:
         "Measured: 2026-11-20 in new, 2026-11-21 in newer, 2023-01-02 in old.",
         "Engine: native 0.9 in new and newer, fio 3.33 in old.",
         "Measure window: 60 s in new and newer, 30 s in old.",
-        "Host, kernel and drives are not known of old, which was imported.",
+        "Host, kernel and drives of old are unknown, because it was imported.",
         "Host: a in new, b in newer.",
         "CPU model: X in new, Y in newer.",
     ]

@@ -110,7 +110,7 @@ def test_values_that_have_no_mean_are_refused(values: list[float]) -> None:
 
 
 def test_a_ratio_needs_positive_values() -> None:
-    with pytest.raises(ValueError, match=r"denominator holds 0\.0"):
+    with pytest.raises(ValueError, match=r"denominator.* 0\.0"):
         ratio_interval([1.0, 2.0], [0.0, 1.0])
 
 

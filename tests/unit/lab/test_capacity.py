@@ -321,7 +321,7 @@ def test_cores_that_were_not_the_runs_alone_are_said(
     family.flagged = {6: "starved"}
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
     text = "\n".join(found.cases[0].notes())
-    assert "at 6 the client's cores were not this run's alone" in text
+    assert "at 6 other programs used the client's cores" in text
 
 
 TRAINING = """
