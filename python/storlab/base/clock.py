@@ -1,4 +1,4 @@
-"""Only module in Python that reads time or waits (in Rust: ``crates/base/src/clock.rs``)."""
+"""Read clocks and wait; other Python modules may not (in Rust: ``crates/base/src/clock.rs``)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 
 
 def monotonic_ns() -> int:
-    """Return the run's clock in ns: CLOCK_MONOTONIC, which also stamps native samples."""
+    """Return CLOCK_MONOTONIC in ns, the clock of a run, as used by the native engine's samples."""
     return time.monotonic_ns()
 
 
 def wall_at_ns(time_ns: int) -> int:
-    """Convert a time of the run's clock to CLOCK_REALTIME (ns since 1970), by their present offset.
+    """Convert a CLOCK_MONOTONIC time to CLOCK_REALTIME (ns since 1970), by their present offset.
 
-    If the wall clock was set since then, the result includes that step, so comparing two calls
-    detects it.
+    If the wall clock is set between two calls, their results for the same time differ by the step.
     """
     readings = []
     for _ in range(3):
@@ -27,12 +26,12 @@ def wall_at_ns(time_ns: int) -> int:
 
 
 def utc_now_iso() -> str:
-    """Return the time in UTC as ISO 8601 with milliseconds: ``2026-11-20T11:30:00.123+00:00``."""
+    """Return the current UTC time in ISO 8601: ``2026-11-20T11:30:00.123+00:00``."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def utc_stamp() -> str:
-    """Return the time in UTC in a form for file names: ``20261120t113000z``."""
+    """Return the current UTC time in a form for file names: ``20261120t113000z``."""
     return datetime.now(UTC).strftime("%Y%m%dt%H%M%Sz")
 
 

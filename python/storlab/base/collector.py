@@ -1,4 +1,4 @@
-"""Control of Python's garbage collector."""
+"""Pause Python's garbage collector while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Disable garbage collection inside the block, which creates many long-lived objects.
+    """Disable garbage collection in a ``with`` block that creates many long-lived objects.
 
-    Existing objects are then frozen, so later collections skip them. They must not form reference
-    cycles; reference counting still frees them.
+    At the end of the block all existing objects are frozen: later collections skip them. Reference
+    counting still frees them, so they must not form reference cycles.
     """
     was_on = gc.isenabled()
     gc.disable()

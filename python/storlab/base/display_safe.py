@@ -1,4 +1,4 @@
-"""Untrusted text made safe to display, without characters that control a terminal or page."""
+"""Make untrusted text safe to display, by replacing characters that control terminals or pages."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TypeVar
 
 ValueT = TypeVar("ValueT")
 
-# Control characters other than tab and line feed, characters that XML cannot contain, and marks
-# that reorder text (Unicode Technical Report 36): with them "<name> 10" may be shown as "01
-# <eman>".
+# Control characters other than tab and line feed, characters that XML cannot contain, and
+# characters that change the direction of text, by which "<name> 10" may look like "01 <eman>"
+# (Unicode Technical Report 36).
 _OBEYED = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff\\ufffe\\uffff]"
 )
 
 
 def visible(value: ValueT) -> ValueT:
-    """Return a text, or the texts in containers, with U+FFFD for each such character."""
+    """Replace control characters by U+FFFD in a text, or in all texts of nested lists and dicts."""
     shown: object = value
     if isinstance(value, str):
         shown = _OBEYED.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -1,4 +1,4 @@
-"""Energy from power readings and from energy counters: pure functions on arrays.
+"""Compute energy from power readings and energy counters, by pure functions on arrays.
 
 Times are ascending integers of ns on one clock; power is in W, energy in J. The formulas and
 their sources are in ``docs/method/README.md``.
@@ -18,10 +18,10 @@ from storlab.base.units import J_PER_WH, MB, NS_PER_S, TB_KWH_PER_MB_J
 
 GAP_PERIODS = 4
 LEAST_GAP_NS = NS_PER_S
-"""Gap criterion: a spacing above this multiple of the usual one and above 1 s is a gap."""
+"""A time between two readings is a gap if it exceeds this multiple of the usual one, and 1 s."""
 
 WRAP_RATE = 100
-"""Limit for the power implied by a counter wrap, as a multiple of the highest other power."""
+"""A counter decrease is a reset if a wrap would imply more than this multiple of other powers."""
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -33,9 +33,13 @@ def tb_per_kwh(mb_per_j: float) -> float:
 
 
 def mb_per_joule(moved_bytes: float, energy_j: float) -> float:
-    """Return MB/J, which equals MB/s per W. Raises ValueError unless energy is positive."""
+    """Return transferred bytes per energy in MB/J, which equals MB/s per W.
+
+    Raises:
+        ValueError: The energy is not positive.
+    """
     if not energy_j > 0:
-        raise ValueError(f"{energy_j} J is not above 0, so nothing can be divided by it")
+        raise ValueError(f"energy is {energy_j} J, but must be above 0 to compute MB/J")
     return moved_bytes / MB / energy_j
 
 
@@ -45,10 +49,10 @@ def wh_from_j(energy_j: float) -> float:
 
 
 def unwrap_counter(values: Sequence[float], counter_max: float | None, step: float) -> Floats:
-    """Return a wrapping counter as a monotonic one with the same differences.
+    """Convert readings of a counter that wraps to a series that only increases.
 
-    After ``counter_max``, the counter continues at 0 after one ``step`` (its resolution), so
-    differences are taken modulo ``counter_max + step``. Readings must be more frequent than wraps.
+    The counter goes from ``counter_max`` to 0 within one ``step``, so differences are taken modulo
+    ``counter_max + step``. There must be a reading between any two wraps.
 
     Args:
         values: The readings in order of time.
@@ -56,7 +60,7 @@ def unwrap_counter(values: Sequence[float], counter_max: float | None, step: flo
         step: The resolution of the counter.
 
     Raises:
-        ValueError: A counter without a maximum decreases: it was reset, and energy is lost.
+        ValueError: A counter without a maximum decreased: it was reset, and energy is lost.
     """
     raw = np.asarray(values, dtype=np.float64)
     if raw.size < 2:
@@ -65,15 +69,16 @@ def unwrap_counter(values: Sequence[float], counter_max: float | None, step: flo
     if counter_max is not None:
         differences = np.where(differences < 0, differences + counter_max + step, differences)
     if np.any(differences < 0):
-        raise ValueError("the counter decreased, but it has no maximum at which it could wrap")
+        raise ValueError("the energy counter was reset: it decreased and has no maximum to wrap at")
     return np.asarray(raw[0] + np.concatenate(([0.0], np.cumsum(differences))), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLine:
-    """Power over time as a piecewise linear function; a jump is two points at the same time.
+    """Power over time as a piecewise linear function.
 
-    ``times_ns`` never decreases. ``gaps`` are intervals ``[from, to)`` that no reading covers.
+    ``times_ns`` never decreases; two points at the same time are a jump. ``gaps`` are intervals
+    ``[from, to)`` in ns that no reading covers.
     """
 
     times_ns: Times
@@ -91,7 +96,7 @@ class PowerLine:
         return int(self.times_ns[-1])
 
     def scaled(self, factor: float) -> PowerLine:
-        """Return the function with every power multiplied by ``factor``."""
+        """Return a copy with every power multiplied by ``factor``."""
         return PowerLine(self.times_ns, self.watts * factor, self.gaps)
 
 
@@ -118,10 +123,10 @@ def line_of_means(
     interval_ns: int | None,
     period_ns: int | None = None,
 ) -> PowerLine:
-    """Build a power line from means over the sensor's interval, stamped at its end.
+    """Build a power line from readings that are averages over the interval before their time.
 
-    A mean is valid for its interval, but not before the preceding reading. Power between two
-    intervals is interpolated.
+    An interval that begins before the preceding reading is cut there. Power between two intervals
+    is interpolated.
 
     Args:
         times_ns: The times of the readings.
@@ -149,7 +154,7 @@ def line_of_counter(
 ) -> PowerLine:
     """Build a power line from an energy counter, with constant power between two readings.
 
-    A pause between readings loses no energy unless the counter may have wrapped more than once.
+    A long time between readings is a gap only if the counter may have wrapped more than once in it.
 
     Args:
         times_ns: The times of the readings.
@@ -175,24 +180,27 @@ def line_of_counter(
 
 
 def _check_wraps(watts: Floats, spacing: Times, wrapped: NDArray[np.bool_], step: float) -> None:
-    """Raise ValueError if a decrease of the counter is a reset rather than a wrap.
+    """Check that each decrease of an energy counter was a wrap, and not a reset to 0.
 
-    A restarted device also starts its counter at 0. The counter is then usually far from its
-    maximum, so a wrap would imply much more power than the other readings. If all readings are
-    wraps, this cannot be decided.
+    A device that restarts resets its counter, usually far below the maximum, so a wrap would imply
+    much more power than the other readings. If the counter decreased at every reading, there is
+    nothing to compare with, and no error is raised.
+
+    Raises:
+        ValueError: The counter was reset.
     """
     if not wrapped.any() or wrapped.all():
         return
     usual = max(float(watts[~wrapped].max()), step * NS_PER_S / float(spacing.min()))
     if float(watts[wrapped].max()) > WRAP_RATE * usual:
-        raise ValueError("the counter decreased by more than a wrap explains: it was reset")
+        raise ValueError("the energy counter was reset: it decreased too far below its maximum")
 
 
 def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, Floats]:
     times = np.asarray(times_ns, dtype=np.int64)
     given = np.asarray(values, dtype=np.float64)
     if times.shape != given.shape:
-        raise ValueError(f"{times.size} times for {given.size} values")
+        raise ValueError(f"there are {times.size} times but {given.size} values")
     if times.size < 2:
         raise ValueError("at least two readings are needed")
     if np.any(np.diff(times) <= 0):
@@ -234,20 +242,21 @@ def line_sum(lines: Sequence[PowerLine]) -> PowerLine:
 
 
 def _side(line: PowerLine, moments: Times, side: Any) -> Floats:
-    """Return the line's left or right limit at each time; they differ at jumps."""
+    """Return the power at each time, at a jump before it (``left``) or after it (``right``)."""
     times, watts = line.times_ns, line.watts
     at = np.searchsorted(times, moments, side=side)
     low = np.clip(at - 1, 0, times.size - 1)
     high = np.clip(at, 0, times.size - 1)
     span = times[high] - times[low]
     part = np.divide(moments - times[low], span, out=np.zeros(moments.size), where=span > 0)
-    # At a point itself, "left" treats it as the end of a segment, "right" as the beginning of the
-    # next.
     return np.asarray(watts[low] + (watts[high] - watts[low]) * part, dtype=np.float64)
 
 
 def _cut(line: PowerLine, start_ns: int, end_ns: int) -> PowerLine:
-    """Return the line between two times; edges are interpolated, or held if the line is shorter."""
+    """Return the part of a power line between two times.
+
+    Power at the edges is interpolated; beyond the line's ends it equals that of the nearest point.
+    """
     inside = (line.times_ns > start_ns) & (line.times_ns < end_ns)
     edges = np.asarray([start_ns, end_ns], dtype=np.int64)
     first = _side(line, edges[:1], "right")
@@ -258,7 +267,7 @@ def _cut(line: PowerLine, start_ns: int, end_ns: int) -> PowerLine:
 
 @dataclass(frozen=True, slots=True)
 class WindowEnergy:
-    """Energy and power over one window ``[start, end]``."""
+    """Energy and power over one time window."""
 
     energy_j: float
     mean_w: float
@@ -268,13 +277,16 @@ class WindowEnergy:
 
 
 def window_energy(line: PowerLine, start_ns: int, end_ns: int) -> WindowEnergy:
-    """Integrate power over a window, with interpolated edges.
+    """Integrate power over a window, with interpolation at its edges.
 
-    If readings do not reach an edge of the window, the nearest power is held, which lowers
-    ``coverage``. Raises ValueError for an empty window.
+    If readings do not reach an edge of the window, the nearest reading is used there, and
+    ``coverage`` is below 1.
+
+    Raises:
+        ValueError: The window is empty.
     """
     if end_ns <= start_ns:
-        raise ValueError("the window is empty")
+        raise ValueError("the window is empty: its end is not after its start")
     part = _cut(line, start_ns, end_ns)
     seconds = np.diff(part.times_ns) / NS_PER_S
     mids = (part.watts[:-1] + part.watts[1:]) / 2
@@ -300,7 +312,7 @@ def _uncovered_ns(line: PowerLine, start_ns: int, end_ns: int) -> int:
 
 
 def weighted_percentile(values: Floats, weights: Floats, percent: float) -> float:
-    """Return the smallest value such that ``percent`` of the weight is at or below it."""
+    """Return the smallest value with at least ``percent`` of the weight at or below it."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     at = np.searchsorted(reached, reached[-1] * percent / 100 * (1 - 1e-12))

@@ -1,6 +1,6 @@
-"""Exception tree and exit codes.
+"""Exceptions of storlab and exit codes of its command.
 
-Every error has three parts: the field or path, what is wrong, and how to fix it.
+Every exception has three parts: the field or path, what is wrong, and how to fix it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class ExitCode(IntEnum):
     # a comparison completed with a negative verdict (crosscheck, gate, verify, audit)
     DISAGREE = 10
     AUDIT = 11  # storlab's own brief contradicts its runs and was not written
-    INCONCLUSIVE = 12  # a comparison completed, but its data do not decide (crosscheck, gate)
+    INCONCLUSIVE = 12  # a comparison completed without a clear result (crosscheck, gate)
     UNREACHABLE = 13  # a target was unreachable for too long; `storlab resume` continues
 
 
 def with_fix(text: str, fix: str) -> str:
-    """Return a message, with the fix on the next line if there is one, as in the terminal."""
+    """Return a message as the terminal shows it, with its fix, if any, on the next line."""
     return f"{text}\n  fix: {fix}" if fix else text
 
 
 def with_fixes(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return messages with their fixes; consecutive messages with the same fix show it once.
+    """Return messages with their fixes; if consecutive messages share a fix, show it once.
 
     Args:
         lines: Each message with its fix, which is empty if there is none.
@@ -50,9 +50,9 @@ def with_fixes(lines: Sequence[tuple[str, str]]) -> list[str]:
 
 
 class StorlabError(Exception):
-    """Root of every error that storlab raises on purpose.
+    """Base class of all errors that storlab raises on purpose.
 
-    ``where`` names the field, path or option; ``what`` is the problem, ``fix`` the remedy.
+    ``where`` is the field, path or option; ``what`` is the problem, and ``fix`` the remedy.
     """
 
     exit_code = ExitCode.INTERNAL
@@ -69,7 +69,7 @@ class StorlabError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem in a table: the field (as a path in the table), what is wrong, and the fix."""
+    """Problem in a TOML table: the field (as keys and indices), what is wrong, and the fix."""
 
     field: tuple[str | int, ...]
     what: str
@@ -83,7 +83,7 @@ class Problem:
 
 
 class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one error
-    """Error of validators that check several fields; each problem names its field."""
+    """Error of a validator that checks several fields; holds one problem per invalid field."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
@@ -91,9 +91,9 @@ class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one err
 
 
 class StudyError(StorlabError):
-    """Error in a study file, which prevents it from being run.
+    """Error in a study file, so that the study cannot be run.
 
-    ``problems`` lists all problems, each with line (or None), where, what and fix.
+    ``problems`` lists all problems as dictionaries with line (or None), where, what and fix.
     """
 
     exit_code = ExitCode.STUDY
@@ -132,7 +132,7 @@ class PreflightError(StorlabError):
 
 
 class GuardError(StorlabError):
-    """Refusal to run, because that could destroy data. Nothing was written."""
+    """Refusal to run, because existing data could be destroyed. Nothing was written."""
 
     exit_code = ExitCode.GUARD
 
@@ -144,7 +144,7 @@ class RunError(StorlabError):
 
 
 class UnreachableError(StorlabError):
-    """Stop of a campaign because a target stayed unreachable. Finished runs are stored."""
+    """Stop of a campaign because a target stopped responding. Finished runs are stored."""
 
     exit_code = ExitCode.UNREACHABLE
 

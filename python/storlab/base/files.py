@@ -1,4 +1,4 @@
-"""Input files read without blocking, and output files written atomically."""
+"""Read input files without blocking, and write output files atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storlab.base.errors import UsageError
 from storlab.base.units import GIB
 
 MOST_INPUT_BYTES = GIB
-"""Default limit of the size of a file that is read into memory."""
+"""Default size limit for files that are read into memory."""
 
 _WRITE_FIXES = {
     errno.EISDIR: "name a file in it",
@@ -61,7 +61,7 @@ def open_input(path: Path | str) -> int:
     """
     name = str(path)
     if "\0" in name:
-        raise OSError(errno.EINVAL, "a file name cannot hold a NUL character", name)
+        raise OSError(errno.EINVAL, "a file name cannot contain a NUL character", name)
     # O_NONBLOCK: opening a pipe without a writer would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     kind = stat.S_IFMT(os.fstat(handle).st_mode)
@@ -74,10 +74,10 @@ def open_input(path: Path | str) -> int:
 
 
 def read_input(path: Path | str, most_bytes: int = MOST_INPUT_BYTES) -> bytes:
-    """Read a whole untrusted regular file, opened by ``open_input``.
+    """Read a whole untrusted file; reject pipes, sockets and devices, which may block.
 
     Raises:
-        OSError: The file cannot be opened by ``open_input``, or is larger than ``most_bytes``
+        OSError: The file cannot be opened, is not a regular file, or is larger than ``most_bytes``
             (EFBIG).
     """
     with open(open_input(path), "rb", buffering=0) as file:
@@ -89,25 +89,25 @@ def read_input(path: Path | str, most_bytes: int = MOST_INPUT_BYTES) -> bytes:
 
 
 def read_advice(error: OSError, otherwise: str = "check its permissions") -> str:
-    """Return advice to the user for a file that ``read_input`` cannot read."""
+    """Return the fix to show for an error from ``read_input``; ``otherwise`` if none is known."""
     return _READ_FIXES.get(error.errno or 0, otherwise)
 
 
 def path_error(error: OSError) -> UsageError:
-    """Return the error for a path that a command cannot use; it names the path."""
+    """Convert an operating system error about a path to a UsageError that names the path."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file"
     what = f"cannot be used: {error.strerror or error}"
     return UsageError(where, what, read_advice(error, "check the path and its permissions"))
 
 
 def write_advice(path: Path, error: OSError) -> str:
-    """Return advice to the user for a file or directory that cannot be written or created.
+    """Return the fix to show for a file or directory that cannot be written or created.
 
     Args:
         path: The path that the user named.
         error: The error from writing to it or to a part of it.
     """
-    # os.path.lexists, since pathlib's functions raise if a parent directory is not searchable.
+    # pathlib's functions raise if a parent directory is not searchable; os.path.lexists does not.
     above = (p for p in path.absolute().parents if os.path.lexists(p))
     folder = next(above, Path("/"))
     if not folder.is_dir():
@@ -117,15 +117,19 @@ def write_advice(path: Path, error: OSError) -> str:
 
 
 def storage_advice(error: OSError) -> str:
-    """Return advice, as a clause, for a directory that storlab itself could not write to."""
+    """Return the fix to show if storlab cannot write to a directory of its own, such as results."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return "make room" if is_full else "make its folder writable"
 
 
 def output_error(path: Path, error: OSError) -> UsageError:
-    """Return the error for an output of a command that cannot be written at ``path``.
+    """Return the error for a command's output that cannot be written.
 
-    It names the actual file if the output consists of several files.
+    If the output consists of several files, the error names the file that failed.
+
+    Args:
+        path: The path that the user named.
+        error: The error from writing to it or to a file of the output.
     """
     if isinstance(error.filename, str):
         named = Path(error.filename)
@@ -149,14 +153,14 @@ def directory_problem(path: Path) -> str:
     except FileNotFoundError:
         return "is a link to a path that does not exist" if path.is_symlink() else "does not exist"
     except NotADirectoryError:
-        return "does not exist, because a folder of its path is a file"
+        return "does not exist, because a part of its path is a file, not a directory"
     if kind == stat.S_IFDIR:
         return ""
     return f"is {_KINDS.get(kind, 'a file')}, not a directory"
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Parse standard JSON: without NaN and with limited nesting.
+    """Parse JSON; reject NaN and Infinity, which Python's parser accepts.
 
     Raises:
         ValueError: The text is not JSON, contains NaN or Infinity, or is nested too deeply.
@@ -164,11 +168,11 @@ def parse_json(content: bytes | str) -> Any:
     try:
         return json.loads(content, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"it holds {text}, which is not a number")
+    raise ValueError(f"the JSON contains {text}, which is not allowed")
 
 
 def temporary_beside(path: Path) -> Path:
@@ -183,22 +187,23 @@ def temporary_beside(path: Path) -> Path:
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Create a directory for storlab's files in one that others may write to.
+    """Create a directory for storlab's files, if missing, inside one that others may write to.
 
     Raises:
-        OSError: The directory cannot be created, or a symbolic link or a file has its name
-            (ENOTDIR): a link could redirect writes to a foreign directory.
+        OSError: The directory cannot be created, or a file or symbolic link has its name (ENOTDIR).
+            A link is rejected because it could redirect writes to a foreign directory.
     """
     try:
         path.mkdir(mode)
     except FileExistsError:
         if not stat.S_ISDIR(path.lstat().st_mode):
-            what = "it is a symbolic link" if path.is_symlink() else os.strerror(errno.ENOTDIR)
+            is_link = path.is_symlink()
+            what = "it is a symbolic link" if is_link else os.strerror(errno.ENOTDIR)
             raise OSError(errno.ENOTDIR, what, str(path)) from None
 
 
 def fsync_directory(directory: Path) -> None:
-    """Call fsync on a directory, which makes the names in it durable."""
+    """Call fsync on a directory, so that names created in it survive a power loss."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -207,7 +212,7 @@ def fsync_directory(directory: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write and flush a new file. Its name is durable only after an fsync of the directory."""
+    """Create a file and flush its content to the medium; its name needs ``fsync_directory``."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -220,10 +225,10 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     Args:
         path: File to replace or create.
         content: New content.
-        durable: Whether the file must survive a power loss; False if it can be made again.
+        durable: Whether the new content must survive a power loss.
 
     Raises:
-        OSError: The file cannot be written; names ``path``, whose old content remains.
+        OSError: The file cannot be written; ``path`` keeps its old content.
     """
     with replacing(path) as temporary:
         if durable:
@@ -236,9 +241,9 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path for a temporary file that replaces ``path`` atomically at the end of the block.
+    """Yield the path of a temporary file, and rename it to ``path`` at the end of the block.
 
-    After an error it is removed, and an OSError names ``path`` instead of it.
+    After an error, the temporary file is removed; an OSError about it then names ``path`` instead.
     """
     temporary = temporary_beside(path)
     try:
@@ -263,7 +268,9 @@ def write_output(path: Path, content: bytes) -> None:
     """
     try:
         if path.is_block_device():
-            raise UsageError(str(path), "is a block device", "name a file")
+            raise UsageError(
+                str(path), "is a block device, whose data would be lost", "give the path of a file"
+            )
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:

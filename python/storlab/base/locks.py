@@ -1,7 +1,7 @@
-"""Locks on open files by flock(2), which are released when the process ends.
+"""Lock open files by flock(2); the kernel releases the locks when the process ends.
 
-Some file systems do not support them, such as Lustre without ``-o flock`` and FUSE without the
-call. Exclusion is then impossible, and other holders cannot be detected.
+Some file systems do not support flock: Lustre without ``-o flock``, some FUSE file systems. Two
+processes can then use a file at once without noticing each other.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 
 from storlab.base.clock import sleep_s
 
-_LOOKS = 200  # readers hold a lock for microseconds only, so this many failures mean another holder
+_LOOKS = 200  # `is_locked` holds a lock for microseconds only, so more failures mean another holder
 _LOOK_PAUSE_S = 0.01
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def try_lock_exclusive(handle: int) -> bool:
-    """Lock a file exclusively as its writer, waiting for readers that briefly test the lock.
+    """Take the exclusive lock of a file; wait only for processes that briefly test the lock.
 
     Returns:
-        False if the file system has no locks.
+        False if the file system does not support locks.
 
     Raises:
-        BlockingIOError: Another writer holds the lock.
-        OSError: The lock cannot be taken, for example on NFS if the file is open for reading only
+        BlockingIOError: Another process holds the exclusive lock.
+        OSError: The lock fails otherwise, for example on NFS if the file is open for reading only
             (EBADF).
     """
     for _ in range(_LOOKS):
@@ -40,7 +40,7 @@ def try_lock_exclusive(handle: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a writer holds the lock of a file. The test does not prevent locking."""
+    """Return whether a process holds the exclusive lock of a file; False if there is no file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -55,7 +55,11 @@ def is_locked(path: Path) -> bool:
 
 
 def lock_exclusive(handle: int) -> bool:
-    """Lock a file exclusively like ``try_lock_exclusive``, but wait for other holders."""
+    """Take the exclusive lock of a file, waiting for other holders.
+
+    Returns:
+        False if the file system does not support locks.
+    """
     return _flock(handle, fcntl.LOCK_EX)
 
 

@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names: the closest valid name."""
+"""Suggest the closest valid name for a misspelled one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
 
 
 def suggest(word: str, valid: Iterable[str]) -> str:
-    """Return advice for a message: the closest name, or else all names."""
+    """Return a fix for an error message about an invalid name.
+
+    It suggests the valid name closest to ``word``, or lists all valid names if none is close.
+    """
     names = list(valid)
     close = nearest(word, names)
     if close is not None:

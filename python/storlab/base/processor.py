@@ -1,4 +1,7 @@
-"""Check that this processor can run the native library, before any of its code runs."""
+"""Check that this processor has all instructions that the native library was compiled for.
+
+The check must come before the import of the library, which could crash the process.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from storlab.base.errors import PreflightError
 
 CPUINFO = Path("/proc/cpuinfo")
 _SECTION = b".storlab.cpu"
-# The kernel's names of features that the compiler names differently.
+# CPU features that the compiler and the kernel (/proc/cpuinfo) name differently.
 _RENAMED = {
     "sse3": "pni",
     "lzcnt": "abm",
@@ -28,10 +31,10 @@ _RENAMED = {
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avxvnni": "avx_vnni",
 }
-# Where CPUID reports each checked feature, by the compiler's names: glibc's number of the leaf
-# (enum in <sys/platform/x86.h>), register, and bit (Intel SDM volume 2A, CPUID). Other features are
-# not checked: rdrand and rdseed, which compilers never use on their own, are hidden by kernels if
-# they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
+# Position of each checked CPU feature in CPUID: glibc's number of the leaf (enum in
+# <sys/platform/x86.h>) and the register, then the bit by the compiler's name of the feature (Intel
+# SDM volume 2A, CPUID). rdrand and rdseed are not checked: compilers never use them on their own,
+# and kernels hide them if they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
 _BITS = {
     (0, 2): {
         "sse3": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cmpxchg16b": 13, "sse4.1": 19,
@@ -52,7 +55,7 @@ _FLAGS = {name: _RENAMED.get(name, name) for bits in _BITS.values() for name in 
 
 
 def cpu_model() -> str | None:
-    """Return the kernel's name of the processor model, or None if it reports none."""
+    """Return the processor model from /proc/cpuinfo, or None if the kernel reports none."""
     facts: dict[str, str] = {}
     try:
         lines = CPUINFO.read_text(errors="replace").splitlines()
@@ -65,10 +68,10 @@ def cpu_model() -> str | None:
 
 
 def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
-    """Check the native library in one of these directories, if there is one.
+    """Check that this processor can run the native library, if the library exists.
 
     Args:
-        places: The directories to search.
+        places: The directories in which the library may be.
         cpuinfo: A file to read instead of /proc/cpuinfo.
 
     Raises:
@@ -89,14 +92,14 @@ def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
     if missing:
         raise PreflightError(
             str(library),
-            f"this build of storlab is for a newer processor: this one lacks {', '.join(missing)}",
-            "build it on this machine, or for all of them: make clean, then make build "
-            "TARGET_CPU=x86-64-v2",
+            f"was built for a newer processor; this one lacks {', '.join(missing)}",
+            "build storlab on this machine, or for all x86-64 processors: make clean, then "
+            "make build TARGET_CPU=x86-64-v2",
         )
 
 
 def _flags(cpuinfo: Path) -> frozenset[str]:
-    """Return the features of the first processor; empty if the kernel reports none."""
+    """Return the CPU features that the kernel reports for the first processor; may be empty."""
     try:
         with cpuinfo.open(encoding="ascii", errors="replace") as lines:
             line = next((line for line in lines if line.startswith("flags")), "")
@@ -106,10 +109,11 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
 
 
 def lacked_by_cpuid() -> frozenset[str]:
-    """Return the features that are missing according to CPUID, by the compiler's names.
+    """Return the CPU features that CPUID reports as missing, by the compiler's names.
 
-    Emulators such as qemu-x86_64 expose the /proc/cpuinfo of the host, whose processor may have
-    more features. CPUID is read through glibc (2.33 or newer); without it, the result is empty.
+    CPUID is needed because emulators such as qemu-x86_64 show the host's /proc/cpuinfo, whose
+    processor may have more features. It is read through glibc 2.33 or newer; without that, or on
+    another architecture, the result is empty.
     """
     if os.uname().machine != "x86_64":
         return frozenset()
@@ -127,9 +131,9 @@ def lacked_by_cpuid() -> frozenset[str]:
 
 
 def built_for(library: Path) -> Iterable[str]:
-    """Return the features that the compiler assumed, from a section of the ELF file.
+    """Return the CPU features for which a library was compiled, from a section of its ELF file.
 
-    The result is empty if the file is not ELF or has no such section.
+    The result is empty if the file is not ELF or does not have storlab's section.
     """
     with library.open("rb") as file:
         head = file.read(64)
@@ -139,7 +143,7 @@ def built_for(library: Path) -> Iterable[str]:
         size, count, names_at = struct.unpack_from("<HHH", head, 58)
         file.seek(table)
         rows = file.read(size * count)
-        # (name, (offset, size)) of each section.
+        # for each section: offset of its name, and (offset, size) of its content
         sections = [
             (struct.unpack_from("<I", rows, at)[0], struct.unpack_from("<QQ", rows, at + 24))
             for at in range(0, len(rows), size)
@@ -155,7 +159,11 @@ def built_for(library: Path) -> Iterable[str]:
 
 
 def cpus_of(text: str) -> set[int]:
-    """Parse a list of CPUs in the kernel's format, ``0-3,8``. Raises ValueError for other text."""
+    """Parse a list of CPUs in the kernel's format, such as ``0-3,8``.
+
+    Raises:
+        ValueError: The text is not such a list.
+    """
     cpus: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

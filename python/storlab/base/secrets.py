@@ -1,7 +1,7 @@
-"""Secrets by name from the environment or a keyring; never in studies, results or logs.
+"""Read secrets from the environment or a keyring, and keep them out of studies and results.
 
-A study names where a secret is (``password_env = "BMC_PASSWORD"``). Only the meter that needs the
-value reads it, when it opens its connection.
+A study contains only a secret's name (``password_env = "BMC_PASSWORD"``). The component that needs
+the value reads it when it opens its connection.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _SECRET_WORDS = re.compile(
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"\s*([A-Za-z0-9-]+)\s*:(?!//)\s*\S")  # HTTP header with name and value
-# authentication scheme before credentials
+# authentication scheme followed by credentials, such as "Bearer abcd"
 _SCHEME = re.compile(r"(bearer|basic|digest|token)\s+\S{4,}", re.IGNORECASE)
 
 
 def secret(name_env: str) -> str:
-    """Return the secret of that name from the environment, else from the keyring ``storlab``.
+    """Return a secret from an environment variable, or else from the keyring service ``storlab``.
 
     An empty environment variable counts as missing.
 
     Raises:
-        PreflightError: The secret is in neither of them.
+        PreflightError: The secret is neither in the environment nor in the keyring.
     """
     value = os.environ.get(name_env) or _from_keyring(name_env)
     if not value:
         raise PreflightError(
             f"secret {name_env}",
-            "it is neither in the environment nor in the keyring",
+            "is neither in the environment nor in the keyring",
             f"export {name_env}=... before the run, or: keyring set {KEYRING_SERVICE} {name_env}",
         )
     return value
 
 
 def _from_keyring(name: str) -> str | None:
-    """Return a secret from the system's keyring, if the optional library is installed."""
+    """Return a secret from the system's keyring; None if missing, or if keyring isn't installed."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -52,22 +52,22 @@ def _from_keyring(name: str) -> str | None:
         return None
     try:
         return keyring.get_password(KEYRING_SERVICE, name)
-    except KeyringError:  # no keyring, or a locked one: only the environment remains
+    except KeyringError:  # there is no keyring, or it is locked
         return None
 
 
 def names_secret(name: str) -> bool:
     """Return whether a field name suggests a secret: ``password``, ``secret_key``, ..."""
-    # splits apiKey and X-Api-Key
+    # apiKey becomes api_Key, and X-Api-Key X_Api_Key
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_")
     return _SECRET_WORDS.search(words) is not None
 
 
 def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
-    """Return problems for fields of a study's table that contain a secret.
+    """Return a problem for each field of a study's table that contains a secret.
 
     These are fields such as ``password``, addresses with ``user:password@`` or ``?token=...``, and
-    HTTP headers with credentials, also in nested tables and lists. Messages do not repeat the
+    HTTP headers with credentials, also in nested tables and lists. The messages do not contain the
     values.
     """
     problems = []
@@ -76,9 +76,9 @@ def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
             problems.append(
                 Problem(
                     (name,),
-                    f"{name} is a secret, which a study must not hold because it is copied "
-                    "into every result",
-                    f'set {name}_env = "NAME" to the name of an environment variable that holds it',
+                    f"{name} is a secret, which must not be in a study because the study is "
+                    "copied into every result",
+                    f'store it in an environment variable, and set {name}_env = "NAME OF IT"',
                 )
             )
         else:
@@ -97,10 +97,10 @@ def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
     secret = _carried(value)
     if secret is None:
         return []
-    carried, instead = secret
+    kind, instead = secret
     name = ".".join(map(str, field))
-    fix = f'remove the secret, and set {instead} = "NAME"'
-    return [Problem(field, f"{name} has {carried}", fix)]
+    fix = f'remove the secret, and set {instead} = "NAME OF AN ENVIRONMENT VARIABLE"'
+    return [Problem(field, f"{name} contains {kind}", fix)]
 
 
 def _carried(text: str) -> tuple[str, str] | None:
@@ -127,7 +127,7 @@ def _in_address(text: str) -> tuple[str, str] | None:
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in a text of another program by ``***``."""
+    """Replace every secret that occurs in a text, such as another program's output, by ``***``."""
     for value in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(value, "***")
     return text

@@ -21,7 +21,7 @@ EXCURSION_PERCENT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class SteadyVerdict:
-    """Verdict on the last five values. Percentages refer to their mean."""
+    """Whether the last five values of a series are steady; percentages refer to their mean."""
 
     verdict: Literal["steady", "not-steady", "too-short"]
     values: list[float]
@@ -31,7 +31,7 @@ class SteadyVerdict:
 
     @property
     def steady(self) -> bool:
-        """Whether steadiness was shown; False if there are too few values."""
+        """Whether the values are steady; False if there are too few to decide."""
         return self.verdict == "steady"
 
 
@@ -40,12 +40,12 @@ def steady_verdict(
     slope_percent: float = SLOPE_PERCENT,
     excursion_percent: float = EXCURSION_PERCENT,
 ) -> SteadyVerdict:
-    """Judge the last five of a series of values.
+    """Decide whether the last five values of a series are in a steady state.
 
     Args:
-        values: Values in order of time, in any one unit.
-        slope_percent: The limit of the slope.
-        excursion_percent: The limit of the excursion.
+        values: Values in order of time, all in the same unit.
+        slope_percent: Limit of the best-fit line's change over the five values.
+        excursion_percent: Limit of max - min.
 
     Returns:
         The verdict: ``too-short`` for fewer than five values; a mean of zero is never steady.
@@ -66,10 +66,10 @@ def steady_verdict(
 
 
 def five_parts(values: Sequence[float]) -> list[float]:
-    """Return the means of five consecutive parts of a series, of equal length within one value.
+    """Split a series into five parts of equal length (within one value), and return their means.
 
-    Intervals of a run are judged by these means, since single intervals of a long run always
-    deviate. Fewer than five values are returned unchanged.
+    The steady state of a run is judged by these means, because a long run always contains single
+    intervals that deviate. Fewer than five values are returned unchanged.
     """
     count = len(values)
     if count < WINDOW:

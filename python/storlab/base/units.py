@@ -1,4 +1,4 @@
-"""Parsing and formatting of sizes, durations, power and quantities.
+"""Parse and format sizes, durations, power and quantities.
 
 Internally, sizes are ``int`` bytes and durations ``int`` nanoseconds; output is in SI units.
 ``KiB``/``MiB``/``GiB``/``TiB`` are powers of 1,024 and ``KB``/``MB``/``GB``/``TB`` powers of 1,000
@@ -75,7 +75,8 @@ def parse_size(text: str | int) -> int:
     number, unit = _split(text, wanted)
     if unit.lower() in ("k", "m", "g", "t", "p"):
         raise ValueError(
-            f'"{text}" is ambiguous: write {unit.upper()}iB (1,024s) or {unit.upper()}B (1,000s)'
+            f'"{text}" is ambiguous: write {unit.upper()}iB (powers of 1,024) or '
+            f"{unit.upper()}B (powers of 1,000)"
         )
     factor = _known(_SIZE_BY_LOWER.get(unit.lower() or "b"), text, unit, SIZE_UNITS)
     return _whole(number * factor, text, "bytes")
@@ -148,12 +149,12 @@ def _in_range(value: int, text: object) -> int:
     if value < 0:
         raise ValueError(f"{text!r} is negative")
     if value > LARGEST:
-        raise ValueError(f"{text!r} is larger than any device or clock can count")
+        raise ValueError(f"{text!r} is too large for a size or duration")
     return value
 
 
 def format_size(size_bytes: int) -> str:
-    """Return the shortest exact text for :func:`parse_size`: ``"256KiB"`` for ``262144``."""
+    """Format a size as the shortest exact text for ``parse_size``: 262144 as ``"256KiB"``."""
     binary = ("PiB", "TiB", "GiB", "MiB", "KiB")
     decimal = ("PB", "TB", "GB", "MB", "KB")
     exact = [u for u in (*binary, *decimal) if size_bytes and size_bytes % SIZE_UNITS[u] == 0]
@@ -164,9 +165,9 @@ def format_size(size_bytes: int) -> str:
 
 
 def same_number_in_binary_units(size_bytes: int) -> str | None:
-    """Return the binary size with the same number, such as "4KiB" for 4KB, or None.
+    """Return the binary size with the same number, such as "4KiB" for 4 KB (4,000 bytes).
 
-    The result is None if the size is not a multiple of a power of 1,000.
+    The result is None if the size is not a multiple of 1,000 bytes.
     """
     for power, unit in ((5, "PiB"), (4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         number, rest = divmod(size_bytes, 1000**power)
@@ -176,32 +177,32 @@ def same_number_in_binary_units(size_bytes: int) -> str | None:
 
 
 def exact_duration(duration_ns: int) -> str:
-    """Return the shortest exact text for :func:`parse_duration`: ``"90s"``, ``"250ms"``."""
+    """Format a duration as the shortest exact text that ``parse_duration`` reads: ``"250ms"``."""
     exact = [u for u, factor in DURATION_UNITS.items() if duration_ns % factor == 0]
     unit = exact[-1] if duration_ns else "s"
     return f"{duration_ns // DURATION_UNITS[unit]}{unit}"
 
 
 def format_number(value: float) -> str:
-    """Format with three digits or more, thousands separators and no exponent: ``"36,850"``."""
+    """Format with at least three digits, thousands separators and no exponent: ``"36,850"``."""
     return f"{value:,.0f}" if abs(value) >= 100 else significant(value, 3)
 
 
 def significant(value: float, digits: int) -> str:
-    """Round to significant digits, without trailing zeros or an exponent: ``"12,300"``.
+    """Format a number with a given number of significant digits, without exponent: ``"12,300"``.
 
-    Python's ``g`` formats 12345 as ``1.23e+04`` and 0.000015 as ``1.5e-05``.
+    Python's format ``g`` is not used because it writes 12345 as ``1.23e+04``.
     """
     return f"{Decimal(f'{value:.{digits}g}'):,f}"
 
 
 def exact_number(value: float) -> str:
-    """Return a declared number in full: ``"1500000"``, ``"33.3"``, ``"0.00001"``."""
+    """Format a number with up to 12 digits and no exponent: ``"1500000"``, ``"0.00001"``."""
     return str(value) if isinstance(value, int) else f"{Decimal(f'{value or 0.0:.12g}'):f}"
 
 
 def format_bytes_si(size_bytes: float) -> str:
-    """Format a size with three digits in SI units: ``"1.23 TB"``."""
+    """Format a size with three significant digits in SI units: ``"1.23 TB"``."""
     return _three_digits(
         size_bytes, {u: SIZE_UNITS[u] for u in ("B", "KB", "MB", "GB", "TB", "PB")}
     )
@@ -235,7 +236,12 @@ def format_quantity(value: float, unit: str) -> str:
 
 
 def _three_digits(value: float, units: dict[str, int]) -> str:
-    """Format in the largest unit that leaves at least 1 after rounding; ``units`` must ascend."""
+    """Format a value in the largest unit in which it is at least 1 after rounding.
+
+    Args:
+        value: The value in the base unit.
+        units: Factors by unit, in ascending order.
+    """
     best = next(iter(units))
     for unit, factor in units.items():
         if float(f"{value / factor:.3g}") >= 1:
@@ -248,7 +254,7 @@ def _significant(value: float) -> str:
 
 
 def show(value: object) -> str:
-    """Format a value as in a study file, shortened to 60 characters."""
+    """Format a value of a study file for a message, shortened to 60 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Compression and decompression of files with zstd."""
+"""Compress and decompress files with zstd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the content of a file, compressed or not.
+    """Decompress data if it is a zstd frame; return other data unchanged.
 
     Raises:
         ValueError: The compression is damaged, or the content is larger than ``MOST_BYTES``.
@@ -25,9 +25,9 @@ def unpacked(data: bytes) -> bytes:
         with pa.input_stream(io.BytesIO(data), compression="zstd") as stream:
             content: bytes = stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ValueError(f"its compression is damaged: {error}") from error
+        raise ValueError(f"the zstd compression is damaged: {error}") from error
     if len(content) > MOST_BYTES:
-        raise ValueError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+        raise ValueError(f"the content has more than {MOST_BYTES:,} bytes after decompression")
     return content
 
 

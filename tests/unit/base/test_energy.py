@@ -85,7 +85,7 @@ def test_a_counter_and_its_wrap() -> None:
 
 def test_a_counter_that_goes_back_without_a_maximum_was_reset() -> None:
     assert list(unwrap_counter([5, 7, 7], None, 0)) == [5, 7, 7]
-    with pytest.raises(ValueError, match="counter decreased"):
+    with pytest.raises(ValueError, match="was reset"):
         unwrap_counter([5, 7, 1], None, 0)
 
 
@@ -94,7 +94,7 @@ def test_a_counter_that_was_reset_has_not_wrapped(bits: int) -> None:
     watt_hours = [5000 + t for t in range(5)]
     counter_max = 3600.0 * (2**bits - 1)
     times = [t * S for t in range(10)]
-    with pytest.raises(ValueError, match="it was reset"):
+    with pytest.raises(ValueError, match="was reset"):
         line_of_counter(times, [3600.0 * v for v in [*watt_hours, *range(5)]], counter_max, 3600)
 
 
@@ -185,5 +185,5 @@ def test_units_of_efficiency() -> None:
     assert mb_per_joule(500 * 10**6, 50) == 10
     assert tb_per_kwh(10) == 36
     assert wh_from_j(7200) == 2
-    with pytest.raises(ValueError, match="not above 0"):
+    with pytest.raises(ValueError, match="above 0"):
         mb_per_joule(1, 0)

@@ -98,5 +98,5 @@ def test_a_small_file_does_not_unpack_without_end(monkeypatch: pytest.MonkeyPatc
     bomb = zstd.packed(b"\0" * 10_000)
     assert zstd.unpacked(bomb) == b"\0" * 10_000
     monkeypatch.setattr(zstd, "MOST_BYTES", 9_999)
-    with pytest.raises(ValueError, match="unpacks"):
+    with pytest.raises(ValueError, match="after decompression"):
         zstd.unpacked(bomb)

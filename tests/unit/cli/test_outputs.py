@@ -49,7 +49,7 @@ def test_no_block_device_is_written_to(
         monkeypatch.setattr(Path, name, lambda path, so=so: (path.resolve() == device) is so)
     results = [str(made / "a")] if verb == "export" else []
     assert main([verb, *results, "--output", str(link)]) == ExitCode.USAGE
-    assert f"{link}: is a block device\n  fix: name a file" in capsys.readouterr().err
+    assert f"{link}: is a block device" in capsys.readouterr().err
     assert device.read_bytes() == b"somebody's data"
 
 

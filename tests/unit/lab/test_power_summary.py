@@ -210,7 +210,7 @@ def test_a_counter_that_stands_still_is_not_zero_energy() -> None:
 def test_a_counter_that_was_reset_is_no_measurement() -> None:
     info = sensor(sampling="counter", unit="J", quantum=1.0)
     readings = [Reading("m", t * S, float(t % 130)) for t in range(75, 185)]
-    not_measured(summarise(run(info, readings), SPANS)[0], "counter decreased")
+    not_measured(summarise(run(info, readings), SPANS)[0], "counter was reset")
 
 
 def test_stale_values_are_noted() -> None:
