@@ -1,7 +1,7 @@
-"""Child program of a Dask run: submits the units of work of a run to a Dask cluster.
+"""Child program of a Dask run: submits the run's units of work to a Dask cluster.
 
-It writes ``result.json`` after every stage and prints a line of progress after units, at most four
-times a second.
+It writes ``result.json`` after every stage. As units finish, it prints progress lines, at most four
+per second.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TREES = "trees"
 
 
 class DaskLibrary(PandasLibrary):
-    """pandas library as run in a Dask worker, whose idle process needs more memory."""
+    """``PandasLibrary`` with the memory needs of a Dask worker: an idle one needs more memory."""
 
     base_bytes, worker_bytes = DASK.base_bytes, DASK.worker_bytes
 
@@ -63,7 +63,7 @@ class ClusterMemory:
 
 
 class Progress:
-    """Lines of progress on standard output, which the parent reads for the live view."""
+    """Writer of progress lines to standard output; the parent process reads them for display."""
 
     def __init__(self) -> None:
         self._told_ns = 0
@@ -83,7 +83,7 @@ class Progress:
 
 
 class ClusterRun(Run):
-    """Preprocessing run whose units are executed by a Dask cluster."""
+    """Preprocessing run whose units of work are executed by a Dask cluster."""
 
     _worker: ClusterWorker
 
@@ -94,17 +94,17 @@ class ClusterRun(Run):
         self._progress = Progress()
 
     def on(self, cluster: Cluster) -> None:
-        """Run all stages on a cluster.
+        """Run all preprocessing stages on a cluster.
 
         Raises:
-            RunError: The run cannot go on.
+            RunError: The cluster failed, or an input is unusable or has changed.
             OSError: A file cannot be read or written.
         """
         self._cluster = cluster
         cluster.crew.begin(cluster.everywhere(tasks.reading))
         self._own_ns = own_cpu_ns()
         if any(host != cluster.crew.here for host in cluster.crew.hosts().values()):
-            self._counter = None  # It reads this machine's device, and remote workers bypass that.
+            self._counter = None  # It counts I/O of this machine only, not that of remote workers.
             self.result["device_counters"] = False
         memory = ClusterMemory(cluster)
         try:
@@ -134,15 +134,15 @@ class ClusterRun(Run):
     def cpu_ns(self) -> int:
         """Return the CPU time of this process and of the workers so far, in nanoseconds.
 
-        Workers measure their own CPU time; it is read from them here.
+        Each worker measures its own CPU time; this method asks the workers for it.
         """
         self._cluster.read()
         return sum(own_cpu_ns()) + sum(self._cluster.crew.used_ns())
 
     def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
-        """Execute units and yield each as it finishes.
+        """Execute units of work on the cluster and yield each as it finishes.
 
-        A worker runs one unit at a time, so ``at_once``, which is derived from memory, is ignored.
+        A worker runs one unit at a time, so the limit ``at_once`` is not needed and is ignored.
         """
         del at_once
         workers = int(self._job["workers"])
@@ -156,8 +156,8 @@ class ClusterRun(Run):
     def _about_bytes(self, unit: Unit) -> int:
         """Return an estimate of the bytes that a unit reads, for the progress line.
 
-        Units that read Parquet get their columns' share of the raw input: the actual sizes are read
-        from the footers after the run.
+        For a unit that reads Parquet columns, the raw input is divided evenly among all columns.
+        The actual column sizes are read from the Parquet footers after the run.
         """
         raw = int(self.result["input_bytes"])
         return unit.bytes or round(raw * unit.share * len(unit.columns) / len(COLUMNS))
@@ -196,7 +196,7 @@ class ClusterRun(Run):
 
 
 def clear_trees(directory: Path) -> None:
-    """Remove the intermediate value counts of the vocabulary stage."""
+    """Remove the files with intermediate value counts of the vocabulary stage."""
     place = directory / "vocabulary" / _TREES
     if place.is_dir():
         for path in place.iterdir():
@@ -208,9 +208,9 @@ def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
     limit = limit_of(job, DASK.base_bytes)
     if limit < DASK.worker_bytes:
         raise RunError(
-            f"{format_bytes_si(limit)} of memory for a worker do not hold Dask and pandas, which "
-            f"take {format_bytes_si(DASK.worker_bytes)}",
-            "increase memory, or use fewer workers",
+            f"memory leaves {format_bytes_si(limit)} per worker, but Dask and pandas alone take "
+            f"{format_bytes_si(DASK.worker_bytes)}",
+            "increase memory, or reduce workers",
         )
     scheduler = job.get("scheduler")
     own: LocalCluster | None = None
@@ -228,9 +228,10 @@ def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
 
 
 def close(client: Client, own: LocalCluster | None) -> None:
-    """Close the client, and the cluster if storlab started it.
+    """Close the Dask client, and the cluster if storlab started it.
 
-    The results are complete, so slow shutdowns are not awaited: workers end with this process.
+    The results are complete, so the timeouts are short. Workers still running end with this
+    process.
     """
     with suppress(OSError):
         client.close(timeout=2)
@@ -240,7 +241,7 @@ def close(client: Client, own: LocalCluster | None) -> None:
 
 
 def main(order_file: str) -> int:
-    """Run the order in a file and return the exit status.
+    """Execute the job in a JSON file on a Dask cluster and return the exit status.
 
     Status 1 means that the run failed; ``result.json`` holds the reason.
     """

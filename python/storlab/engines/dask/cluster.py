@@ -34,24 +34,24 @@ from storlab.engines.dataframe.units import Done, Unit
 CONNECT_S = 20
 """Seconds to wait for a scheduler to answer and for its workers to appear."""
 LOST_S = 300
-"""Seconds without a worker, or without an answer of the scheduler, after which a run fails."""
+"""Seconds without any worker, or without an answer from the scheduler, until a run fails."""
 _LOOK_S = 1.0
 _NONCE = "nonce.partial"  # a resumed run removes it
 _CONFIG = {
-    # Results are a few numbers, so memory is what the units use, and data is never moved or
-    # spilled.
+    # Only running units use memory, because their results are a few numbers. So Dask would free
+    # nothing by spilling data to disk or by pausing workers.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 1.0,
     "distributed.scheduler.worker-ttl": f"{LOST_S}s",
-    # LocalCluster ends a worker that has not come back after this time. Dask's default of 15 s is
-    # too short: on a busy machine a restart alone takes longer.
+    # LocalCluster gives up a restarting worker after this time. Dask's default of 15 s is too
+    # short: on a busy machine the restart takes longer.
     "distributed.deploy.lost-worker-timeout": f"{LOST_S}s",
     "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
     "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 1,
 }
-_SAME_STORLAB = "install the same storlab, with the extra storlab[scale], on all its machines"
+_SAME_STORLAB = "install the same version of storlab[scale] on all machines of the cluster"
 
 
 def started_here(workers: int, limit_bytes: int, work_dir: Path) -> LocalCluster:
@@ -74,10 +74,10 @@ def started_here(workers: int, limit_bytes: int, work_dir: Path) -> LocalCluster
 
 
 def connected(address: str) -> Client:
-    """Connect to an existing scheduler.
+    """Connect to an existing Dask scheduler.
 
-    Dask waits for ever if the address accepts connections but does not answer, so it connects in a
-    thread.
+    The connection is made in a thread, because Dask waits for ever if the address accepts
+    connections but does not answer.
 
     Raises:
         RunError: No scheduler answers at the address in time.
@@ -98,20 +98,20 @@ def connected(address: str) -> Client:
     if isinstance(client, BaseException):
         raise RunError(
             f"no Dask scheduler answers at {address}: {_words(client)}",
-            "correct scheduler, or start one there with `dask scheduler`; of tls:// addresses "
-            "Dask's own configuration names the certificates",
+            "correct the field scheduler, or start one there with `dask scheduler`; for a tls:// "
+            "address, name the certificates in Dask's own configuration",
         ) from client
     return client
 
 
 class Cluster:
-    """Dask cluster that executes units and accounts for its workers' CPU and memory."""
+    """Dask cluster that executes units of work and tracks its workers' CPU and memory use."""
 
     def __init__(self, client: Client, job: Mapping[str, Any], limit_bytes: int) -> None:
         """Wait until the cluster has enough worker threads.
 
         Raises:
-            RunError: It does not have them in time.
+            RunError: The workers do not appear in time.
         """
         self._client = client
         self._local = job.get("scheduler") is None
@@ -124,14 +124,17 @@ class Cluster:
         self._await_workers()
 
     def check(self) -> None:
-        """Check every worker: same storlab version, same shared directory, enough memory per unit.
+        """Check that every worker can take part in the run, and register it.
+
+        A worker needs the same storlab version, access to the shared directory, and enough memory
+        per unit.
 
         Raises:
-            RunError: A worker fails one of these checks; the message names it.
+            RunError: A worker fails one of these checks; the message names the worker.
         """
         for address, why in self.everywhere(_probe()).items():
             if why is not None:
-                raise RunError(f"worker {address} lacks storlab: {why}", _SAME_STORLAB)
+                raise RunError(f"worker {address} cannot import storlab: {why}", _SAME_STORLAB)
         nonce, text = self._directory / "vocabulary" / _NONCE, uuid.uuid4().hex
         nonce.write_text(text)
         try:
@@ -150,15 +153,15 @@ class Cluster:
             )
         if worker["nonce"] != text:
             raise RunError(
-                f"{where} does not see {self._directory} as this machine does",
-                "mount the same file system at the same place on all its machines",
+                f"{where} does not see this machine's files in {self._directory}",
+                "mount the shared file system at this path on all machines of the cluster",
             )
         limit = worker["memory_limit_bytes"]
         if limit is not None and limit // worker["threads"] < self._limit_bytes:
             raise RunError(
-                f"{where} may take {format_bytes_si(limit)} with {worker['threads']} threads, and "
-                f"each unit at work takes up to {format_bytes_si(self._limit_bytes)}",
-                "start it with more memory or fewer threads, or reduce memory",
+                f"{where} has a memory limit of {format_bytes_si(limit)} for {worker['threads']} "
+                f"threads, but each thread needs up to {format_bytes_si(self._limit_bytes)}",
+                "start this worker with more memory or fewer threads, or reduce the field memory",
             )
 
     def _await_workers(self) -> None:
@@ -166,14 +169,15 @@ class Cluster:
         while (slots := sum((self._threads() or {}).values())) < self._workers:
             if monotonic_ns() > end_ns:
                 raise RunError(
-                    f"{self._name} has {slots} of {self._workers} workers",
-                    "start more workers there, or reduce workers",
+                    f"{self._name} has {slots} worker threads, but the study asks for "
+                    f"{self._workers} workers",
+                    "start more workers there, or reduce the field workers",
                 )
             with suppress(TimeoutError):
                 self._client.wait_for_workers(self._workers, timeout=_LOOK_S)
 
     def _threads(self) -> dict[str, int] | None:
-        """Return the number of threads by worker, or None if the scheduler did not answer.
+        """Return each worker's number of threads by address, or None if no answer came.
 
         Raises:
             RunError: The scheduler has not answered for ``LOST_S`` seconds.
@@ -192,18 +196,18 @@ class Cluster:
 
     def _silent(self, error: BaseException) -> RunError:
         return RunError(
-            f"{self._name} does not answer any more: {_words(error)}",
-            "read its log; storlab resume continues if the study has resume = true",
+            f"{self._name} no longer answers: {_words(error)}",
+            "read the scheduler's log; if the study has resume = true, storlab resume continues",
         )
 
     def everywhere(
         self, task: Callable[..., Any], *arguments: Any, workers: list[str] | None = None
     ) -> dict[str, Any]:
-        """Call a function of ``tasks`` on connected workers and return the results by address.
+        """Call a function on connected Dask workers and return the results by address.
 
         Args:
-            task: The function.
-            arguments: Its arguments.
+            task: The function, from module ``tasks``.
+            arguments: Arguments of the function.
             workers: Addresses of the workers; None for all.
 
         Raises:
@@ -219,11 +223,12 @@ class Cluster:
             if isinstance(value, OSError):  # the connection to the worker was lost during the call
                 answers.pop(address)
             elif isinstance(value, BaseException):
-                raise RunError(f"worker {address} fails: {_words(value)}", _SAME_STORLAB)
+                what = f"worker {address} cannot execute {task.__name__}: {_words(value)}"
+                raise RunError(what, _SAME_STORLAB)
         return answers
 
     def read(self) -> None:
-        """Update the crew with the CPU and memory use of every worker."""
+        """Ask every worker for its CPU and memory use and record the answers."""
         threads = self._threads()
         if threads is not None:
             self.crew.lose(set(threads))
@@ -245,13 +250,13 @@ class Cluster:
         at_once: int,
         after: Mapping[str, Sequence[str]],
     ) -> Iterator[Done]:
-        """Execute units and yield each as it finishes.
+        """Execute units of work on the cluster and yield each as it finishes.
 
         Args:
             worker: The settings that all units share.
             units: The units, in the order in which they should start.
             at_once: The largest number of units in flight.
-            after: By unit name, the names of units that must finish before it starts.
+            after: Dependencies: by unit name, the names of units that must finish first.
         """
         waiting = deque(units)
         names = {unit.name for unit in waiting}
@@ -284,11 +289,11 @@ class Cluster:
             return list(waited.done)
 
     def _look(self) -> None:
-        """Check that workers are left, and vet workers that have joined. At most once per second.
+        """Check that workers are still connected, and run ``check`` if new ones have joined.
 
         Raises:
-            RunError: No worker has been connected for ``LOST_S`` seconds, or a new one fails the
-                checks.
+            RunError: No worker has been connected for ``LOST_S`` seconds, or a new worker fails
+                its checks.
         """
         threads = self._threads()
         self._looked_ns = monotonic_ns()
@@ -296,8 +301,8 @@ class Cluster:
             self._manned_ns = self._looked_ns
         elif self._looked_ns - self._manned_ns > LOST_S * NS_PER_S:
             raise RunError(
-                f"{self._name} has no worker left",
-                "start workers there; see raw/stderr.txt and their logs for why they ended",
+                f"{self._name} has had no worker for {LOST_S} s",
+                "start workers there; raw/stderr.txt and the workers' logs show why they ended",
             )
         if threads is not None:
             self.crew.lose(set(threads))
@@ -309,23 +314,23 @@ class Cluster:
             result = self._gathered(future)
         except KilledWorker as error:
             raise RunError(
-                f"workers ended {error.allowed_failures + 1} times while at {unit.name}, of "
-                f"{format_bytes_si(self._limit_bytes)} of memory each at most",
-                "increase memory, or reduce part_size; see raw/stderr.txt",
+                f"{error.allowed_failures + 1} workers ended while they executed {unit.name}, each "
+                f"limited to {format_bytes_si(self._limit_bytes)} of memory",
+                "increase memory, or reduce part_size; raw/stderr.txt shows why workers ended",
             ) from error
         except (CancelledError, CommClosedError) as error:
             raise self._silent(error) from error
         except (ImportError, RuntimeError, AttributeError) as error:
-            message = f"a worker cannot carry out {unit.name}: {_words(error)}"
+            message = f"a worker cannot execute {unit.name}: {_words(error)}"
             raise RunError(message, _SAME_STORLAB) from error
         except MemoryError as error:
-            message = f"a worker lacks memory for {unit.name}"
+            message = f"a worker ran out of memory while it executed {unit.name}"
             raise RunError(message, "increase memory, or reduce part_size") from error
         self.crew.tell(result.reading, unit=True)
         return result
 
     def _gathered(self, future: Future[Any]) -> Result:
-        """Return the result of a finished unit.
+        """Wait for the result of a unit and return it.
 
         Dask executes the unit again if its worker was lost before the result was transferred.
         """
@@ -341,9 +346,10 @@ class Cluster:
 
 
 def _probe() -> Callable[[], str | None]:
-    """Return a function that returns why a worker cannot import storlab, or None.
+    """Return a function that tests the import of storlab and returns the error text, or None.
 
-    It is a closure, which is pickled by value: a function of a module would need that import.
+    The function is a closure, because Dask sends closures as code. To run a module's function, a
+    worker would have to import storlab first.
     """
 
     def probe() -> str | None:
@@ -358,7 +364,13 @@ def _probe() -> Callable[[], str | None]:
 
 
 def _ready(waiting: deque[Unit], left: Mapping[str, set[str]], most: int) -> Iterator[Unit]:
-    """Remove up to ``most`` units whose predecessors are finished, and yield them in order."""
+    """Remove up to ``most`` units whose dependencies are finished, and yield them in order.
+
+    Args:
+        waiting: The units that have not started.
+        left: By unit name, the names of its unfinished dependencies.
+        most: The largest number of units to yield.
+    """
     blocked: list[Unit] = []
     while waiting and most > 0:
         unit = waiting.popleft()
@@ -380,6 +392,6 @@ def limit_of(job: Mapping[str, Any], base_bytes: int) -> int:
 
 
 def own_cpu_ns() -> tuple[int, int]:
-    """Return user and system time of this process, the coordinator, in nanoseconds."""
+    """Return the user and the system CPU time of this process, in nanoseconds."""
     times = os.times()
     return round(times.user * NS_PER_S), round(times.system * NS_PER_S)

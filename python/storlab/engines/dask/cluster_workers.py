@@ -1,4 +1,4 @@
-"""Workers of a cluster run, and the CPU time and memory that each last reported."""
+"""Record of a run's Dask workers, with the CPU time and memory that each last reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.engines.dask.tasks import Reading
 
 @dataclass(slots=True)
 class Member:
-    """Dask worker process of a run: host, versions, CPU time and peak memory."""
+    """One Dask worker process of a run: host, versions, CPU time and peak memory."""
 
     host: str
     cores: int = 0
@@ -24,7 +24,7 @@ class Member:
     is_lost: bool = False
 
     def used_ns(self) -> tuple[int, int]:
-        """Return the user and system time spent on the run, according to the last reading."""
+        """Return the worker's user and system CPU time in this run, by the last reading, in ns."""
         if self.first is None or self.last is None:
             return 0, 0
         user_ns = self.last.user_ns - self.first.user_ns
@@ -32,14 +32,14 @@ class Member:
 
 
 class WorkerSet:
-    """Workers of a run by address. Lost workers stay listed."""
+    """All Dask workers of a run by address, including those that were lost."""
 
     def __init__(self, here: str) -> None:
         self.here = here
         self.members: dict[str, Member] = {}
 
     def add(self, address: str, about: Mapping[str, Any]) -> None:
-        """Register a worker, or update its description.
+        """Register a worker, or update the description of a registered one.
 
         Args:
             address: The worker's Dask address.
@@ -51,13 +51,13 @@ class WorkerSet:
         member.versions = f"Python {about['python']}, {packages}"
 
     def begin(self, readings: Mapping[str, Reading]) -> None:
-        """Set the baseline: CPU time that workers used before the first stage is not counted."""
+        """Record the CPU time that workers have used before the run, which is not counted."""
         for reading in readings.values():
             member = self._member(reading)
             member.first = member.last = reading
 
     def tell(self, reading: Reading, *, unit: bool = False) -> None:
-        """Record a worker's reading; with ``unit``, also count one finished unit."""
+        """Record a worker's CPU time and memory; with ``unit``, also count one finished unit."""
         member = self._member(reading)
         if member.first is None:  # it joined during the run, so all its CPU time counts
             member.first = reading._replace(user_ns=0, system_ns=0)
@@ -72,13 +72,13 @@ class WorkerSet:
             member.peak_bytes = 0
 
     def lose(self, there: set[str]) -> None:
-        """Mark all workers as lost that are not in ``there``, the addresses still connected."""
+        """Mark every worker as lost whose address is not in ``there``, the connected addresses."""
         for address, member in self.members.items():
             if address not in there:
                 member.is_lost = True
 
     def used_ns(self) -> tuple[int, int]:
-        """Return the user and system time of all workers, in nanoseconds."""
+        """Return the user and system CPU time of all workers in this run, in nanoseconds."""
         used = [member.used_ns() for member in self.members.values()]
         return sum(user for user, _ in used), sum(system for _, system in used)
 
@@ -92,7 +92,7 @@ class WorkerSet:
         return {address: member.host for address, member in members if not member.is_lost}
 
     def cores(self) -> int:
-        """Return the number of cores of all hosts together."""
+        """Return the total number of cores of the workers' hosts."""
         by_host = {member.host: member.cores for member in self.members.values()}
         return sum(by_host.values())
 

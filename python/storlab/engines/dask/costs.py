@@ -1,4 +1,4 @@
-"""Resource needs of the Dask engine: memory as measured, time as assumed."""
+"""Resource needs of the Dask engine, for estimates: measured memory, assumed CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dask engine: a coordinator process and one process per worker, on this host or a cluster."""
+"""Dask engine: runs preprocessing in worker processes on this host or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ class DaskEngine(DataframeEngine):
         if isinstance(job, ScaledJob) and job.scheduler is not None:
             crew = f"{job.workers} units at once on the cluster of {job.scheduler}"
         return [
-            f"Dask: {crew}; PyArrow parses text and keeps Parquet, pandas counts and looks up, "
-            "NumPy does the rest; vocabularies are merged as trees, through files of the run",
-            "Dask: a unit ends when its result arrives; its latency is what its worker measured",
+            f"Dask: {crew}; PyArrow parses text and reads and writes Parquet, pandas counts and "
+            "looks up values, NumPy does the other work; the counts of each column are merged "
+            "as a tree of tasks that exchange files",
+            "Dask: a unit ends when its result arrives at the coordinator; its latency is measured "
+            "by its worker",
         ]
 
     def memory_notes(self, job: PreprocessJob) -> list[str]:
         """Return notes on how memory is limited and measured."""
         limit = format_bytes_si((job.memory_bytes - DASK.base_bytes) // job.workers)
         return [
-            f"Dask: a worker's process may take {limit}, and Dask ends one that takes more; units "
-            "are cut to fit, and a worker holds at least one part",
-            "Dask: CPU and memory are measured by the workers, of a lost worker until its "
-            "last report; the peak is the sum of the peaks of all workers",
-            "Dask: imports and the start of workers lie before the first stage",
+            f"Dask: the memory limit of a worker process is {limit}; Dask ends a worker that "
+            "exceeds it. Units are sized to fit, but a worker holds at least one part of the input",
+            "Dask: each worker measures its own CPU time and memory; what a lost worker used after "
+            "its last report is missing. Peak memory is the sum of the workers' peaks",
+            "Dask: imports and the start of workers are not measured",
         ]

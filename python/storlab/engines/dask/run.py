@@ -18,7 +18,7 @@ _SPAN_NS = 2 * NS_PER_S  # averaging span of the live rates
 
 
 class DaskRun(DataframeRun):
-    """Dask run in progress. Every method may be called from any thread."""
+    """Run of a preprocess job on Dask, in progress. Methods may be called from any thread."""
 
     piped: ClassVar[bool] = True
 
@@ -30,7 +30,7 @@ class DaskRun(DataframeRun):
         super().__init__(job, launch, info, notes)
 
     def line(self, text: str) -> None:
-        """Record a line of progress of the child. Lines that libraries print are ignored."""
+        """Record a progress line of the child process; ignore lines that libraries print."""
         try:
             document = json.loads(text)
             entry = (monotonic_ns(), int(document["units"]), int(document["bytes"]))
@@ -42,7 +42,7 @@ class DaskRun(DataframeRun):
             self._progress.append(entry)
 
     def snapshot(self) -> Snapshot:
-        """Return the phase, with the rates of units and bytes over the last two seconds."""
+        """Return the run's phase, with units and bytes per second over the last two seconds."""
         plain = super().snapshot()
         with self._lock:
             progress = list(self._progress)
@@ -54,7 +54,7 @@ class DaskRun(DataframeRun):
         return replace(plain, operations_s=units, bytes_s=moved)
 
     def finish(self) -> RunOutcome:
-        """Return the outcome, with the CPU time of the workers, on whichever host they ran."""
+        """Return the outcome of a finished run, with the CPU time of local and remote workers."""
         outcome = super().finish()
         cluster: dict[str, Any] | None = self.result().get("cluster")
         if cluster is None:
@@ -65,7 +65,10 @@ class DaskRun(DataframeRun):
         return outcome
 
     def _cpu(self, cluster: dict[str, Any], outcome: RunOutcome) -> CpuUse:
-        """Return the CPU use that the workers measured: remote workers are not child processes."""
+        """Return the CPU use as measured by the workers.
+
+        Remote workers are not child processes, so the kernel's count for children misses them.
+        """
         workers = cluster["workers"]
         return CpuUse(
             user_ns=cluster["own_user_ns"] + sum(worker["user_ns"] for worker in workers),

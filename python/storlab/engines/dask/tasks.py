@@ -1,8 +1,8 @@
 """Functions that Dask workers execute: the units of a preprocessing run, and their measurements.
 
-Dask repeats a task if it has lost the worker, and a worker believed lost may still be running it.
-So each task writes to a directory of its own and renames complete files: two attempts at the same
-task leave the same bytes.
+If Dask loses the connection to a worker, it repeats the worker's task, although the first attempt
+may still be running. So each attempt writes to its own directory and renames complete files. Two
+attempts at a task leave the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from storlab.engines.dataframe.vocabulary import KINDS, write_vocabulary
 from storlab.engines.dataframe.worker import Files, Worker
 
 ATTEMPT = ".attempt"
-"""Suffix of the directories that hold one attempt at a task."""
+"""Suffix of the directory to which one attempt at a task writes."""
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "pyarrow")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STATUS = Path("/proc/self/status")
@@ -41,7 +41,7 @@ _COPY_BYTES = 1 << 20
 
 
 class Reading(NamedTuple):
-    """CPU time and peak memory of a worker process."""
+    """CPU time and peak memory of a Dask worker process at one moment."""
 
     worker: str  # Dask address
     host: str
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Result of a unit that a worker has executed."""
+    """Result of a unit of work: its latency, its passes over the data, and the worker's use."""
 
     latency_ns: int
     passes: int
@@ -59,11 +59,11 @@ class Result(NamedTuple):
 
 
 class ClusterWorker(Worker):
-    """Units of a run on a cluster whose workers share the run's directory."""
+    """Units of work that a Dask worker can execute, in a directory shared by all workers."""
 
     @property
     def durable(self) -> bool:
-        """Whether units flush their output: the coordinator cannot do it for remote workers."""
+        """Whether each unit flushes its output, because the coordinator cannot flush remotely."""
         return self.job.get("scheduler") is not None
 
     @property
@@ -72,7 +72,7 @@ class ClusterWorker(Worker):
         return max(self.memory_bytes // self.library.bytes_per_value, 1)
 
     def ingest(self, part: Part) -> int:
-        """Convert a part of the input to Parquet, then write its sidecar. Return 1 (one pass)."""
+        """Convert a part of the input to Parquet and write its counts. Return 1 (one pass)."""
         with _attempt(part.parquet.parent) as place:
             own = replace(part, parquet=place / part.parquet.name)
             passes = super().ingest(own)
@@ -83,9 +83,9 @@ class ClusterWorker(Worker):
         return passes
 
     def count(self, column: str, files: Files, out: Stored) -> int:
-        """Count the values of a column in some files and store the tally.
+        """Count the distinct values of a column in some files and store the counts at ``out``.
 
-        Return the number of passes.
+        Return the number of passes over the data.
         """
         paths = [path for path, _ in files]
         tally = self.library.count(paths, column, self.modulo, (0, self.modulo))
@@ -93,12 +93,12 @@ class ClusterWorker(Worker):
         return 1
 
     def merge(self, tallies: Sequence[Stored], out: Stored) -> int:
-        """Merge stored tallies into one. Return the number of passes."""
+        """Merge stored value counts into one file set. Return the number of passes."""
         self._store(out, merged_by_value(self.library, tallies, self.most_values))
         return 1
 
     def finish(self, column: str, tallies: Sequence[Stored]) -> int:
-        """Merge the last tallies of a column into its vocabulary. Return the number of passes."""
+        """Merge the last value counts of a column into its vocabulary. Return the passes made."""
         vocabulary = self.directory / "vocabulary"
         most = self.most_values
         with _attempt(vocabulary) as place:
@@ -128,8 +128,8 @@ class ClusterWorker(Worker):
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
         """Encode a categorical column of some files as ids. Return the number of passes.
 
-        If several passes are needed, each modifies what earlier ones wrote. They work on a private
-        file, so that output which another attempt has finished is not changed.
+        If several passes are needed, each modifies the output of earlier passes. They work on a
+        private file, so that they never change the finished output of another attempt.
         """
         kept = (self.directory / "vocabulary" / f"{column}.values").stat().st_size // 4
         whole = train / f"cat_{CATEGORIES.index(column)}.bin"
@@ -166,7 +166,7 @@ def _attempt(beside: Path) -> Iterator[Path]:
 
 
 def clear_attempts(directory: Path) -> None:
-    """Remove directories left by attempts of lost workers."""
+    """Remove directories in which lost workers left unfinished output."""
     for place in [*directory.rglob(f"*{ATTEMPT}")]:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -190,7 +190,7 @@ def carry_out(worker: Worker, unit: Unit) -> Result:
 
 
 def reading(dask_worker: Any) -> Reading:
-    """Return the resource use of this worker process."""
+    """Return the CPU time and peak memory of this Dask worker process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Reading(
         worker=dask_worker.address,
@@ -202,7 +202,7 @@ def reading(dask_worker: Any) -> Reading:
 
 
 def peak_bytes() -> int:
-    """Return the peak of resident memory since the last reset, in bytes."""
+    """Return this process's peak resident memory since the last reset, in bytes."""
     with suppress(OSError, ValueError, IndexError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -217,7 +217,7 @@ def reset_peak() -> None:
 
 
 def host() -> str:
-    """Return an id of this machine or container: equal for processes that share its processors."""
+    """Return an id of this machine or container: its host name and boot id."""
     boot = ""
     with suppress(OSError):
         boot = _BOOT_ID.read_text().strip()
@@ -225,11 +225,11 @@ def host() -> str:
 
 
 def about(nonce: str, dask_worker: Any) -> dict[str, Any]:
-    """Return what the coordinator checks before it gives a worker units.
+    """Describe this worker to the coordinator: versions, host, limits, and the nonce it reads.
 
     Args:
-        nonce: A file in the run's directory, whose content shows that the worker sees that
-            directory.
+        nonce: Path of a file that the coordinator wrote; its content proves that this worker
+            sees the shared directory.
         dask_worker: This worker; Dask passes it.
     """
     seen = None

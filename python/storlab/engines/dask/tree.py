@@ -1,7 +1,7 @@
-"""Tree-shaped merge of vocabularies: tallies (values with counts) are merged a few at a time.
+"""Merge of tallies (distinct values with their counts) by a tree of Dask tasks.
 
-Tasks exchange tallies through files in the run's directory, so that a lost worker loses no tally. A
-reader holds only one block of each tally in memory.
+Each task merges a few tallies. Tasks exchange them through files in the run's directory, so that a
+lost worker loses no tally. A reader holds only one block of each tally in memory.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from storlab.engines.dataframe.library import Library, Tally, batches
 from storlab.engines.dataframe.vocabulary import KINDS, write_tally
 
 FAN_IN = 8
-"""Largest number of tallies that one task merges."""
+"""Largest number of tallies (values with counts) that one task merges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Location of a stored tally: distinct values, ascending, with their counts."""
+    """Location of a tally on disk: distinct values in ascending order, and their counts."""
 
     place: Path
     name: str
 
     @property
     def paths(self) -> list[Path]:
-        """Files of the values and of the counts."""
+        """Paths of the two files of this tally, values and counts."""
         return [self.place / f"{self.name}.{kind}" for kind in KINDS]
 
     def moved(self, place: Path) -> Stored:
@@ -65,7 +65,7 @@ def by_value(tally: Tally) -> Tally:
 
 
 def store(stored: Stored, tallies: Iterator[Tally]) -> None:
-    """Write consecutive blocks of a tally, whose values ascend from block to block."""
+    """Write a tally from consecutive blocks, whose values must ascend from block to block."""
     for path in stored.paths:
         path.write_bytes(b"")
     for tally in tallies:
@@ -73,16 +73,16 @@ def store(stored: Stored, tallies: Iterator[Tally]) -> None:
 
 
 def merged_by_value(library: Library, tallies: Sequence[Stored], most: int) -> Iterator[Tally]:
-    """Merge stored tallies and yield the sum in blocks of ascending values.
+    """Merge stored tallies and yield the summed counts in blocks of ascending values.
 
     Each value occurs in one block only. If there are no values, one empty block is yielded.
 
-    Values above the smallest last value of all unfinished blocks are held back, since the next
-    block of another tally may still contain smaller ones.
+    A value is yielded once every unfinished tally has been read up to it: until then, another tally
+    may still contain a smaller value.
 
     Args:
         library: The library that adds up counts.
-        tallies: The tallies to merge.
+        tallies: The tallies (values with counts) to merge.
         most: The number of values to hold in memory; at least one value of each tally is held.
     """
     readers = [Reader(stored) for stored in tallies]
@@ -115,7 +115,10 @@ def _until(block: Tally, last: np.uint32) -> int:
 
 
 def gathered(tallies: Iterator[Tally], least: int) -> Iterator[Tally]:
-    """Join consecutive tallies without common values into blocks of at least ``least`` values."""
+    """Join consecutive tallies, which share no value, into tallies of at least ``least`` values.
+
+    The last one may be smaller.
+    """
     waiting: list[Tally] = []
     for tally in tallies:
         waiting.append(tally)
@@ -138,7 +141,7 @@ Files = Sequence[tuple[Path, int]]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Task that counts the values of some Parquet files into a tally."""
+    """Task that counts the values of a column in some Parquet files and stores them at ``out``."""
 
     out: Stored
     files: Files
@@ -146,7 +149,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Task that merges several tallies (values with counts) into one."""
+    """Task that merges several tallies (values with counts) and stores the result at ``out``."""
 
     out: Stored
     tallies: tuple[Stored, ...]
@@ -154,7 +157,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Tree:
-    """Tasks that build the vocabulary of a column; the root task merges ``last``."""
+    """Tree of tasks that build a column's vocabulary; its root merges the tallies in ``last``."""
 
     leaves: list[Leaf] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
@@ -162,10 +165,10 @@ class Tree:
 
 
 def tree_of(place: Path, column: str, files: Files, most_rows: int) -> Tree:
-    """Return the tree of tasks for a column.
+    """Return the tree of tasks that build the vocabulary of a column.
 
-    A leaf reads at most ``most_rows`` rows, or a single file; a branch merges up to ``FAN_IN``
-    tallies.
+    A leaf counts values in files with up to ``most_rows`` rows together, or in one larger file. A
+    branch merges up to ``FAN_IN`` tallies.
     """
     tree = Tree()
     for number, batch in enumerate(batches(files, most_rows)):

@@ -1,4 +1,4 @@
-"""Child program of a preprocessing run: a coordinator and its workers use a data frame library.
+"""Child program of a preprocessing run: executes the job with a data frame library.
 
 ``result.json`` is written after every stage; ``run.py`` turns it into an outcome.
 """
@@ -43,11 +43,11 @@ from storlab.process.session_cpu import TICK_NS, family
 _LOOK_S = 0.25  # seconds between two readings of memory
 _VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
-_UNCHANGED = "let nothing write to it, and start over in another directory"
+_UNCHANGED = "stop whatever writes to this file, and start over in another directory"
 
 
 class RunError(Exception):
-    """Error that ends the run; reported as the failure in ``result.json``."""
+    """Error that ends a preprocessing run and is reported in ``result.json``."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class RunError(Exception):
 
 
 class Memory(Protocol):
-    """Source of the peak memory of workers in a stage."""
+    """Interface that measures the peak memory of a run's processes in each stage."""
 
     def start_stage(self) -> None:
         """Reset the peak, at the start of a stage."""
@@ -67,7 +67,7 @@ class Memory(Protocol):
 
 
 class MemoryWatch(threading.Thread):
-    """Thread that samples the memory of this process and its workers and keeps the peak."""
+    """Thread that samples the memory of this process and its workers and keeps the maximum."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -114,7 +114,7 @@ def _resident_bytes(pid: int) -> int:
 class Run:
     """Preprocessing run of three stages: ingest, vocabulary, encode.
 
-    ``result`` is updated as they end.
+    The content of ``result.json``, in ``result``, is updated when a stage ends.
     """
 
     def __init__(
@@ -143,14 +143,14 @@ class Run:
         }
 
     def run_stages(self, memory: Memory, pool: Executor | None = None) -> None:
-        """Run all stages.
+        """Run the stages ingest, vocabulary and encode.
 
         Args:
-            memory: The source of peak memory.
-            pool: The workers; not needed by subclasses that override ``carried_out``.
+            memory: Measures peak memory per stage.
+            pool: Executes the work; not needed by subclasses that override ``carried_out``.
 
         Raises:
-            RunError: The run cannot go on.
+            RunError: An input changed, has malformed lines that the job refuses, or has no rows.
             OSError: A file cannot be read or written.
         """
         self._pool, self._memory = pool, memory
@@ -159,13 +159,13 @@ class Run:
         self._encode()
 
     def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
-        """Execute units, ``at_once`` at a time, and yield each as it finishes."""
+        """Execute units of work, ``at_once`` at a time, and yield each as it finishes."""
         if self._pool is None:
-            raise TypeError(f"{type(self).__name__} implements no execution of units")
+            raise TypeError(f"{type(self).__name__} needs a pool, or must override carried_out()")
         return carry_out(self._pool, units, at_once, self._worker.library.release)
 
     def drop_page_cache(self, inputs: Iterable[Path]) -> None:
-        """Flush the inputs of a stage and drop them from the page cache."""
+        """Flush the input files of a stage and drop them from the page cache."""
         flush(inputs, drop=True)
 
     def cpu_ns(self) -> int:
@@ -174,7 +174,7 @@ class Run:
         return ticks * TICK_NS
 
     def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
-        """Return one unit of work per column, which builds the column's vocabulary."""
+        """Return one unit of work per column, which builds the column's vocabulary of values."""
         files = self._files()
         return [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in columns]
 
@@ -187,15 +187,18 @@ class Run:
         at_once: int,
         journal: Journal | None = None,
     ) -> None:
-        """Execute the units of a stage and begin its record; ``_ended`` completes the record.
+        """Execute the units of a stage and start its entry in the result.
+
+        ``_ended`` completes the entry.
 
         Args:
             name: The name of the stage.
             units: The units that are not finished yet.
-            parts: The number of parts in the whole stage, and how many were finished before.
+            parts: The number of parts in the whole stage, and how many of them were already
+                finished by an earlier process.
             inputs: Files to drop from the page cache, if the job asks for a cold start.
             at_once: The largest number of units in flight.
-            journal: The record of finished units, for a stage that can resume.
+            journal: The journal of finished units, for a stage that can resume.
         """
         if self._job["cold"]:
             self.drop_page_cache(inputs)
@@ -223,13 +226,13 @@ class Run:
                 "tasks": len(units),
                 "resumed_parts": parts[1],
                 "passes": passes,
-                # raw input; account() adds Parquet
+                # Raw input only. account() adds Parquet input, whose size it reads from footers.
                 "input_bytes": sum(unit.bytes for unit in units),
             }
         )
 
     def _ended(self, output: Iterable[Path], rows: int) -> None:
-        """Complete the record of the last stage, once its output is durable."""
+        """Complete the last stage's entry in the result, once its output is durable."""
         stage = self._stages[-1]
         moved, before = moved_bytes(self._counter), stage.pop("device")
         read, written = (None, None)
@@ -261,7 +264,7 @@ class Run:
         flush([*places, self._directory / "parquet"])
         for before, now in zip(self._inputs, states(self._job["inputs"]), strict=True):
             if before != now:
-                raise RunError(f"{now[0]} has changed since the run was begun", _UNCHANGED)
+                raise RunError(f"input {now[0]} has changed since the run began", _UNCHANGED)
         self._summaries = [json.loads(part.sidecar.read_text()) for part in self._parts]
         self.result |= {
             "rows": sum(part["rows"] for part in self._summaries),
@@ -274,7 +277,7 @@ class Run:
             raise RunError(_refusal(malformed, self._parts, self._summaries), _SKIP)
         if not self.result["rows"]:
             names = ", ".join(self._job["inputs"])
-            raise RunError(f"there are no rows in {names}", "name files that hold click logs")
+            raise RunError(f"inputs: {names} have no valid rows", "name files with click logs")
 
     def _vocabulary(self) -> None:
         place = self._directory / "vocabulary"
@@ -326,9 +329,9 @@ class Run:
         return [(part.parquet, summary["rows"]) for part, summary in summaries]
 
     def account(self) -> None:
-        """Replace each event's description of its input by the bytes that the unit read.
+        """Compute how many bytes each unit of work read, and store them in the run's events.
 
-        This reads the footers of all Parquet files, so it happens after the last stage.
+        This reads the footers of all Parquet files, so call it after the last measured stage.
         """
         sizes = _column_bytes(part.parquet for part in self._parts)
         events = self.result["events"]
@@ -359,7 +362,13 @@ def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
 def _malformed(
     parts: Sequence[Part], summaries: Sequence[dict[str, Any]], most: int
 ) -> dict[str, Any]:
-    """Return counts and samples of malformed lines; lines are numbered from 1 within each file."""
+    """Return counts and samples of malformed lines, numbered from 1 within each input file.
+
+    Args:
+        parts: The parts of all input files.
+        summaries: The counts and samples of each part.
+        most: The largest number of samples to return.
+    """
     reasons: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []
     lines: Counter[int] = Counter()
@@ -376,9 +385,9 @@ def _malformed(
 def _refusal(
     malformed: dict[str, Any], parts: Sequence[Part], summaries: Sequence[dict[str, Any]]
 ) -> str:
-    """Return a message with the number of malformed lines and the location of the first one.
+    """Return an error message with the number of malformed lines and the place of the first one.
 
-    Without samples, only its file and the reasons for that part are available.
+    If no samples were kept, the message names only the file and the kinds of errors.
     """
     count, lines = malformed["count"], sum(summary["lines"] for summary in summaries)
     if malformed["samples"]:
@@ -387,7 +396,7 @@ def _refusal(
     else:
         at = next(n for n, summary in enumerate(summaries) if summary["malformed"])
         where = f"{parts[at].source}: {', '.join(sorted(summaries[at]['malformed']))}"
-    return f"{count} of {lines} lines are malformed, the first one is {where}"
+    return f"{count} of {lines} lines are malformed; the first is in {where}"
 
 
 def _library(engine: str) -> Library:
@@ -401,25 +410,25 @@ def _library(engine: str) -> Library:
 
 
 def _await_others(directory: Path) -> None:
-    """Wait until processes of an earlier, killed run have released the directory.
+    """Lock the directory; wait until processes of an earlier, killed run have released it.
 
-    Otherwise two processes would write the same part files.
+    Without the lock, two processes could write the same files.
     """
     held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: inherited by forked workers
     lock_exclusive(held)
 
 
 def begin(job: dict[str, Any], engine: str) -> None:
-    """Prepare the directory of a run.
+    """Prepare and lock the directory of a run.
 
     Raises:
-        RunError: It holds output of another run.
+        RunError: The job asks to resume, but the directory holds output of a different run.
         OSError: A file cannot be read, written or removed.
     """
     directory = Path(job["directory"])
     why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
     if why is not None:
-        raise RunError(why, "continue with the same study, or leave resume out")
+        raise RunError(why, "continue with the same study, or start over without resume")
     _await_others(directory)
 
 
@@ -436,7 +445,7 @@ def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> 
 
 
 def guarded(work_dir: Path, make: Callable[[], Run], carry_out: Callable[[Run], None]) -> int:
-    """Make a run, execute it and store its result. Return 0, or 1 if it failed.
+    """Create a run, execute it and write its result. Return the exit status, 1 if it failed.
 
     ``result.json`` holds the reason for a failure.
     """
@@ -465,7 +474,7 @@ def main(order_file: str) -> int:
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])
     library = _library(order["engine"])
-    if library.threads:  # its threads and the workers share one core per worker
+    if library.threads:  # the library's threads and the workers share one core per worker
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job["workers"]])
     return guarded(
         path.parent,
@@ -475,7 +484,7 @@ def main(order_file: str) -> int:
 
 
 def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback and exit at once. Workers end with this process."""
+    """Print a traceback and exit at once; worker processes end with this process."""
     sys.__excepthook__(kind, error, trace)
     sys.stderr.flush()
     os._exit(1)

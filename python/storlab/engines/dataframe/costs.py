@@ -1,4 +1,4 @@
-"""Resource needs of data frame libraries: memory as measured, time as assumed."""
+"""Resource needs of pandas and Polars, for estimates: measured memory, assumed CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of the encode stage, and a journal of finished units for resuming."""
+"""Units of work of the encode stage, and a journal of finished units for resuming it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from storlab.engines.dataframe.units import Unit
 from storlab.engines.dataframe.worker import Files, Worker
 
 _UNITS = 4  # minimum per worker
-_ROWS = 1 << 22  # rows per unit: the work that is lost if the process is killed
-# at least this many rows per vocabulary value, as each unit builds an index of the values
+_ROWS = 1 << 22  # rows per unit; work on an unfinished unit is lost if the process is killed
+# Each unit builds an index of the vocabulary, which pays off only over enough rows per value.
 _ROWS_PER_VALUE = 8
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -22,9 +22,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def encode_units(
     worker: Worker, files: Files, cardinalities: Sequence[int], train: Path
 ) -> list[Unit]:
-    """Return the units of the encode stage, in order of rows.
+    """Return the units of work of the encode stage, in order of rows.
 
-    Each covers some of the files, and either one categorical column or the labels and integers.
+    A unit encodes some of the files: either one categorical column, or labels and integers.
 
     Args:
         worker: The settings that all units share.
@@ -55,7 +55,7 @@ def encode_units(
 
 
 def _runs(files: Files, most: int) -> Iterator[tuple[Files, int, int]]:
-    """Yield batches of files, each with its first output row and its number of rows."""
+    """Yield batches of files of up to ``most`` rows, with first output row and number of rows."""
     row = 0
     for batch in batches(files, most):
         rows = sum(held for _, held in batch)
@@ -64,14 +64,15 @@ def _runs(files: Files, most: int) -> Iterator[tuple[Files, int, int]]:
 
 
 class Journal:
-    """File with one line per finished unit, after a header that identifies boot and plan.
+    """File that lists the finished units of the encode stage, so that a later process can resume.
 
     Output of units is flushed only after the last unit. It survives the death of the process but
-    not a crash of the machine, so entries of an earlier boot are ignored.
+    not a crash of the machine, so entries from before a reboot are ignored. The header identifies
+    the boot and the list of units.
     """
 
     def __init__(self, path: Path, units: Sequence[Unit]) -> None:
-        """Read the entries of an earlier run, or start a new journal if plan or boot differ."""
+        """Read the entries of an earlier process; start over if boot or list of units differ."""
         self._path = path
         plan = hashlib.sha256("\n".join(unit.name for unit in units).encode()).hexdigest()
         boot = ""
@@ -81,7 +82,7 @@ class Journal:
         journal = path.read_bytes().decode(errors="replace") if path.exists() else ""
         self.done: frozenset[str] = frozenset()
         if boot and journal.startswith(head):
-            # the last line may be torn
+            # A killed process may have written only part of the last line.
             whole = (line for line in journal.splitlines() if line.endswith(";"))
             self.done = frozenset(line.removesuffix(";") for line in whole)
         else:
@@ -93,5 +94,8 @@ class Journal:
             file.write(f"\n{name};")
 
     def remove(self) -> None:
-        """Delete the journal: the output is durable, or a flush failed and output may be lost."""
+        """Delete the journal.
+
+        Call this when the output is durable, and when a flush failed: listed output may be lost.
+        """
         self._path.unlink(missing_ok=True)

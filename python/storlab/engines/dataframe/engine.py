@@ -1,7 +1,7 @@
-"""Base of the engines that preprocess with a data frame library.
+"""Base class of the engines that preprocess with a data frame library, such as pandas.
 
-The work is done by a child program in the same Python installation, which needs the extra
-``preprocess``.
+The work is done by a child process with the same Python. The libraries come with
+``storlab[preprocess]``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SLOWEST_BYTES_S = 1_000_000  # slowest plausible speed: a run that takes longer
 
 
 class DataframeEngine:
-    """Base class of engines that run preprocess jobs. A subclass names the library."""
+    """Base class of engines that run preprocess jobs; each subclass uses one library."""
 
     name: str
     title: str  # name of the library in messages
@@ -58,7 +58,7 @@ class DataframeEngine:
         if not isinstance(job, PreprocessJob):
             return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
         if job.task != "run":
-            return f'it carries out runs, and this job is a "{job.task}": the native engine does it'
+            return f'its task is "{job.task}", which only the native engine does'
         return None
 
     def start(self, job: Job, work_dir: Path) -> DataframeRun:
@@ -98,16 +98,19 @@ class DataframeEngine:
         """Return notes on how memory is limited and measured."""
         limit = format_bytes_si(job.memory_bytes)
         return [
-            f"{self.title}: the memory of its processes is read four times a second, with their "
-            "share of common pages; short peaks may be missed",
-            f"{self.title}: parts at once, and values counted or looked up in one pass, are chosen "
-            f"to fit {limit} with what the libraries take in any case; a worker holds at least one "
-            "part",
-            f"{self.title}: imports and the start of workers lie before the first stage",
+            f"{self.title}: memory of its processes is sampled four times a second as PSS (shared "
+            "pages are divided among processes); short peaks may be missed",
+            f"{self.title}: the parts processed at once, and the values counted or looked up in "
+            f"one pass, are chosen so that they and the libraries fit into {limit}; a worker holds "
+            "at least one part",
+            f"{self.title}: imports and the start of workers are not measured",
         ]
 
 
 def _limit_ns(job: PreprocessJob) -> int:
-    """Return the time limit of a run. Missing inputs are left to the child to report."""
+    """Return the time limit of a run, in ns, by the size of its inputs.
+
+    Missing inputs are skipped here; the child process reports them.
+    """
     size = sum(path.stat().st_size for path in map(Path, job.inputs) if path.exists())
     return size * NS_PER_S // _SLOWEST_BYTES_S + GRACE_NS

@@ -1,7 +1,7 @@
 """Files of a preprocessing run: where they are, and how they are written atomically.
 
-Every engine writes the same files with the same contents, except for the bytes of Parquet. The Rust
-counterpart is ``crates/families/preprocess``: change both together.
+Every engine writes the same files with the same contents, except that Parquet files may differ in
+their bytes. The Rust counterpart is ``crates/families/preprocess``: change both together.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 INTEGERS = tuple(f"I{number}" for number in range(1, 14))
 CATEGORIES = tuple(f"C{number}" for number in range(1, 27))
 COLUMNS = ("label", *INTEGERS, *CATEGORIES)
-"""Fields of a line, in order, and columns of the Parquet files."""
+"""Names of the fields of an input line, in order; also the columns of the Parquet files."""
 NUMERICAL = tuple(f"num_{number}" for number in range(13))
 CATEGORICAL = tuple(f"cat_{number}.bin" for number in range(26))
 INT8_BELOW = 127
 INT16_BELOW = 32_767
-"""Cardinalities from which ids need the next larger integer type."""
+"""Cardinality from which ids need int32; from ``INT8_BELOW`` on they need int16."""
 
 _OUTPUT = ("parquet", "vocabulary", "binary", "binary.partial", "run.json")
 _NO_MATTER = {
@@ -34,7 +34,7 @@ _NO_MATTER = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of an input file: the lines that start in the bytes from ``start`` up to ``end``."""
+    """Part of an input file: the lines whose first byte is in ``[start, end)``."""
 
     file: int  # index among the inputs
     source: str
@@ -44,16 +44,19 @@ class Part:
 
     @property
     def sidecar(self) -> Path:
-        """JSON file with counts of rows and malformed lines; its presence marks a complete part."""
+        """Path of the JSON file with counts of rows and malformed lines.
+
+        The file is written last: it exists only if the part is complete.
+        """
         return self.parquet.with_suffix(".json")
 
     def is_done(self) -> bool:
-        """Return whether an earlier process has completed the part."""
+        """Return whether the Parquet file of this part is already complete."""
         return self.sidecar.exists() and self.parquet.exists()
 
 
 def parts_of(directory: Path, inputs: Sequence[str], part_bytes: int) -> list[Part]:
-    """Return the parts of all inputs in order of rows. Raises OSError if an input is missing."""
+    """Divide all inputs into parts, in order of rows. Raises OSError if an input is missing."""
     parts = []
     for file, source in enumerate(inputs):
         size = Path(source).stat().st_size
@@ -111,31 +114,31 @@ def states(inputs: Iterable[str]) -> list[list[str | int]]:
 
 
 def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:
-    """Return everything that the output depends on: order, engine and the state of the inputs."""
+    """Return all that affects the output: the engine, job parameters, and state of the inputs."""
     inputs = states(job["inputs"])
     kept = {name: value for name, value in job.items() if name not in _NO_MATTER}
     return {"engine": engine, **kept, "inputs": inputs}
 
 
 def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | None:
-    """Prepare the directory for a run.
+    """Prepare the output directory of a preprocessing run; by default, remove earlier output.
 
     Args:
-        directory: The directory of the run.
+        directory: The output directory.
         mark: The run's ``fingerprint``.
-        resume: Whether to keep the output of an earlier run with the same fingerprint.
+        resume: Whether to keep the output of an earlier run, whose fingerprint must be equal.
 
     Returns:
-        Why an existing run cannot be resumed, or None.
+        Why an earlier run cannot be resumed, or None if the directory is ready.
     """
     run = directory / "run.json"
     if resume and run.exists():
         if json.loads(run.read_text()) == mark:
-            # users may have removed them after a complete run
+            # Users may have removed these directories after a complete run.
             for name in ("parquet", "vocabulary"):
                 (directory / name).mkdir(exist_ok=True)
             return None
-        return f"{run} is of another engine, other inputs or other parameters"
+        return f"cannot resume: {run} records another engine, other inputs or other parameters"
     for name in _OUTPUT:
         path = directory / name
         if path.is_dir():
@@ -157,9 +160,9 @@ def id_type(cardinality: int) -> str:
 
 
 def feature_spec(cardinalities: Sequence[int], numerical: str) -> str:
-    """Return the text of ``feature_spec.yaml``: files, features and types of a split binary.
+    """Return the text of ``feature_spec.yaml``, which lists the output's files and features.
 
-    Its bytes are the same for every engine.
+    Every engine writes the same text.
     """
     lines = ["channel_spec:"]
     channels = {"categorical": CATEGORICAL, "label": ("label",), "numerical": NUMERICAL}

@@ -1,6 +1,6 @@
 """Interface of the operations that differ between data frame libraries.
 
-Values are arrays of uint32 and counts of int64; missing values are in neither.
+Values are arrays of uint32, and their counts are arrays of int64. Missing values are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FEATURE_ROWS = 1 << 15  # rows per block of features; limits memory, as integers
 
 
 class Tally(NamedTuple):
-    """Number of occurrences of each distinct value."""
+    """Distinct values of a column, and the number of occurrences of each."""
 
     values: Values  # distinct, in any order
     counts: Counts
@@ -34,7 +34,7 @@ class Features(NamedTuple):
 
 
 class Library(Protocol):
-    """Data frame library. Every worker has one instance."""
+    """Interface of a data frame library. Every worker has one instance."""
 
     threads: bool  # whether workers are threads that share the library's own threads
     errors: tuple[type[Exception], ...]  # exceptions that ``parse`` raises
@@ -49,9 +49,9 @@ class Library(Protocol):
         ...
 
     def parse(self, lines: bytes) -> Any:
-        """Parse complete lines of 40 fields into a frame.
+        """Parse complete lines of 40 fields into a data frame.
 
-        Raises one of ``errors`` if a field does not have its column's type.
+        Raises one of the exceptions in ``errors`` if a field does not have its column's type.
         """
         ...
 
@@ -62,15 +62,15 @@ class Library(Protocol):
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """Count the values of a column modulo ``modulo`` that lie in ``[keys[0], keys[1])``."""
+        """Count the values of a column, taken modulo ``modulo``, in ``[keys[0], keys[1])``."""
         ...
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up the counts of equal values."""
+        """Merge tallies (values with counts) into one by adding the counts of equal values."""
         ...
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Yield labels and integers in blocks of at most ``FEATURE_ROWS`` rows."""
+        """Yield the labels and integers of files in blocks of at most ``FEATURE_ROWS`` rows."""
         ...
 
     def index(self, values: Values) -> Any:
@@ -83,7 +83,10 @@ class Library(Protocol):
 
 
 def batches(files: Sequence[tuple[Path, int]], most_rows: int) -> Iterator[list[tuple[Path, int]]]:
-    """Group files, given with their rows, into batches of at most ``most_rows`` or of one file."""
+    """Group files, given with their rows, into batches of up to ``most_rows`` rows.
+
+    A file with more rows becomes a batch of its own.
+    """
     batch: list[tuple[Path, int]] = []
     held = 0
     for path, rows in files:

@@ -1,4 +1,4 @@
-"""pandas engine: pandas, PyArrow and NumPy in one process per worker, as in the published study."""
+"""pandas engine: preprocesses with pandas, PyArrow and NumPy in one process per worker."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class PandasEngine(DataframeEngine):
         """Return notes on which library does which part of the work."""
         processes = "process" if job.workers == 1 else "processes"
         return [
-            f"pandas: {job.workers} worker {processes}; PyArrow parses text and keeps Parquet, "
-            "pandas counts and looks up, NumPy does the rest; a column is counted by one worker"
+            f"pandas: {job.workers} worker {processes}; PyArrow parses text and reads and writes "
+            "Parquet, pandas counts and looks up values, NumPy does the other work; one worker "
+            "counts all values of a column"
         ]

@@ -1,4 +1,4 @@
-"""Polars engine: one process, whose threads share the work of each query."""
+"""Polars engine: preprocesses with Polars in one process with many threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PolarsEngine(DataframeEngine):
         """Return notes on which library does which part of the work."""
         cores = "core" if job.workers == 1 else "cores"
         return [
-            f"Polars: one process on {job.workers} {cores} at most, with as many threads of its "
-            "own and as many that hand it parts and columns; NumPy rounds numbers and writes "
-            "binaries"
+            f"Polars: one process on at most {job.workers} {cores}, with as many threads of Polars "
+            "and as many worker threads that call Polars; NumPy rounds numbers and writes the "
+            "binary files"
         ]

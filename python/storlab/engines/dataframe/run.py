@@ -17,9 +17,9 @@ _TOTALS = ("rows", "lines", "input_bytes", "malformed", "device_counters")
 
 
 class DataframeRun(OwnChildRun):
-    """Preprocessing run in progress. Every method may be called from any thread."""
+    """Preprocessing run in a child process. Every method may be called from any thread."""
 
-    fix = "see raw/stderr.txt; processes that end by signal 9 lack memory"
+    fix = "read raw/stderr.txt; signal 9 usually means that memory ran out"
 
     def __init__(
         self, job: PreprocessJob, launch: Launch, info: EngineInfo, notes: list[str]
@@ -28,10 +28,7 @@ class DataframeRun(OwnChildRun):
         super().__init__(launch, info, notes)
 
     def finish(self) -> RunOutcome:
-        """Return the outcome of a child that has ended.
-
-        The output of a successful run is checked.
-        """
+        """Return the outcome of a child process that has ended; check its output files."""
         document = self.result()
         stages = [stage for stage in document.get("stages", []) if "end_ns" in stage]
         window = (self.ended_ns, self.ended_ns)
@@ -66,24 +63,28 @@ class DataframeRun(OwnChildRun):
         }
 
     def _check(self, document: dict[str, Any], outcome: RunOutcome) -> Failure | None:
-        """Read the whole output, record its digests, and compare its counts with the child's."""
+        """Read the whole output, record its digests, and compare its counts with the result's.
+
+        Returns the failure if the output is unreadable or the counts differ, else None.
+        """
         from storlab import _native
 
-        fix = "this is a fault of storlab or of the storage: keep the output, and report it"
+        fix = "keep the output and report this: it is a defect of storlab or of the storage"
         try:
             digests = json.loads(_native.check_split_binary(self._job.directory))
         except (OSError, ValueError, RuntimeError, AttributeError) as error:
-            return Failure(message=f"the output cannot be checked: {error}", fix=fix)
+            message = f"{self._job.directory}: the output could not be checked: {error}"
+            return Failure(message=message, fix=fix)
         outcome.details["output"] = digests
         for name in ("rows", "cardinalities"):
             if digests[name] != document[name]:
-                message = f"the output has other {name} than were counted"
-                return Failure(message=f"{message}: {digests[name]}, not {document[name]}", fix=fix)
+                found = f"the output has {name} {digests[name]}, but {document[name]} were counted"
+                return Failure(message=f"{self._job.directory}: {found}", fix=fix)
         return None
 
 
 def _is_accounted(document: dict[str, Any], name: str) -> bool:
-    """Return whether the bytes of all events are final, which requires that the child completed."""
+    """Return whether the stage ``name`` has events and the bytes of all of them are final."""
     events = document.get("events", {}).get(name, [])
     return bool(events) and all(len(event) == 3 for event in events)
 

@@ -1,9 +1,8 @@
 """Validation of click-log lines: vectorised for clean chunks, line by line for others.
 
 Libraries read CSV differently: one accepts ``+5`` as an integer, another pads a short line. So a
-chunk goes to a library only if no two libraries could read it differently. Chunks that look
-unclean, or that the library rejects, are halved down to the lines in question, which
-``malformation`` judges.
+chunk is passed to a library only if all libraries read it alike. Other chunks, and chunks that the
+library rejects, are halved repeatedly, and ``malformation`` checks each line of the small pieces.
 """
 
 from __future__ import annotations
@@ -65,12 +64,15 @@ def owned_lines(source: Path, start: int, end: int, chunk_bytes: int) -> Iterato
 
 def _check_length(source: Path, length: int) -> None:
     if length > _LONGEST_LINE:
-        words = "has a line of more than 4 MiB; name files that hold click logs"
+        words = "has a line of more than 4 MiB; name files with click logs"
         raise OSError(errno.EINVAL, words, str(source))
 
 
 def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
-    """Return the start of the first line after an LF in ``[start, end)``, or None."""
+    """Return the position after the first LF in bytes ``[start, end)``, or None if there is none.
+
+    That is where the first line starts.
+    """
     file.seek(start)
     while start < end:
         data = file.read(min(_LINE_BY_LINE_BYTES, end - start))
@@ -84,10 +86,10 @@ def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
 
 
 def is_clean(data: bytes) -> bool:
-    """Return whether all lines have 40 fields, a valid label, and only characters of numbers.
+    """Return whether all lines have 40 fields, a valid label, and no unexpected characters.
 
-    Every line must end with an LF. Characters may still be in the wrong place, such as a letter in
-    an integer: the parser finds that, since it gets the column types.
+    Every line must end with an LF. A letter in an integer passes this check; the parser finds it,
+    since it knows the column types.
     """
     at = 0
     while at < len(data):
@@ -102,7 +104,7 @@ def _is_clean_piece(data: bytes) -> bool:
     if data.translate(None, _LETTERS):
         return False
     letters = np.frombuffer(data, dtype=np.uint8)
-    # tab and LF are the only allowed characters up to LF
+    # Of the allowed characters, only tab and LF have codes up to LF's.
     every = np.flatnonzero(letters <= ord("\n"))
     if len(every) % len(COLUMNS):
         return False
@@ -142,7 +144,7 @@ def _is_int32(field: bytes) -> bool:
 
 
 def _plain(field: bytes) -> bytes:
-    """Return an integer without leading zeros, since some libraries limit their number."""
+    """Return an integer without leading zeros: some libraries reject a long run of them."""
     return _INTEGER.sub(rb"\1\2", field)
 
 
@@ -154,7 +156,7 @@ def _plain_line(line: bytes) -> bytes:
 
 
 class LineValidator(Generic[Frame]):
-    """Parser of chunks that keeps the frames of good lines and counts malformed ones."""
+    """Parser of click logs that keeps valid lines as data frames and counts malformed ones."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class LineValidator(Generic[Frame]):
         errors: tuple[type[Exception], ...],
         samples: int,
     ) -> None:
-        """Create a screen.
+        """Create a validator for one part of the input.
 
         Args:
             parse: Parses lines into a frame of the library.
@@ -219,6 +221,6 @@ class LineValidator(Generic[Frame]):
 
 
 def shown(line: bytes) -> str:
-    r"""Return the beginning of a line, with bytes outside printable ASCII as ``\xNN``."""
+    r"""Return the beginning of a line for display, with unprintable bytes as ``\xNN``."""
     letters = line[:_TEXT_BYTES]
     return "".join(chr(c) if 0x20 <= c < 0x7F else f"\\x{c:02x}" for c in letters)

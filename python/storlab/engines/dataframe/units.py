@@ -23,7 +23,7 @@ from storlab.process.parent_death import end_with
 
 
 class Unit(NamedTuple):
-    """Unit of work: a call, and what it reads, for accounting."""
+    """Unit of work of a preprocessing run: a function call, and the input that it reads."""
 
     name: str
     work: Callable[..., int]  # returns the number of passes over its input
@@ -34,7 +34,7 @@ class Unit(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Unit that a worker has executed, with its times."""
+    """Executed unit of work, with its start, its end and its passes over the input."""
 
     unit: Unit
     start_ns: int
@@ -61,10 +61,10 @@ def _follow(parent: int) -> None:
 def carry_out(
     pool: Executor, units: Iterable[Unit], at_once: int, release: Callable[[], None]
 ) -> Iterator[Done]:
-    """Execute units, ``at_once`` at a time, and yield each as it finishes.
+    """Execute units of work in a pool, ``at_once`` at a time, and yield each as it finishes.
 
-    The first exception of a unit is raised. Workers call ``release`` after each unit, so that idle
-    workers hold no memory.
+    An exception of a unit is raised here. Workers call ``release`` after each unit, which returns
+    cached memory, so that idle workers hold none.
     """
     left = iter(units)
     going: dict[Future[Any], Unit] = {}

@@ -1,6 +1,7 @@
-"""Vocabularies within a memory limit: values are counted in passes, then merged in blocks.
+"""Construction of a column's vocabulary (its distinct values in order of ids) in limited memory.
 
-A run holds the values kept by one pass in order of ids, in files, until all passes are done.
+Values are counted in several passes over the data, one range of values per pass. Each pass stores
+its values, sorted, in files (a ``Run``); afterwards these sorted runs are merged in blocks.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ KINDS: dict[str, np.dtype[Any]] = {"values": np.dtype("<u4"), "counts": np.dtype
 def vocabulary_passes(
     library: Library, files: Sequence[tuple[Path, int]], column: str, modulo: int, most: int
 ) -> Iterator[Tally]:
-    """Count the values of a column, one range of keys per pass, in ascending ranges.
+    """Count the values of a column in several passes and yield the counts of each pass.
 
-    About ``most`` values are held at once, or those of two files if they have more. If a pass finds
-    more, it leaves the upper half of its range to the next pass.
+    Passes cover ascending ranges of values. About ``most`` values are held at once, or those of two
+    files if they have more. If a pass finds more, it leaves the upper values to the next pass.
     """
     low = 0
     while low < modulo:
@@ -51,9 +52,9 @@ def vocabulary_passes(
 
 
 def in_id_order(tally: Tally, threshold: int) -> Tally:
-    """Return the values with at least ``threshold`` occurrences, in order of ids.
+    """Return the values with at least ``threshold`` occurrences, with their counts, sorted by id.
 
-    More frequent values come first; equally frequent ones are in ascending order.
+    More frequent values get smaller ids; equally frequent ones are in ascending order.
     """
     kept = tally.counts >= threshold
     return _sorted(tally.values[kept], tally.counts[kept])
@@ -65,7 +66,7 @@ def _sorted(values: Any, counts: Any) -> Tally:
 
 
 class Run:
-    """Values and counts of one pass in order of ids, in files that are read once, sequentially."""
+    """Sorted run: values and counts of one pass in order of ids, in files read sequentially."""
 
     def __init__(self, place: Path, name: str, tally: Tally) -> None:
         """Write values and counts to temporary files."""
@@ -87,7 +88,7 @@ class Run:
 
 
 def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
-    """Write values and counts to their files, opened with ``mode``."""
+    """Write values to the first path and their counts to the second, opened with ``mode``."""
     numbers: tuple[npt.NDArray[Any], ...] = tally
     for path, dtype, column in zip(paths, KINDS.values(), numbers, strict=True):
         with path.open(mode) as file:
@@ -95,10 +96,10 @@ def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
 
 
 def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
-    """Merge runs without common values, and yield blocks in order of ids.
+    """Merge sorted runs, which share no value, and yield blocks of values in order of ids.
 
-    At most ``most`` values of each run are held. Values beyond the smallest last value of all
-    unfinished blocks are held back, since the next blocks may contain values that precede them.
+    At most ``most`` values of each run are held in memory. A value is yielded once every unfinished
+    run has been read up to it: until then, a run may still contain a value that precedes it.
     """
     held = [run.read(most) for run in runs]
     while any(len(block.values) for block in held):
@@ -121,7 +122,7 @@ def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
 
 
 def _until(block: Tally, minus_count: int, value: int) -> int:
-    """Return how many values of a block do not come after the given one in order of ids."""
+    """Return how many values of a block precede or equal a given value in order of ids."""
     values, counts = block
     before = (counts > -minus_count) | ((counts == -minus_count) & (values <= value))
     return int(np.count_nonzero(before))
@@ -135,9 +136,9 @@ def write_vocabulary(
     Args:
         place: The directory of the files.
         column: The name of the column.
-        tallies: One tally per pass.
+        tallies: The values and counts of each pass.
         threshold: The smallest count of values to keep.
-        most: The number of values to hold while merging; at least one of each run is held.
+        most: The number of values to hold in memory; at least one of each pass is held.
     """
     runs: list[Run] = []
     distinct = 0

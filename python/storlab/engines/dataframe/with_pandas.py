@@ -45,7 +45,10 @@ _BAD = -1
 
 
 def _pairs() -> npt.NDArray[np.int16]:
-    """Return a table from two hexadecimal digits, as a 16-bit number, to their byte or ``_BAD``."""
+    """Return a table that maps two hexadecimal characters, read as a 16-bit number, to a byte.
+
+    Other characters map to ``_BAD``.
+    """
     table = np.full(1 << 16, _BAD, dtype=np.int16)
     letters = b"0123456789abcdefABCDEF"
     for high in letters:
@@ -59,7 +62,10 @@ _PAIRS = _pairs()
 
 
 class PandasLibrary:
-    """pandas, PyArrow and NumPy in single-threaded worker processes. Implements ``Library``."""
+    """Operations with pandas, PyArrow and NumPy, for single-threaded worker processes.
+
+    Implements ``Library``.
+    """
 
     threads = False
     errors: tuple[type[Exception], ...] = (pa.ArrowInvalid,)
@@ -75,7 +81,7 @@ class PandasLibrary:
             ctypes.CDLL(None).malloc_trim(0)
 
     def parse(self, lines: bytes) -> pa.Table:
-        """Parse text with PyArrow, and the hexadecimal categories with NumPy."""
+        """Parse lines with PyArrow, and their hexadecimal categories with NumPy."""
         table = pc.read_csv(
             io.BytesIO(lines),
             read_options=pc.ReadOptions(column_names=list(COLUMNS), use_threads=False),
@@ -94,7 +100,7 @@ class PandasLibrary:
         return pa.table([*plain, *numbers], schema=_SCHEMA)
 
     def write(self, frames: Sequence[pa.Table], path: Path, row_group_rows: int, codec: Any) -> int:
-        """Write frames with PyArrow's default settings and return the number of rows."""
+        """Write frames to a Parquet file with PyArrow and return the number of rows."""
         table = pa.concat_tables(frames) if frames else _SCHEMA.empty_table()
         pq.write_table(table, path, row_group_size=row_group_rows, compression=codec)
         return int(table.num_rows)
@@ -102,14 +108,14 @@ class PandasLibrary:
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """Count values by sorting, which NumPy vectorises."""
+        """Count the values of a column by sorting them, which NumPy vectorises."""
         values = _reduced(_read(paths, [column]).column(0).drop_null().to_numpy(), modulo)
         if keys != (0, modulo):
             values = values[(values >= keys[0]) & (values < keys[1])]
         return Tally(*np.unique(values, return_counts=True))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up counts of equal values with ``groupby``."""
+        """Merge tallies by adding the counts of equal values with ``groupby``."""
         if not tallies:
             return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
         if len(tallies) == 1:
@@ -120,7 +126,7 @@ class PandasLibrary:
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Yield blocks of features; missing integers are NaN until their logarithm is taken."""
+        """Yield blocks of labels and logarithms of integers; missing integers are NaN before."""
         table = _read(paths, ["label", *INTEGERS])
         for at in range(0, table.num_rows, FEATURE_ROWS):
             frame = table.slice(at, FEATURE_ROWS).to_pandas(use_threads=False)
@@ -132,7 +138,7 @@ class PandasLibrary:
         return pd.Index(values)
 
     def ids(self, paths: Sequence[Path], column: str, modulo: int, index: Any) -> Ids:
-        """Look up ids with ``Index.get_indexer``, which returns -1 for values not in the index."""
+        """Return each row's id by ``Index.get_indexer``, which returns -1 for unknown values."""
         cells: Any = _read(paths, [column]).column(0)
         values = _reduced(cells.fill_null(0).to_numpy(), modulo)
         places: Ids = (index.get_indexer(values) + 1).astype(np.int32)
@@ -148,7 +154,7 @@ def _read(paths: Sequence[Path], columns: list[str]) -> pa.Table:
 
 
 def _numbers(column: Any) -> Any:
-    """Convert cells of eight hexadecimal digits to uint32. Raises ArrowInvalid for other text."""
+    """Convert texts of eight hexadecimal digits to uint32. Raises ArrowInvalid for other text."""
     cells = column.combine_chunks()
     validity, letters = cells.buffers()
     pairs = np.frombuffer(letters, dtype=np.uint16, count=len(cells) * _DIGITS // 2)

@@ -23,7 +23,10 @@ _TYPES = {name: pl.UInt32 if name in CATEGORIES else kind for name, kind in _TEX
 
 
 class PolarsLibrary:
-    """Polars with worker threads; POLARS_MAX_THREADS limits its own. Implements ``Library``."""
+    """Operations with Polars, called from worker threads. Implements ``Library``.
+
+    The variable POLARS_MAX_THREADS limits Polars' own threads.
+    """
 
     threads = True
     errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, ValueError)
@@ -33,10 +36,10 @@ class PolarsLibrary:
     bytes_per_id = 72
 
     def release(self) -> None:
-        """Do nothing: Polars' allocator returns memory on its own."""
+        """Do nothing: Polars' allocator returns memory to the system without being asked."""
 
     def parse(self, lines: bytes) -> pl.DataFrame:
-        """Parse text into columns, and hexadecimal categories into integers."""
+        """Parse lines into columns, and their hexadecimal categories into integers."""
         frame = pl.read_csv(lines, has_header=False, separator="\t", quote_char=None, schema=_TEXT)
         categories = pl.col(CATEGORIES)
         if any(frame.select((categories.str.len_bytes() != _DIGITS).any()).row(0)):
@@ -46,7 +49,7 @@ class PolarsLibrary:
     def write(
         self, frames: Sequence[pl.DataFrame], path: Path, row_group_rows: int, codec: Any
     ) -> int:
-        """Write frames with Polars' default settings and return the number of rows."""
+        """Write frames to a Parquet file with Polars and return the number of rows."""
         frame = pl.concat(frames) if frames else pl.DataFrame(schema=_TYPES)
         codec = "uncompressed" if codec == "none" else codec
         frame.write_parquet(path, compression=codec, row_group_size=row_group_rows)
@@ -55,7 +58,7 @@ class PolarsLibrary:
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """Count values with ``group_by`` and ``len``."""
+        """Count the values of a column with ``group_by`` and ``len``."""
         value = _reduced(column, modulo)
         frame = _scan(paths, [column]).drop_nulls().select(value=value)
         if keys != (0, modulo):
@@ -63,7 +66,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(count=pl.len()))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up counts of equal values with ``group_by`` and ``sum``."""
+        """Merge tallies by adding the counts of equal values with ``group_by`` and ``sum``."""
         if len(tallies) == 1:
             return tallies[0]
         schema = {"value": pl.UInt32, "count": pl.Int64}
@@ -72,7 +75,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(pl.col("count").sum()))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Yield blocks of features; -2 replaces missing and small integers: its logarithm is 0."""
+        """Yield blocks of labels and ln(x + 3) of integers; missing ones become -2, hence 0."""
         integers = pl.col(INTEGERS).fill_null(-2).clip(lower_bound=-2).cast(pl.Float64)
         frame = _scan(paths, ["label", *INTEGERS]).collect()
         for piece in frame.iter_slices(FEATURE_ROWS):
@@ -85,7 +88,7 @@ class PolarsLibrary:
         return pl.LazyFrame({"value": values, "id": ids})
 
     def ids(self, paths: Sequence[Path], column: str, modulo: int, index: pl.LazyFrame) -> Ids:
-        """Look up ids with a left join that keeps the order of rows."""
+        """Return each row's id by a left join that keeps the order of rows."""
         rows = _scan(paths, [column])
         joined = rows.select(value=_reduced(column, modulo)).join(
             index, on="value", how="left", maintain_order="left"

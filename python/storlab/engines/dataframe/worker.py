@@ -1,4 +1,4 @@
-"""Work of a unit in each stage, within a worker's share of the memory."""
+"""Work of one unit in each preprocessing stage, within the memory limit of a worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from storlab.engines.dataframe.screen import LineValidator, owned_lines
 from storlab.engines.dataframe.vocabulary import vocabulary_passes, write_vocabulary
 
 _LEAST_CHUNK_BYTES = 1 << 20
-_CHUNK_SHARE = 4  # memory per byte of text that is parsed
+_CHUNK_SHARE = 4  # bytes of memory per byte of text that is parsed
 _CHUNK_ROW_BYTES = 450  # memory per row that is parsed
 _PART_ROW_BYTES = 224  # memory per row of a part being built, with its Parquet
 _FEATURE_ROW_BYTES = 96  # memory per row whose integers are read
@@ -39,9 +39,9 @@ Files = Sequence[tuple[Path, int]]  # Parquet files with their rows
 
 @dataclass(frozen=True)
 class Worker:
-    """Settings that all units of a run share.
+    """Settings of a preprocessing run, and the work of its units, which use these settings.
 
-    ``row_bytes`` is the mean length of raw rows, in bytes.
+    ``row_bytes`` is the mean length of an input row, in bytes.
     """
 
     library: Library
@@ -55,26 +55,29 @@ class Worker:
 
     @property
     def modulo(self) -> int:
-        """Modulus to which categorical values are reduced."""
+        """Modulus by which categorical values are reduced before they are counted."""
         return int(self.job["modulo"] or KEYS)
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of one worker in bytes, without what its library takes when idle."""
+        """Memory that one worker may use for data, in bytes: its part of the job's limit.
+
+        Memory that the library takes even when idle is already subtracted.
+        """
         workers = int(self.job["workers"])
         fixed = self.library.base_bytes + self.library.worker_bytes * workers
         return max(0, int(self.job["memory_bytes"]) - fixed) // workers
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of text that are parsed at once."""
+        """Number of bytes of text that a worker parses at once."""
         room = self.memory_bytes - self._part_memory
         most = int(room / (_CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes))
         return min(max(most, _LEAST_CHUNK_BYTES), self.library.chunk_bytes)
 
     @property
     def parts_at_once(self) -> int:
-        """Number of parts that fit into memory at once; at least 1."""
+        """Number of input parts that fit into memory at once; at least 1."""
         share = _CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes
         part_bytes = self._part_memory + share * self.chunk_bytes
         workers = int(self.job["workers"])
@@ -85,20 +88,20 @@ class Worker:
         return int(self.job["part_bytes"]) * _PART_ROW_BYTES // self.row_bytes
 
     def rows_at_once(self, row_bytes: int, least: int = 0) -> int:
-        """Return how many rows to encode at once: as many as fit into a quarter of the memory.
+        """Return how many rows to encode at once: those that fit into a quarter of the memory.
 
         Args:
-            row_bytes: Memory per row.
-            least: Number of rows to allow even if it is more than the usual limit.
+            row_bytes: Memory per row, in bytes.
+            least: A number of rows that may exceed the fixed limit ``_MOST_ROWS``.
         """
         return min(self.memory_bytes // 4 // row_bytes, max(_MOST_ROWS, least))
 
     def ids_at_once(self) -> int:
-        """Return how many vocabulary values one pass looks up within 3/4 of the memory."""
+        """Return how many vocabulary values one pass looks up, in 3/4 of a worker's memory."""
         return max(self.memory_bytes // 4 * 3 // self.library.bytes_per_id, _LEAST_VALUES)
 
     def ingest(self, part: Part) -> int:
-        """Convert a part of the input to Parquet, then write its sidecar. Return 1 (one pass)."""
+        """Convert a part of the input to Parquet and write its counts. Return 1 (one pass)."""
         screen: LineValidator[Any] = LineValidator(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
@@ -121,7 +124,7 @@ class Worker:
     def vocabulary(self, column: str, files: Files) -> int:
         """Build the vocabulary of a column. Return the number of passes over its data."""
         room = self.memory_bytes // self.library.bytes_per_value
-        # a whole file is counted before its number of values is known
+        # The largest file needs spare memory: its values are counted before they are known to fit.
         largest = max(rows for _, rows in files)
         most = max(room - largest, room // 2, _LEAST_VALUES)
         passes = vocabulary_passes(self.library, files, column, self.modulo, most)
@@ -153,8 +156,8 @@ class Worker:
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
         """Encode a categorical column of some files as ids. Return the number of passes.
 
-        Each pass looks up a slice of the vocabulary that fits into memory and keeps the ids of
-        earlier passes. A row's value is in one slice at most; id 0 means none.
+        Each pass looks up a slice of the vocabulary that fits into memory and keeps the ids that
+        earlier passes wrote. A row whose value is in no slice gets id 0.
 
         Args:
             column: The name of the column.
@@ -166,7 +169,8 @@ class Worker:
         kept = vocabulary.stat().st_size // 4
         kind = np.dtype(id_type(kept + 1)).newbyteorder("<")
         most = self.ids_at_once()
-        # Building the lookup structure for a batch costs as much time as looking up as many rows.
+        # Each batch rebuilds the lookup structure, which takes as long as looking up as many rows
+        # as it has values. So a batch has at least as many rows as values.
         rows = self.rows_at_once(_ID_ROW_BYTES, least=min(kept, most))
         skips = range(0, max(kept, 1), most)
         with (train / f"cat_{CATEGORIES.index(column)}.bin").open("r+b") as file:
@@ -198,15 +202,21 @@ def _paths(files: Files, rows: int) -> Iterator[list[Path]]:
 
 
 def _expect(files: Files, count: int) -> None:
-    """Raise OSError if files do not have as many rows as ingest counted: later rows would shift."""
+    """Raise OSError if the number of rows read differs from the number that ingest counted.
+
+    Later rows would be written at wrong positions.
+    """
     due = sum(rows for _, rows in files)
     if count != due:
-        words = f"this and what follows have {count:,} rows, and {due:,} were due; start over"
+        words = f"{count:,} rows from this file on, but ingest counted {due:,}; start over"
         raise OSError(errno.EIO, words, str(files[0][0]))
 
 
 def mean_row_bytes(inputs: Iterable[str]) -> int:
-    """Return the shortest mean length of raw rows at the beginning of any input, in bytes."""
+    """Return the mean length of a row in bytes, estimated from the beginning of the inputs.
+
+    If inputs differ, the shortest mean is returned.
+    """
     samples = []
     for path in inputs:
         with Path(path).open("rb") as file:

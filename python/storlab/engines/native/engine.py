@@ -1,4 +1,4 @@
-"""Native engine: adapter of the Rust extension (``storlab._native.Run``) to storlab's engines."""
+"""Native engine: adapter of the Rust extension ``storlab._native`` to the engine interface."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NativeEngine:
     kinds: tuple[str, ...] = tuple(_native.family_names())
 
     def describe(self) -> EngineInfo:
-        """Return the version, the backend that ``auto`` selects, and its features. Never raises."""
+        """Return the engine's version, the backend that ``auto`` selects, and its features."""
         probed = json.loads(_native.probe())
         uring = probed["uring"]
         return EngineInfo(
@@ -55,28 +55,29 @@ class NativeEngine:
         )
 
     def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (no job of its kinds is refused)
-        """Return None: the engine accepts every job of its kinds, and reports problems at start."""
+        """Return None: the native engine refuses no job here; problems are reported at start."""
         return None
 
     def start(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
-        """Start a run. If a member cannot be opened, the returned run has failed already.
+        """Start a run. If a file or device cannot be opened, the returned run has failed already.
 
         Raises:
-            EngineError: The job contradicts itself.
+            EngineError: The job's parameters are inconsistent.
         """
         return _begin(job, held=False)
 
     def hold(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
-        """Prepare a run like ``start``, but hold its load back.
+        """Prepare a run like ``start``, but send no I/O until ``NativeRun.open_at`` is called.
 
-        See ``contracts.engine.HoldsRuns``.
+        Implements ``contracts.engine.HoldsRuns``.
         """
         return _begin(job, held=True)
 
     def share(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
-        """Prepare one of several shares of a run, held back.
+        """Prepare this client's part of a run that several clients execute together.
 
-        See ``contracts.engine.SharesRuns``.
+        It sends no I/O until ``NativeRun.open_at`` is called. Implements
+        ``contracts.engine.SharesRuns``.
         """
         run = _begin(job, held=True)
         run.share()
@@ -90,13 +91,13 @@ def _begin(job: Job, *, held: bool) -> NativeRun:
         run = start_in_thread(lambda: _native.Run(job.kind, text, secrets, held))
         return NativeRun(run, None)
     except ValueError as error:
-        raise EngineError("native engine", str(error), "correct the workload") from error
+        raise EngineError("native engine", str(error), "correct the workload table") from error
     except OSError as error:
         return NativeRun(None, _failed_to_start(error))
 
 
 class NativeRun:
-    """Run of the native engine. Implements ``contracts.engine.SharedRun``."""
+    """Run of the native engine, in progress. Implements ``contracts.engine.SharedRun``."""
 
     def __init__(self, run: _native.Run | None, ended: RunOutcome | None) -> None:
         self._run = run
@@ -104,43 +105,43 @@ class NativeRun:
         self._met: list[tuple[int, int, int]] = []
 
     def share(self) -> None:
-        """Let the run wait for the other shares at synchronisation points."""
+        """Make the run wait for the other clients of this run at synchronisation points."""
         if self._run is not None:
             self._run.share()
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """Wait for the run to announce a synchronisation point, with the GIL released.
+        """Wait until the run announces synchronisation point ``number``; the GIL is released.
 
         Returns:
-            When the run will be ready for that meeting, or None if it was not announced in time.
+            The time (ns) at which the run will be ready for this point, or None after a timeout.
         """
         return None if self._run is None else self._run.announced(number, timeout_s)
 
     def tell(self, ready_ns: int) -> None:
-        """Tell the run when all shares are ready for its next synchronisation point.
+        """Set the time at which all clients are ready for the next synchronisation point.
 
         Raises:
-            RuntimeError: The run has announced none.
+            RuntimeError: The run has not announced a synchronisation point.
         """
         if self._run is not None:
             self._run.tell(ready_ns)
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return three times per synchronisation point: announced, answered, all shares ready."""
+        """Return three times per synchronisation point: announced, answered, all clients ready."""
         return self._met if self._run is None else self._run.met()
 
     def snapshot(self) -> Snapshot:
-        """Return the current phase and rates."""
+        """Return the run's current phase and its rates."""
         if self._run is None:
             return Snapshot("done", 0)
         return Snapshot(**json.loads(self._run.snapshot()))
 
     def armed(self) -> bool:
-        """Return whether a held run is ready to start its load."""
+        """Return whether a held run is set up and ready to start its load."""
         return self._run is not None and self._run.armed()
 
     def open_at(self, start_ns: int) -> None:
-        """Set the time at which a held run starts its load. No effect if the run has ended.
+        """Set the time at which a held run starts its load. Has no effect if the run has ended.
 
         Raises:
             RuntimeError: The run is not held, or its start time is already set.
@@ -164,23 +165,24 @@ class NativeRun:
 
 
 def verify_pass(job: RereadJob, keep_going: Callable[[], bool] | None = None) -> VerifyReport:
-    """Verify all data that a verify-mode job wrote, in this process or an earlier one.
+    """Read back and verify all data that a verify-mode job wrote, now or in an earlier process.
 
     Signals are handled meanwhile: Ctrl-C raises KeyboardInterrupt or calls its handler.
 
     Args:
         job: The job whose data is verified.
-        keep_going: Asked several times a second; the pass ends early if it returns False.
+        keep_going: Called several times a second; the pass ends early if it returns False.
 
     Raises:
         EngineError: The job is not in verify mode, or its state file is damaged.
-        OSError: A member or the state file cannot be opened.
+        OSError: A data file, device or the state file cannot be opened.
     """
     try:
         report = _native.verify_pass(job.model_dump_json(), keep_going)
         return VerifyReport.model_validate_json(report)
     except ValueError as error:
-        raise EngineError("verify", str(error), "give a run of a verify-mode workload") from error
+        fix = "name a run whose workload has verify = true"
+        raise EngineError("verify", str(error), fix) from error
 
 
 def _outcome(document: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
@@ -232,7 +234,7 @@ def _failed_to_start(error: OSError) -> RunOutcome:
         totals={},
         cpu=None,
         failure=Failure(
-            message=f"cannot open {error.filename or 'a member'}: {_words(error)}",
+            message=f"cannot open {error.filename or 'a file of the target'}: {_words(error)}",
             fix="check that the target is connected, and that this user may open it",
             errno=error.errno,
             errno_name=errno.errorcode.get(error.errno or 0),

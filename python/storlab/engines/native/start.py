@@ -1,4 +1,4 @@
-"""Start of a native run in its own thread: a hanging file system blocks only that thread."""
+"""Start of native runs in a thread, so that a hanging file system cannot block storlab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_S = 0.5  # interval at which signals are handled
 
 
 class _Start:
-    """Attempt to start a run. After ``give_up``, a run that starts late is cancelled."""
+    """One attempt to start a run in a thread; after ``give_up``, a late start is cancelled."""
 
     def __init__(self, start: Callable[[], _native.Run]) -> None:
         self._start = start
@@ -23,7 +23,7 @@ class _Start:
         self.error: BaseException | None = None
 
     def work(self) -> None:
-        """Start the run and keep it or the exception; executed in the thread."""
+        """Start the run and store it, or store its exception. Executed in the thread."""
         try:
             run = self._start()
         except BaseException as error:  # noqa: BLE001 (the waiting thread raises it)
@@ -35,7 +35,7 @@ class _Start:
                 run.cancel()
 
     def give_up(self) -> None:
-        """Cancel the run, now or when it starts."""
+        """Cancel the run at once if it has started, else as soon as it starts."""
         with self._lock:
             self._given_up = True
             if self.run is not None:
@@ -43,7 +43,7 @@ class _Start:
 
 
 def start_in_thread(start: Callable[[], _native.Run], limit_s: float = LIMIT_S) -> _native.Run:
-    """Call ``start`` in a thread and return its run, or raise its exception.
+    """Call ``start`` in a thread and return the run that it starts, or raise its exception.
 
     Raises:
         OSError: ``start`` did not return within ``limit_s`` seconds (ETIMEDOUT).
@@ -63,5 +63,5 @@ def start_in_thread(start: Callable[[], _native.Run], limit_s: float = LIMIT_S) 
         raise begun.error
     if begun.run is None:
         begun.give_up()
-        raise OSError(errno.ETIMEDOUT, f"opening the files of the run took over {limit_s:g} s")
+        raise OSError(errno.ETIMEDOUT, f"opening the run's files takes more than {limit_s:g} s")
     return begun.run

@@ -106,15 +106,14 @@ def test_somebody_else_at_the_address_is_told(tmp_path: Path) -> None:
 def test_too_few_workers_are_told(tmp_path: Path, cluster: Crowd) -> None:
     job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", cluster.address)
     outcome = outcome_of("dask", job, tmp_path / "work")
-    assert "has 0 of 2 workers" in failed(outcome)
+    assert "has 0 worker threads" in failed(outcome)
 
 
 def test_workers_with_too_little_memory_are_refused(tmp_path: Path, cluster: Crowd) -> None:
     cluster.add(memory="400MiB")
     job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", cluster.address, workers=1)
     outcome = outcome_of("dask", job, tmp_path / "work")
-    assert "may take 419 MB with 1 threads" in failed(outcome)
-    assert "reduce memory" in failed(outcome)
+    assert "memory limit of 419 MB" in failed(outcome)
 
 
 def test_a_worker_without_storlab_is_named(tmp_path: Path, cluster: Crowd) -> None:
@@ -122,7 +121,7 @@ def test_a_worker_without_storlab_is_named(tmp_path: Path, cluster: Crowd) -> No
     cluster.add("--preload", str(tmp_path / "bare.py"))
     job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", cluster.address, workers=1)
     message = failed(outcome_of("dask", job, tmp_path / "work"))
-    assert "lacks storlab" in message
+    assert "cannot import storlab" in message
     assert "storlab[scale]" in message
 
 
@@ -133,8 +132,8 @@ def test_a_worker_that_does_not_see_the_directory_is_named(tmp_path: Path, clust
     cluster.add(before=[str(need_program("unshare")), "--mount", "sh", "-c", hide, "sh"])
     job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", cluster.address, workers=1)
     message = failed(outcome_of("dask", job, tmp_path / "work"))
-    assert f"does not see {tmp_path / 'run'} as this machine does" in message
-    assert "mount the same file system" in message
+    assert str(tmp_path / "run") in message
+    assert "mount the shared file system" in message
 
 
 def _at_work(job: ScaledJob, work: Path) -> Any:
@@ -154,7 +153,7 @@ def test_a_scheduler_that_is_lost_fails_the_run(tmp_path: Path, cluster: Crowd) 
     cluster.scheduler.kill()
     outcome = going.wait(WAIT_S)
     assert outcome is not None
-    assert f"the scheduler {cluster.address} does not answer any more" in failed(outcome)
+    assert f"the scheduler {cluster.address} no longer answers" in failed(outcome)
 
 
 def test_another_worker_takes_over_from_a_stopped_one(tmp_path: Path, cluster: Crowd) -> None:

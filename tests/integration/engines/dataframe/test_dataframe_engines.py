@@ -113,7 +113,7 @@ def test_inputs_without_rows_fail_the_run(tmp_path: Path, engine: str) -> None:
     outcome = outcome_of(engine, order([path], tmp_path / "run"), tmp_path / "work")
     assert outcome.status == "failed"
     assert outcome.failure is not None
-    assert "no rows in" in outcome.failure.message
+    assert "no valid rows" in outcome.failure.message
     assert str(path) in outcome.failure.message
 
 
