@@ -1,4 +1,5 @@
-//! IP addresses of an endpoint, resolved again in the background while a run lasts.
+//! IP addresses of an S3 endpoint. While a run lasts, a background thread resolves the endpoint's
+//! name again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,20 +11,21 @@ use std::time::Duration;
 use storlab_base::{lock, monotonic_ns};
 use tokio::sync::watch;
 
-/// Addresses older than this are resolved again when a connection is opened.
+/// Age from which addresses are resolved again when a connection is opened.
 const STALE: Duration = Duration::from_secs(5);
-/// Addresses younger than this are not resolved again, even if all of them fail: many connections
-/// that fail at the same time would flood the name server.
+/// Age below which addresses are not resolved again, even if all of them fail. Otherwise many
+/// connections that fail at the same time would flood the name server.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Function that resolves the name of an endpoint; it may block on a name server.
+/// Function that resolves the name of an endpoint to addresses. It may block until a name server
+/// answers.
 pub(super) type Resolve = Box<dyn Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 /// IP addresses of one endpoint, used in rotation.
 pub(super) struct Addresses {
-    /// Resolver of the name; None if the addresses are fixed.
+    /// Function that resolves the endpoint's name; None if the addresses are fixed.
     resolve: Option<Resolve>,
-    /// Latest addresses. Every finished look-up sends on this channel, even one that failed and
+    /// Latest addresses. Every look-up that ends sends on this channel, even if it failed or
     /// changed nothing, so that waiting tasks wake up.
     current: watch::Sender<Vec<SocketAddr>>,
     lookup: Mutex<Lookup>,
@@ -33,7 +35,7 @@ pub(super) struct Addresses {
 /// State of the background look-up of a name.
 struct Lookup {
     running: bool,
-    /// End of the last look-up, in nanoseconds on the monotonic clock.
+    /// Time at which the last look-up ended, in ns on the monotonic clock.
     ended_ns: u64,
 }
 
@@ -43,10 +45,10 @@ impl Addresses {
         Self::with(addresses, None)
     }
 
-    /// Resolve a name with `resolve`, which is kept for later look-ups.
+    /// Resolve a name by calling `resolve`, which is called again for later look-ups.
     ///
     /// # Errors
-    /// Returns the error of `resolve` if this first look-up fails.
+    /// The error of `resolve` if this first look-up fails.
     pub(super) fn of_name(resolve: Resolve) -> io::Result<Arc<Self>> {
         Ok(Self::with(resolve()?, Some(resolve)))
     }
@@ -57,15 +59,16 @@ impl Addresses {
         Arc::new(Self { resolve, current, lookup, turn })
     }
 
-    /// Return whether the addresses come from a name, which may be resolved again.
+    /// Return whether the addresses come from a name, which can be resolved again.
     pub(super) fn may_change(&self) -> bool {
         self.resolve.is_some()
     }
 
-    /// Return all addresses, rotated by one with each call to spread the connections.
+    /// Return all addresses, starting with the next one at each call, so that connections spread
+    /// over them.
     ///
-    /// Stale addresses are returned at once; a look-up in the background replaces them for later
-    /// calls, if it succeeds.
+    /// If the addresses are older than [`STALE`], this starts a look-up in the background, whose
+    /// result later calls return. It does not wait for the look-up.
     pub(super) fn in_turn(self: &Arc<Self>) -> Vec<SocketAddr> {
         self.look_up_unless_younger(STALE);
         let mut addresses = self.current.borrow().clone();
@@ -74,22 +77,23 @@ impl Addresses {
         addresses
     }
 
-    /// Resolve the name again after all of `failed` have refused, and return the addresses not in
-    /// `failed`.
+    /// Resolve the name again after connecting to all addresses of `failed` has failed. Return the
+    /// addresses that are not in `failed`.
     ///
     /// The result is empty if there are no others, if the name was resolved less than [`FRESH`]
     /// ago, or if the look-up fails.
     pub(super) async fn others_than(self: &Arc<Self>, failed: &[SocketAddr]) -> Vec<SocketAddr> {
         let mut current = self.current.subscribe();
         if self.look_up_unless_younger(FRESH) {
-            // This cannot fail: `self` owns the sender.
+            // Cannot fail: the sender belongs to `self`, so the channel is open.
             let _ = current.changed().await;
         }
         let addresses = current.borrow();
         addresses.iter().filter(|address| !failed.contains(address)).copied().collect()
     }
 
-    /// Start a background look-up if the addresses are older than `age` and none is running.
+    /// Start a look-up in the background, unless the addresses are younger than `age` or one is
+    /// already running.
     ///
     /// Returns whether a look-up is running now.
     fn look_up_unless_younger(self: &Arc<Self>, age: Duration) -> bool {
@@ -100,7 +104,8 @@ impl Addresses {
         let old = monotonic_ns().saturating_sub(lookup.ended_ns) >= age.as_nanos() as u64;
         if old && !lookup.running {
             let of = self.clone();
-            // Not on a thread of the tokio runtime, whose shutdown would wait for the name server.
+            // Uses a thread of its own: the shutdown of the tokio runtime would wait for one of its
+            // threads that a name server blocks.
             let started = thread::Builder::new()
                 .name("storlab-resolve".to_owned())
                 .spawn(move || of.look_up());
@@ -112,7 +117,8 @@ impl Addresses {
     fn look_up(&self) {
         let Some(resolve) = &self.resolve else { return };
         let found = resolve();
-        // Held until the addresses are written: a caller that sees `running` waits for the update.
+        // The lock is held until the addresses are written, so that a caller that sees `running`
+        // waits for the update.
         let mut lookup = lock(&self.lookup);
         *lookup = Lookup { running: false, ended_ns: monotonic_ns() };
         self.current.send_modify(|addresses| {
@@ -122,7 +128,7 @@ impl Addresses {
         });
     }
 
-    /// Make the addresses stale.
+    /// Make the addresses count as stale.
     #[cfg(test)]
     pub(super) fn expire(&self) {
         lock(&self.lookup).ended_ns = 0;

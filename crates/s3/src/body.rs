@@ -1,9 +1,10 @@
-//! Request bodies for PUTs, generated in pieces of [`PIECE_BYTES`] as the socket accepts them.
+//! Bodies of requests. Object bodies are generated in pieces of [`PIECE_BYTES`] when the socket
+//! accepts more data.
 //!
 //! Buffers are reused while they are still in the processor's cache. PUTs of 4 MiB on loopback take
-//! 0.154 s of CPU per GB (medians of 7 alternating rounds), a fifth less than an earlier version in
-//! which objects shared 8 MiB of content and carried individual stamps. For comparison, a bare loop
-//! that sends the same 256 KiB takes 0.140 s, one that sends 8 MiB takes 0.172 s.
+//! 0.154 s of CPU per GB (medians of 7 alternating rounds). That is a fifth less than in an earlier
+//! version, in which objects shared 8 MiB of content and carried individual stamps. For comparison,
+//! a bare loop that sends the same 256 KiB takes 0.140 s, and one that sends 8 MiB takes 0.172 s.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,25 +16,26 @@ use crate::checksum::{Sha256, sha256};
 use crate::chunked::{ChunkSigner, CrcChunks};
 use crate::content::{Content, PIECE_BYTES};
 
-/// Maximum number of free buffers that a thread keeps for reuse (32 MiB in total).
+/// Maximum number of free buffers that a thread keeps for reuse: 32 MiB in total.
 const KEPT: usize = 128;
 
 thread_local! {
-    /// Free piece buffers of this thread. The last one is taken first, because it is most likely
-    /// still in the processor's cache.
+    /// Free piece buffers of this thread. The buffer freed last is reused first, because it is most
+    /// likely still in the processor's cache.
     static FREE: RefCell<Vec<Box<[u8]>>> = RefCell::default();
 }
 
 /// Part of a request body as it is written to the socket.
 #[derive(Debug)]
 pub enum Piece {
-    /// XML, or the framing between chunks.
+    /// XML, or the header or trailer of a chunk.
     Plain(Bytes),
     /// Bytes of an object.
     Object(ObjectPiece),
 }
 
-/// Up to [`PIECE_BYTES`] of an object. Dropping it returns the buffer to the thread's free list.
+/// Up to [`PIECE_BYTES`] of an object, in a buffer. Dropping the piece returns the buffer to the
+/// thread's list of free buffers.
 #[derive(Debug)]
 pub struct ObjectPiece {
     bytes: Box<[u8]>,
@@ -54,7 +56,7 @@ impl ObjectPiece {
 impl Drop for ObjectPiece {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // Fails only while the thread ends; then the buffer is simply freed.
+        // Fails only while the thread ends. Then the buffer is simply freed.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             if free.len() < KEPT {
@@ -74,7 +76,7 @@ impl Buf for ObjectPiece {
     }
 
     fn advance(&mut self, count: usize) {
-        assert!(count <= self.remaining(), "past the end of a piece");
+        assert!(count <= self.remaining(), "advanced past the end of a piece");
         self.at += count;
     }
 }
@@ -102,21 +104,22 @@ impl Buf for Piece {
     }
 }
 
-/// Framing of an object's chunks in a request body.
+/// Way in which an object's bytes are framed in a request body.
 pub enum Framing {
-    /// No framing: the plain bytes.
+    /// No framing: the body is the plain bytes.
     None,
-    /// A header with a signature before each chunk.
+    /// aws-chunked with a signature in each chunk's header.
     Signed(Box<ChunkSigner>),
-    /// A trailer with the CRC32 after the last chunk; the CRC32 is also stored in the atomic.
+    /// aws-chunked with the object's CRC32 in a trailer after the last chunk. The CRC32 is also
+    /// stored in the atomic.
     Crc(CrcChunks, crc32fast::Hasher, Arc<AtomicU32>),
 }
 
-/// Body of a request of any kind.
+/// Body of a request: empty, bytes in memory, or generated object content.
 pub struct RequestBody(State);
 
 enum State {
-    /// Everything has been sent, or the body is empty.
+    /// The body is empty, or all of it has been returned.
     Over,
     Plain(Bytes),
     Object {
@@ -124,7 +127,7 @@ enum State {
         at: u64,
         end: u64,
         framing: Framing,
-        /// Piece to send next; its chunk header has already been sent.
+        /// Piece to return next; the header of its chunk has already been returned.
         next: Option<Piece>,
     },
 }
@@ -140,12 +143,12 @@ impl RequestBody {
         RequestBody(State::Plain(bytes))
     }
 
-    /// Create a body from `len` bytes of an object, starting at offset `at`.
+    /// Create a body from `len` bytes of an object's content, starting at offset `at`.
     pub fn object(content: Content, at: u64, len: u64, framing: Framing) -> Self {
         RequestBody(State::Object { content, at, end: at + len, framing, next: None })
     }
 
-    /// Return whether nothing is left to send.
+    /// Return whether no piece is left.
     pub fn is_over(&self) -> bool {
         match &self.0 {
             State::Over => true,
@@ -156,7 +159,7 @@ impl RequestBody {
         }
     }
 
-    /// Return the next piece to send, or None at the end of the body.
+    /// Return the next piece to send; None at the end of the body.
     pub fn next_piece(&mut self) -> Option<Piece> {
         match std::mem::replace(&mut self.0, State::Over) {
             State::Over => None,
@@ -209,7 +212,7 @@ impl RequestBody {
     }
 }
 
-/// Return the SHA-256 of `len` bytes of an object, starting at offset `at`.
+/// Return the SHA-256 of `len` bytes of an object's content, starting at offset `at`.
 pub fn hash_of(content: Content, at: u64, len: u64) -> [u8; 32] {
     let mut sum = Sha256::new();
     let (mut at, end) = (at, at + len);

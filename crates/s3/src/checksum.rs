@@ -19,7 +19,7 @@ pub(super) fn hmac_hex(key: &hmac::Key, data: &[u8]) -> [u8; 64] {
 }
 
 pub(super) fn hex(hash: &[u8; 32]) -> [u8; 64] {
-    // Computed rather than looked up, so that the compiler can vectorise it.
+    // The digit is computed, not looked up in a table, so that the compiler can vectorise the loop.
     let digit = |nibble: u8| nibble + b'0' + (b'a' - b'9' - 1) * u8::from(nibble > 9);
     let mut out = [0; 64];
     for (pair, byte) in out.chunks_exact_mut(2).zip(hash) {
@@ -28,22 +28,22 @@ pub(super) fn hex(hash: &[u8; 32]) -> [u8; 64] {
     out
 }
 
-/// Incremental SHA-256 of a body that comes in pieces.
+/// SHA-256 of data that arrives in pieces.
 #[derive(Clone)]
 pub struct Sha256(digest::Context);
 
 impl Sha256 {
-    /// Create the hash of an empty body.
+    /// Start a hash, without any data yet.
     pub fn new() -> Sha256 {
         Sha256(digest::Context::new(&digest::SHA256))
     }
 
-    /// Add the next piece.
+    /// Add the next piece of data to the hash.
     pub fn update(&mut self, data: &[u8]) {
         self.0.update(data);
     }
 
-    /// Return the hash of all pieces.
+    /// Return the SHA-256 of all added data.
     pub fn finish(self) -> [u8; 32] {
         let mut out = [0; 32];
         out.copy_from_slice(self.0.finish().as_ref());
@@ -63,29 +63,29 @@ impl fmt::Debug for Sha256 {
     }
 }
 
-/// Return the SHA-256 of a whole body.
+/// Return the SHA-256 of `data`.
 pub fn sha256(data: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest::digest(&digest::SHA256, data).as_ref());
     out
 }
 
-/// Return the CRC32 (IEEE) of a whole body.
+/// Return the CRC32 (IEEE) of `data`.
 pub fn crc32(data: &[u8]) -> u32 {
     crc32fast::hash(data)
 }
 
-/// Return the value of `content-md5` for a body; multi-delete requires this header.
+/// Return the MD5 of a body as the value of the header `content-md5`, which multi-delete requires.
 pub fn content_md5(body: &[u8]) -> HeaderValue {
     value(BASE64.encode(md5::Md5::digest(body)).into_bytes())
 }
 
-/// Encode a CRC32 as the header `x-amz-checksum-crc32` expects it: base64 of big-endian bytes.
+/// Encode a CRC32 in the form of the header `x-amz-checksum-crc32`: base64 of the big-endian bytes.
 pub(super) fn crc32_base64(crc32: u32) -> String {
     BASE64.encode(crc32.to_be_bytes())
 }
 
-/// Make a header value of bytes that are visible ASCII.
+/// Convert bytes of visible ASCII to a header value; other bytes give an empty value.
 pub(super) fn value(bytes: Vec<u8>) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(bytes))
         .unwrap_or_else(|_| HeaderValue::from_static(""))

@@ -1,9 +1,9 @@
-//! Framing of `aws-chunked` request bodies: chunk headers and trailers.
+//! Framing of `aws-chunked` request bodies: headers and trailers of chunks.
 //!
-//! The functions return only the framing, so that a body can interleave it with its buffers: `next`
-//! before each chunk, `finish` after the last.
+//! The functions return only the framing, which the caller sends together with the data: the result
+//! of `next` before each chunk, the result of `finish` after the last one.
 //!
-//! Source: the AWS documentation of Signature Version 4 for S3, transfer of the payload in multiple
+//! Source: the AWS documentation of Signature Version 4 for S3: transfer of the payload in multiple
 //! chunks, and with trailing headers.
 
 use std::fmt;
@@ -17,7 +17,8 @@ use crate::checksum::{SHA256_OF_NOTHING, crc32_base64, hex, hmac_hex};
 const SIGNATURE: &[u8] = b";chunk-signature=";
 pub(super) const CRC32_TRAILER: &str = "x-amz-checksum-crc32";
 
-/// Signer of the chunks of a `STREAMING-AWS4-HMAC-SHA256-PAYLOAD` body, in order.
+/// Signer of the chunks of a `STREAMING-AWS4-HMAC-SHA256-PAYLOAD` body. Chunks must be signed in
+/// order.
 ///
 /// S3 requires chunks of at least 8 KiB, except for the last one.
 #[derive(Clone)]
@@ -34,15 +35,15 @@ impl ChunkSigner {
         ChunkSigner { key, stamp, scope, previous: seed, begun: false }
     }
 
-    /// Return the bytes before a chunk: the line end of the previous chunk, if any, and the header
-    /// with the signature. `length` must not be 0.
+    /// Return the bytes to send before a chunk of `length` bytes (not 0): the line end of the
+    /// previous chunk, if any, and a header with the signature. `sha256` is the hash of the chunk.
     pub fn next(&mut self, length: u64, sha256: &[u8; 32]) -> Bytes {
         let mut out = self.header(length, &hex(sha256));
         out.extend_from_slice(b"\r\n");
         out.into()
     }
 
-    /// Return the bytes after the last chunk: its line end and the signed empty chunk.
+    /// Return the bytes to send after the last chunk: its line end, and a signed empty chunk.
     pub fn finish(&mut self) -> Bytes {
         let mut out = self.header(0, SHA256_OF_NOTHING.as_bytes());
         out.extend_from_slice(b"\r\n\r\n");
@@ -81,15 +82,16 @@ impl fmt::Debug for ChunkSigner {
     }
 }
 
-/// Framing of a `STREAMING-UNSIGNED-PAYLOAD-TRAILER` body, which ends with its CRC32.
+/// Framing of a `STREAMING-UNSIGNED-PAYLOAD-TRAILER` body, which has the CRC32 of its data in a
+/// trailer.
 #[derive(Clone, Debug, Default)]
 pub struct CrcChunks {
     begun: bool,
 }
 
 impl CrcChunks {
-    /// Return the bytes before a chunk: the line end of the previous chunk, if any, and the header.
-    /// `length` must not be 0.
+    /// Return the bytes to send before a chunk of `length` bytes (not 0): the line end of the
+    /// previous chunk, if any, and a header with the length.
     pub fn next(&mut self, length: u64) -> Bytes {
         let mut out = Vec::with_capacity(20);
         begin_chunk(&mut out, &mut self.begun, length);
@@ -97,7 +99,8 @@ impl CrcChunks {
         out.into()
     }
 
-    /// Return the bytes after the last chunk, with the CRC32 of the whole payload as trailer.
+    /// Return the bytes to send after the last chunk: its line end, an empty chunk, and the trailer
+    /// with the CRC32 of all data.
     pub fn finish(&mut self, crc32: u32) -> Bytes {
         let mut out = Vec::with_capacity(48);
         begin_chunk(&mut out, &mut self.begun, 0);
@@ -114,22 +117,23 @@ fn begin_chunk(into: &mut Vec<u8>, begun: &mut bool, length: u64) {
     into.extend_from_slice(format!("{length:x}").as_bytes());
 }
 
-/// Return the length in bytes on the wire of a signed body in chunks of `chunk` bytes (not 0).
+/// Return the length in bytes of a signed body including its framing. The data is `decoded_length`
+/// bytes in chunks of `chunk` bytes (not 0).
 pub fn signed_length(decoded_length: u64, chunk: u64) -> u64 {
     framed_length(decoded_length, chunk, SIGNATURE.len() as u64 + 64, 0)
 }
 
-/// Return the length in bytes on the wire of a body with a CRC32 trailer, in chunks of `chunk`
-/// bytes (not 0).
+/// Return the length in bytes of a body with a CRC32 trailer, including its framing. The data is
+/// `decoded_length` bytes in chunks of `chunk` bytes (not 0).
 pub fn crc_length(decoded_length: u64, chunk: u64) -> u64 {
-    // The trailer line: name, colon, eight characters of base64, line end.
+    // The trailer is a line of the name, a colon, eight characters of base64 and the line end.
     framed_length(decoded_length, chunk, 0, CRC32_TRAILER.len() as u64 + 1 + 8 + 2)
 }
 
-/// Return the length of a body with its framing.
+/// Return the length in bytes of a chunked body including its framing.
 ///
-/// Each chunk has its length in hex, an extension (`extension` bytes) and two line ends. So has the
-/// empty last chunk, with the trailer between its two line ends.
+/// Each chunk has its length in hex, an extension of `extension` bytes and two line ends. The empty
+/// last chunk has them too, with a trailer of `trailer` bytes between its two line ends.
 fn framed_length(decoded_length: u64, chunk: u64, extension: u64, trailer: u64) -> u64 {
     let digits = |length: u64| u64::from(length.checked_ilog(16).unwrap_or(0)) + 1;
     let frame = |length: u64| digits(length) + extension + 4;

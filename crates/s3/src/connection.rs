@@ -1,4 +1,4 @@
-//! Keep-alive HTTP/1.1 connection to an endpoint.
+//! Keep-alive HTTP/1.1 connection to an S3 endpoint.
 
 mod framing;
 mod head;
@@ -27,33 +27,35 @@ pub use response::{Headers, Response};
 use stream::Stream;
 use tls_stream::TlsStream;
 
-/// Bytes per read while the head is awaited. Body bytes that come with it are copied; a small
-/// object comes completely with its head.
+/// Maximum number of bytes per read until the head of the answer is complete. Body bytes that
+/// arrive with it are copied; a small object arrives completely with its head.
 const HEAD_READ_BYTES: usize = 16 << 10;
 
-/// Keep-alive HTTP/1.1 connection with one request at a time. Dropping it closes the socket.
+/// Keep-alive HTTP/1.1 connection that handles one request at a time. Dropping it closes the
+/// socket.
 ///
-/// The task that awaits the answer also drives the socket. Libraries with one task per connection
-/// must pass every request and answer between two tasks.
+/// The task that awaits the answer also drives the socket. HTTP libraries with a task per
+/// connection must pass every request and answer between two tasks.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
     /// Address of the server that accepted the connection.
     peer: SocketAddr,
-    /// Received bytes of the current answer: its head, and what arrived with it.
+    /// Bytes received of the current answer: its head, and the part of its body that arrived with
+    /// it.
     received: Vec<u8>,
-    /// Receive buffer in bytes from which on the reader of a long body is woken less often.
+    /// Smallest receive buffer, in bytes, with which the reader of a long body is woken less often.
     wake_buffer_bytes: usize,
 }
 
 impl Connection {
-    /// Connect to an endpoint, trying its addresses in rotation until one accepts.
+    /// Connect to an endpoint. Its addresses are tried in rotation until one accepts.
     ///
     /// `timeout` covers all attempts and the TLS handshake.
     ///
     /// # Errors
-    /// [`Failure::Refused`] or [`Failure::Connect`] if no address accepts, [`Failure::TimeOut`],
-    /// [`Failure::Handshake`] or [`Failure::Tls`] if the TLS handshake fails.
+    /// [`Failure::Refused`] or [`Failure::Connect`] if no address accepts, [`Failure::TimeOut`]
+    /// after `timeout`, [`Failure::Handshake`] or [`Failure::Tls`] if the TLS handshake fails.
     pub async fn open(
         store: &Store,
         endpoint: usize,
@@ -81,15 +83,15 @@ impl Connection {
         self.peer
     }
 
-    /// Send a request and wait for the head of the answer, of any status.
+    /// Send a request, and wait for the head of the answer, which may have any status.
     ///
     /// The body of the previous answer must have been read. If the server answers with an error
     /// before it has received the whole body, the rest is not sent. There is no time-out.
     ///
     /// # Errors
     /// [`Failure::Closed`], [`Failure::Reset`], [`Failure::Lost`] or [`Failure::Tls`] if the
-    /// connection ends or fails; [`Failure::Protocol`] if the answer is not HTTP, or reports
-    /// success early.
+    /// connection ends or fails; [`Failure::Protocol`] if the answer is not valid HTTP, or reports
+    /// success before the whole body was sent.
     pub async fn send(
         mut self,
         head: request::Head,
@@ -103,7 +105,8 @@ impl Connection {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
             Ok(Some(early)) if early.status.is_success() => return Err(too_early()),
             Ok(Some(early)) => Head { keeps: false, ..early },
-            // A server that closes the connection early may have sent the reason first.
+            // A server that closes the connection early may have sent an answer with the reason
+            // before.
             Err(cut) => match poll_fn(|cx| self.poll_head(cx, &method)).await {
                 Ok(last) if !last.status.is_success() => Head { keeps: false, ..last },
                 _ => return Err(cut),
@@ -112,12 +115,13 @@ impl Connection {
         Ok(Response::new(self, head))
     }
 
-    /// Send a call over `kept`, or over a new connection, and wait for the head of the answer.
+    /// Send a request over the connection in `kept`, or over a new one, and wait for the head of
+    /// the answer.
     ///
     /// `kept` is left empty; [`Response::into_connection`] returns the connection for it. A server
-    /// closes idle connections unnoticed: if the kept connection turns out dead, the call is sent
-    /// once more over a new one. A call that is not idempotent always gets a new connection. The
-    /// body is made once for each time that the call is sent.
+    /// may close an idle connection at any time: if the kept connection turns out to be closed, the
+    /// request is sent once more over a new one. A request that is not idempotent always gets a new
+    /// connection. `body` is called each time that the request is sent.
     ///
     /// # Errors
     /// The failures of [`Connection::open`] and [`Connection::send`].
@@ -141,14 +145,15 @@ impl Connection {
         connection.send(head(), body()).await
     }
 
-    /// Return the connection, unless its runtime has noticed that the server closed it.
+    /// Return the connection, unless it is already known that the server closed it.
     pub fn if_open(mut self) -> Option<Connection> {
-        // Unsolicited data makes a connection unusable as well.
+        // Unexpected data also makes a connection unusable.
         let cx = &mut Context::from_waker(Waker::noop());
         self.stream.poll_read(cx, 1, &mut |_| ()).is_pending().then_some(self)
     }
 
-    /// Send the request. Ready when it is sent, or with the head of an answer that arrives earlier.
+    /// Send the request. Returns None when it is sent, or the head of an answer that arrives
+    /// earlier.
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -191,7 +196,8 @@ impl Connection {
         }
     }
 
-    /// Parse the head of the answer if it is complete. Informational answers (1xx) are dropped.
+    /// Parse the head of the answer; None if it is incomplete. Informational answers (1xx) are
+    /// dropped.
     fn received_head(&mut self, method: &Method) -> Result<Option<Head>, Failure> {
         while let Some(head) = Head::parse(&self.received, method)? {
             if !head.status.is_informational() {
@@ -213,9 +219,9 @@ impl Connection {
     }
 }
 
-/// Connect to the first address that accepts.
+/// Connect to the first address of the endpoint that accepts.
 ///
-/// If all addresses fail, the name is resolved again and new addresses are tried; a quarter of the
+/// If all addresses fail, the name is resolved again, and new addresses are tried. A quarter of the
 /// time is reserved for that.
 async fn connect(
     endpoint: &Endpoint,
@@ -223,14 +229,15 @@ async fn connect(
 ) -> Result<(TcpStream, SocketAddr), Failure> {
     let deadline_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
     let addresses = endpoint.addresses.in_turn();
-    // Otherwise, addresses that do not answer would use up the time for resolving the name again.
+    // Without this reserve, addresses that do not answer would use up the time for resolving the
+    // name again.
     let kept_ns = if endpoint.addresses.may_change() { timeout.as_nanos() as u64 / 4 } else { 0 };
     let first_until_ns = deadline_ns.saturating_sub(kept_ns);
     let failure = match connect_to_any(&endpoint.name, &addresses, first_until_ns).await {
         Ok(stream) => return Ok(stream),
         Err(failure) => failure,
     };
-    // The other half is for connecting.
+    // Half of the remaining time is for the look-up, the other half for connecting.
     let half = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()) / 2);
     let others = tokio::time::timeout(half, endpoint.addresses.others_than(&addresses)).await;
     match others {
@@ -241,7 +248,8 @@ async fn connect(
     }
 }
 
-/// Connect to the first address that accepts; each one gets an equal share of the remaining time.
+/// Connect to the first of `addresses` that accepts. Each address gets an equal part of the time
+/// that remains until the deadline.
 async fn connect_to_any(
     name: &str,
     addresses: &[SocketAddr],
@@ -265,12 +273,13 @@ async fn connect_to_any(
     Err(last)
 }
 
-/// Failure for a success status before the end of the body: the object cannot have been stored.
+/// Return the failure for a success status that arrives before the whole body was sent: the object
+/// cannot have been stored.
 fn too_early() -> Failure {
-    Failure::Protocol("success was said before the whole body was sent".to_owned())
+    Failure::Protocol("the server reported success before the whole body was sent".to_owned())
 }
 
-/// Classify a failed TLS handshake.
+/// Classify the error of a TLS handshake with the endpoint `name`.
 fn unsealed(name: &str, error: &io::Error) -> Failure {
     match Failure::of_io(error, Failure::Closed) {
         Failure::Tls { fault, what } => Failure::Tls { fault, what: format!("{name}: {what}") },

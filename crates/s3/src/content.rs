@@ -1,11 +1,11 @@
-//! Content of the objects that storlab writes: unique, incompressible, and derived from the key
-//! alone.
+//! Content of the objects that storlab writes. It is unique, incompressible, and computed from the
+//! object's key alone.
 //!
 //! Every object repeats one random pattern, XORed with a different 64-byte mask at each repetition.
-//! No aligned or unaligned 16 bytes occur twice, within an object or across objects, so that stores
-//! with small-chunk deduplication or similarity detection gain nothing. The pattern fits into the
-//! L1 cache, so content is generated at the speed of memory writes. Verification needs no stored
-//! hashes: any part of any object can be compared as it arrives.
+//! No 16 bytes, aligned or not, occur twice within an object or across objects. Stores with
+//! small-chunk deduplication or similarity detection therefore gain nothing. The pattern fits into
+//! the L1 cache, so content is generated at the speed of memory writes. Verification needs no
+//! stored hashes: any part of any object can be compared as it arrives.
 
 use std::array::from_fn;
 use std::sync::OnceLock;
@@ -14,18 +14,18 @@ use rand_core::Rng as _;
 use storlab_base::{ODD, mix, stream};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Size in bytes of the pieces in which a body is generated.
+/// Size in bytes of the pieces in which a request's body is generated.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// Length of the repeated pattern, and of the stretch of content that is XORed with one mask. 16 KiB leaves most of the L1 cache
-/// free; with 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 alternating
-/// rounds).
+/// Length in bytes of the repeated pattern; each repetition has one mask. 16 KiB leaves most of the
+/// L1 cache free. With 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23
+/// alternating rounds).
 const PATTERN_BYTES: usize = 16 << 10;
 const MASK_BYTES: usize = 64;
 type Mask = [u8; MASK_BYTES];
 
-/// Seed of the pattern. It never changes, because a pool of objects may be verified by a run that
-/// did not write it. Any change to the content also requires new pool names (`CONTENT` in the
-/// object family's Python).
+/// Seed of the pattern. It never changes, because objects may be verified by a run that did not
+/// write them. A change to the content also requires new names for pools of objects (`CONTENT` in
+/// the object family's Python).
 const PATTERN_SEED: u64 = 0x73_746f_726c_6162;
 
 /// Return the pattern, which is generated once per process.
@@ -39,7 +39,7 @@ fn pattern() -> &'static [u8] {
     })
 }
 
-/// Content of one object.
+/// Content of one object. It can be generated and compared in any part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     identity: u64,
@@ -47,13 +47,13 @@ pub struct Content {
 }
 
 impl Content {
-    /// Return the content of the object with this key.
+    /// Return the content of the object that has this key.
     pub fn of(key: &str) -> Self {
         let identity = xxh3_64_with_seed(key.as_bytes(), PATTERN_SEED);
         Content { identity, pattern: pattern() }
     }
 
-    /// Write the object's bytes from `offset` on into `buffer`.
+    /// Fill `buffer` with the object's bytes, starting at `offset`.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
         for (place, pattern, mask) in self.runs(offset, buffer.len()) {
             let (blocks, odd) = buffer[place..][..pattern.len()].as_chunks_mut::<MASK_BYTES>();
@@ -67,7 +67,7 @@ impl Content {
         }
     }
 
-    /// Compare received bytes with the object's bytes from `offset` on.
+    /// Compare received bytes with the object's bytes, starting at `offset`.
     ///
     /// Returns the offset in the object of the first wrong byte, or None if all are right.
     pub fn compare(self, offset: u64, arrived: &[u8]) -> Option<u64> {
@@ -81,10 +81,10 @@ impl Content {
         })
     }
 
-    /// Split a range of the object into runs that share one mask.
+    /// Split a range of the object into runs that each have one mask.
     ///
-    /// Yields for each run its start relative to `offset`, the pattern bytes, and the mask rotated
-    /// to the start of the run.
+    /// Yields for each run its start relative to `offset`, its pattern bytes, and the mask, rotated
+    /// to begin at the start of the run.
     fn runs(
         self,
         offset: u64,
@@ -111,7 +111,8 @@ impl Content {
     }
 }
 
-/// Return whether any byte differs. Branch-free per byte, because differences are very rare.
+/// Return whether any byte differs from the masked pattern. There is no branch per byte, because
+/// differences are very rare.
 fn differ(arrived: &[u8], pattern: &[u8], mask: &Mask) -> bool {
     let (blocks, odd) = arrived.as_chunks::<MASK_BYTES>();
     let (wanted, odd_wanted) = pattern.as_chunks::<MASK_BYTES>();

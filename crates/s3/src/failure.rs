@@ -1,66 +1,68 @@
-//! Reasons why an S3 request failed, with the names under which results count them.
+//! Reasons why an S3 request failed, and the names under which results count them.
 
 use std::io;
 
 use crate::tls::{self, TlsFault};
 
-/// Reason why a request failed.
+/// Reason why an S3 request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// No process listens on the endpoint's port.
     #[error("connection refused by {0}")]
     Refused(String),
-    /// There is no route to the server, or the system has no resources for another connection.
+    /// Connecting failed: there is no route to the server, or the system has no resources for
+    /// another connection.
     #[error("{what}")]
     Connect {
         /// Message that names the endpoint.
         what: String,
-        /// Error number of the operating system, if there is one.
+        /// Error number (errno) of the operating system, if there is one.
         errno: Option<i32>,
     },
     /// The connection was reset.
     #[error("the connection was reset")]
     Reset,
     /// The server closed the connection before it answered.
-    #[error("the connection was closed before the answer")]
+    #[error("the server closed the connection before it answered")]
     Closed,
-    /// The time-out of the request ran out.
-    #[error("no answer in time")]
+    /// The request took longer than its time-out.
+    #[error("no answer within the request's time-out")]
     TimeOut,
-    /// An established connection failed with an error of the system, such as EHOSTUNREACH.
+    /// An established connection failed with another error of the operating system, such as
+    /// EHOSTUNREACH.
     #[error("the connection was lost: {what}")]
     Lost {
         /// Message of the operating system.
         what: String,
-        /// Error number of the operating system.
+        /// Error number (errno) of the operating system.
         errno: Option<i32>,
     },
-    /// The connection ended during the TLS handshake: no request was sent.
-    #[error("TLS: {0}: the connection ended during the handshake")]
+    /// The connection ended during the TLS handshake, before a request was sent.
+    #[error("{0}: the connection ended during the TLS handshake")]
     Handshake(String),
-    /// The TLS handshake failed because of certificates or protocol versions.
+    /// TLS failed, for example because of certificates or protocol versions.
     #[error("TLS: {what}")]
     Tls {
-        /// Cause of the failed TLS handshake.
+        /// Kind of TLS failure.
         fault: TlsFault,
-        /// Message with the fix.
+        /// Message that also names the fix.
         what: String,
     },
     /// The answer is not valid HTTP, or not a valid S3 answer.
     #[error("protocol: {0}")]
     Protocol(String),
-    /// The connection ended before the body did.
-    #[error("the body was cut short with its connection")]
+    /// The connection ended before the whole body was received.
+    #[error("the connection ended before the whole body was received")]
     ShortBody,
     /// The received body differs from what was written.
-    #[error("the body is wrong: {0}")]
+    #[error("the received data differs from what was written: {0}")]
     WrongBody(String),
-    /// The store answered with an error.
+    /// The store answered with an HTTP error status.
     #[error("{}", answered(&self.kind(), message))]
     Http {
-        /// HTTP status.
+        /// HTTP status code.
         status: u16,
-        /// S3 error code, if the answer has one.
+        /// S3 error code, such as `SlowDown`, if the answer has one.
         code: Option<String>,
         /// Message of the store; may be empty.
         message: String,
@@ -68,7 +70,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Return the name under which results count this failure.
+    /// Return the name under which results count failures of this kind.
     pub fn kind(&self) -> String {
         match self {
             Failure::Refused(_) => "connection refused".to_owned(),
@@ -87,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// Return whether sending the same request again may succeed.
+    /// Return whether the same request may succeed if it is sent again.
     pub fn retryable(&self) -> bool {
         match self {
             Failure::Refused(_)
@@ -115,17 +117,17 @@ impl Failure {
         }
     }
 
-    /// Return whether the store may have executed the request although it failed here.
+    /// Return whether the store may have executed the request although no success was received.
     ///
-    /// If so, a request that is not idempotent must not be sent again before its effects are
-    /// checked.
+    /// If so, the effects of a request that is not idempotent must be checked before it is sent
+    /// again.
     pub fn may_be_done(&self) -> bool {
         match self {
             Failure::Refused(_)
             | Failure::Connect { .. }
             | Failure::Handshake(_)
             | Failure::Tls { .. } => false,
-            // SlowDown and similar codes reject a request before it is executed.
+            // Codes such as SlowDown reject a request before it is executed.
             Failure::Http { status, code, .. } => match code.as_deref() {
                 Some("SlowDown" | "ServiceUnavailable" | "Throttling") => false,
                 _ => matches!(status, 200 | 408 | 500..),
@@ -140,7 +142,7 @@ impl Failure {
         }
     }
 
-    /// Return whether the request may not have reached any server.
+    /// Return whether it is possible that the request reached no server.
     pub fn may_not_have_reached_server(&self) -> bool {
         match self {
             Failure::Refused(_)
@@ -158,7 +160,7 @@ impl Failure {
         }
     }
 
-    /// Return the error number that describes the failure best.
+    /// Return the error number (errno) that describes the failure best; None if there is none.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Failure::Refused(_) => Some(libc::ECONNREFUSED),
@@ -173,7 +175,8 @@ impl Failure {
         }
     }
 
-    /// Classify an error of an established connection; `ended` is the failure for an end of stream.
+    /// Classify an I/O error of an established connection. `ended` is returned if the error is an
+    /// end of stream.
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
         if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
             let (fault, what) = tls::explain(tls);
@@ -185,8 +188,8 @@ impl Failure {
             | io::ErrorKind::BrokenPipe => Failure::Reset,
             io::ErrorKind::UnexpectedEof => ended,
             io::ErrorKind::TimedOut => Failure::TimeOut,
-            // An errno describes the network or the device; errors without one come from protocol
-            // code.
+            // Errors with an errno come from the network or the device; errors without one come
+            // from protocol code.
             _ => match error.raw_os_error() {
                 errno @ Some(_) => Failure::Lost { what: error.to_string(), errno },
                 None => Failure::Protocol(error.to_string()),
@@ -194,8 +197,8 @@ impl Failure {
         }
     }
 
-    /// Return a keyword from which the control plane chooses its advice; part of the Python
-    /// interface.
+    /// Return a keyword that stands for the kind of failure. Python chooses its advice by it, so
+    /// the keywords are part of the interface with Python.
     pub fn fault(&self) -> &'static str {
         match self {
             Failure::Refused(_) => "refused",
@@ -212,25 +215,28 @@ impl Failure {
         }
     }
 
-    /// Return how the user can fix a failure of this kind.
+    /// Return advice on how the user can fix a failure of this kind.
     pub fn advice(&self) -> &'static str {
         match self {
             Failure::Refused(_) | Failure::Connect { .. } => {
-                "check that the store runs, and its endpoint"
+                "check that the store is running and that the endpoint is correct"
             }
             Failure::Lost { .. } => "check the network between this machine and the store",
             Failure::Handshake(_) => {
-                "check that the endpoint's port speaks TLS, and what lies between it and the store"
+                "check that the endpoint's port expects TLS, and that no proxy or firewall on the \
+                 way closes the connection"
             }
             Failure::Tls { fault: TlsFault::WrongName, .. } => {
-                "use a name that the server's certificate holds"
+                "use a host name in the endpoint that the server's certificate contains"
             }
             Failure::Tls { fault: TlsFault::Expired, .. } => {
-                "renew the server's certificate, or set this machine's clock"
+                "renew the server's certificate, or correct this machine's clock"
             }
-            Failure::Tls { .. } => "name the authority of the server's certificate in ca_file",
+            Failure::Tls { .. } => {
+                "set s3_options.ca_file to the certificate of the server's certificate authority"
+            }
             Failure::TimeOut => {
-                "look at the store; request_timeout may be too short for these objects"
+                "check the store's load; request_timeout may be too short for objects of this size"
             }
             Failure::Http { status, code, .. } => http_advice(*status, code.as_deref()),
             Failure::Reset
@@ -249,18 +255,18 @@ fn answered(kind: &str, message: &str) -> String {
     format!("{kind}: {message}")
 }
 
-const LOG: &str = "look at the store's own log";
+const LOG: &str = "look for the cause in the store's log";
 
 fn http_advice(status: u16, code: Option<&str>) -> &'static str {
     match (code, status) {
-        (Some("RequestTimeTooSkewed"), _) => "set this machine's clock",
+        (Some("RequestTimeTooSkewed"), _) => "correct this machine's clock",
         (Some("InvalidToken" | "InvalidTokenId" | "ExpiredToken" | "ExpiredTokenException"), _) => {
-            "renew the session token, or remove it where the keys need none"
+            "renew the session token, or remove it if the keys need none"
         }
-        (_, 401 | 403) => "check the credentials, what they are allowed to do, and the region",
-        (Some("NoSuchBucket"), _) => "make the bucket, or let the study make it with create_bucket",
+        (_, 401 | 403) => "check the credentials, their permissions and the region",
+        (Some("NoSuchBucket"), _) => "create the bucket, or set s3_options.create_bucket = true",
         (Some("SlowDown"), _) | (_, 429 | 503) => {
-            "ask less of the store: fewer requests in flight, or a rate"
+            "reduce the load: fewer requests in flight, or a limited rate"
         }
         _ => LOG,
     }

@@ -1,8 +1,8 @@
 //! S3 client for load generation.
 //!
-//! One request is a signed head and a body; one connection is a keep-alive HTTP/1.1 connection that
-//! the caller owns. The client neither retries nor follows redirects, so that the load generator
-//! sees, times and counts every request.
+//! A request is a signed head and a body. A connection is a keep-alive HTTP/1.1 connection that the
+//! caller owns. The client neither retries nor follows redirects, so that the load generator sees,
+//! times and counts every request.
 //!
 //! ```no_run
 //! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {
@@ -13,7 +13,7 @@
 //! let head = store.request(0, &Call::get("some/key")).head;
 //! let mut response = connection.send(head, RequestBody::none()).await?;
 //! let body = response.drain(1 << 20).await?;
-//! // For the next request.
+//! // Keep the connection for the next request.
 //! let connection = response.into_connection();
 //! # drop((body, connection));
 //! # Ok(())

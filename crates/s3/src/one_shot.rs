@@ -1,4 +1,5 @@
-//! Blocking client for single requests, for callers without a tokio runtime (the control plane).
+//! Blocking S3 client for single requests, for callers without a tokio runtime, such as the Python
+//! code that prepares and cleans up.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
 
-/// Maximum length of an answer: the control plane reads listings and errors, not data.
+/// Maximum length in bytes of an answer's body. These callers read listings and errors, not data.
 const REPLY_BYTES: usize = 64 << 20;
 
-/// Blocking client that sends one request at a time to the first endpoint, over a connection that
-/// it keeps open.
+/// Blocking client that sends one request at a time to the store's first endpoint, over a
+/// connection that it keeps open.
 #[derive(Debug)]
 pub struct OneShot {
     runtime: Runtime,
@@ -30,16 +31,16 @@ pub struct OneShot {
 /// Answer to a request, with any status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// HTTP status.
+    /// HTTP status code.
     pub status: u16,
-    /// Header fields, with names in lower case; bytes that are not text are replaced.
+    /// Header fields, with names in lower case. Bytes that are not UTF-8 are replaced.
     pub headers: Vec<(String, String)>,
     /// Complete body.
     pub body: Bytes,
 }
 
 impl OneShot {
-    /// Create a client; it connects with the first request.
+    /// Create a client. It connects when the first request is sent.
     ///
     /// # Errors
     /// [`Error::Io`] if the system cannot create the event loop.
@@ -51,19 +52,19 @@ impl OneShot {
         Ok(OneShot { runtime, store, kept: None })
     }
 
-    /// Return the endpoint as the specification writes it.
+    /// Return the first endpoint as the specification writes it.
     pub fn endpoint_name(&self) -> &str {
         self.store.endpoint_name(0)
     }
 
-    /// Send one request with a signed body.
+    /// Send a request with a signed body, and read the answer.
     ///
-    /// If the kept connection was closed by the server, the request is sent once more over a new
-    /// one. A request that is not idempotent always gets a new connection.
+    /// If the server has closed the kept connection, the request is sent once more over a new one.
+    /// A request that is not idempotent always gets a new connection.
     ///
     /// # Errors
-    /// Any [`Failure`] that kept a complete answer from arriving within `timeout`. An answer with
-    /// an error status is a [`Reply`], not an error.
+    /// Any [`Failure`] that prevented a complete answer within `timeout`. An answer with an error
+    /// status is a [`Reply`], not an error.
     pub fn request(
         &mut self,
         method: &str,
@@ -78,12 +79,12 @@ impl OneShot {
         self.send(Call::new(method, key), query, body, timeout)
     }
 
-    /// PUT an object on a condition: `if-match` or `if-none-match`, and its value.
+    /// Write an object if a condition holds: a header `if-match` or `if-none-match` with its value.
     ///
     /// A store that does not support conditional writes ignores the condition and writes.
     ///
     /// # Errors
-    /// [`Failure::Protocol`] if the condition is not a valid header, otherwise as
+    /// [`Failure::Protocol`] if the condition is not a valid header; otherwise as for
     /// [`OneShot::request`].
     pub fn put_if(
         &mut self,
@@ -110,7 +111,7 @@ impl OneShot {
         let OneShot { runtime, store, kept } = self;
         let query: Vec<(&str, &str)> =
             query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // Multi-delete requires it, and some stores require it for every POST of XML.
+        // Multi-delete requires content-md5, and some stores require it for every POST of XML.
         let mut headers = call.headers.to_vec();
         if !body.is_empty() {
             headers.push((HeaderName::from_static("content-md5"), content_md5(body)));
@@ -131,7 +132,7 @@ impl OneShot {
     }
 }
 
-/// Send a call and read the whole answer, and keep the connection if that succeeds.
+/// Send a request and read the whole answer. The connection is kept if that succeeds.
 async fn exchange(
     store: &Store,
     kept: &mut Option<Connection>,

@@ -1,4 +1,4 @@
-//! Building of signed requests from calls.
+//! Construction of signed requests.
 
 use std::fmt;
 
@@ -10,35 +10,35 @@ use crate::sign::{self, Field, Signer, Subject};
 use crate::{checksum, uri};
 
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
-/// Initial capacity for a request head; nearly all are shorter. Allocators serve sizes up to 1 KiB
-/// from their thread-local cache.
+/// Initial capacity in bytes for the head of a request. Nearly all heads are shorter, and
+/// allocators serve sizes up to 1 KiB from their thread-local cache.
 const HEAD_BYTES: usize = 640;
 
-/// Value of `x-amz-content-sha256`: how the signature covers the body.
+/// Value of the header `x-amz-content-sha256`: how the signature covers the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadHash {
-    /// `UNSIGNED-PAYLOAD`: a body that the signature does not cover.
+    /// `UNSIGNED-PAYLOAD`: the signature does not cover the body.
     Unsigned,
-    /// There is no body.
+    /// The request has no body.
     Empty,
-    /// SHA-256 of the body.
+    /// The signature covers the SHA-256 of the body.
     Sha256([u8; 32]),
-    /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: each chunk is signed, see [`Signed::chunks`]. Needs
-    /// credentials.
+    /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: each chunk of the body is signed by
+    /// [`Signed::chunks`]. Needs credentials.
     Streaming {
-        /// Length of the object in bytes, without the framing.
+        /// Length of the data in bytes, without the framing.
         decoded_length: u64,
     },
-    /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: the CRC32 follows the body, see
+    /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: the CRC32 follows the body in a trailer, see
     /// [`crate::chunked::CrcChunks`].
     TrailerCrc32 {
-        /// Length of the object in bytes, without the framing.
+        /// Length of the data in bytes, without the framing.
         decoded_length: u64,
     },
 }
 
 impl PayloadHash {
-    /// Return the header value; `hash` is the buffer for the hex digits of a SHA-256.
+    /// Return the value of the header. `hash` is memory for the hex digits of a SHA-256.
     fn value<'h>(&self, hash: &'h mut [u8; 64]) -> &'h [u8] {
         match self {
             PayloadHash::Unsigned => b"UNSIGNED-PAYLOAD",
@@ -52,7 +52,7 @@ impl PayloadHash {
         }
     }
 
-    /// Return the length in bytes, without framing, of an object that is sent in chunks.
+    /// Return the length of the data in bytes, without framing, if the body is sent in chunks.
     fn decoded_length(&self) -> Option<u64> {
         match *self {
             PayloadHash::Streaming { decoded_length }
@@ -62,29 +62,29 @@ impl PayloadHash {
     }
 }
 
-/// Request before it is signed: method, key, query, headers, and a description of the body.
+/// Description of a request before it is signed.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// HTTP method: GET, PUT, HEAD, DELETE or POST.
     pub method: Method,
-    /// Object key; None addresses the bucket itself.
+    /// Key of the object; None if the request is for the bucket itself.
     pub key: Option<&'a str>,
-    /// Query parameters, not URL-encoded, in any order.
+    /// Query parameters in any order, not URL-encoded.
     pub query: &'a [(&'a str, &'a str)],
-    /// Further headers, such as `range`; all are signed.
+    /// Further header fields, such as `range`. All are signed.
     pub headers: &'a [(HeaderName, HeaderValue)],
     /// How the signature covers the body.
     pub payload: PayloadHash,
-    /// Length of the body on the wire in bytes, including framing.
+    /// Length of the body in bytes, including framing.
     pub content_length: u64,
 }
 
 impl<'a> Call<'a> {
-    /// Return whether a second identical request leaves the store in the same state and gets the
-    /// same answer.
+    /// Return whether sending the request twice has the same effect and answer as sending it once.
     ///
-    /// CreateMultipartUpload does not: each one begins an upload that takes space until it ends.
-    /// Nor does a conditional write, whose second attempt is refused because of the first.
+    /// CreateMultipartUpload is not idempotent: each one begins an upload, which takes space until
+    /// it is completed or aborted. Neither is a conditional write: the first attempt can make the
+    /// condition false for the second.
     pub fn is_idempotent(&self) -> bool {
         let begins_upload =
             self.method == Method::POST && self.query.iter().any(|(name, _)| *name == "uploads");
@@ -96,12 +96,12 @@ impl<'a> Call<'a> {
         reads || !(begins_upload || conditional)
     }
 
-    /// Create a GET of a whole object.
+    /// Describe a GET of a whole object.
     pub fn get(key: &'a str) -> Call<'a> {
         Call::new(Method::GET, Some(key))
     }
 
-    /// Create a call without query, further headers or body.
+    /// Describe a request without query, further headers or body.
     pub fn new(method: Method, key: Option<&'a str>) -> Call<'a> {
         Call {
             method,
@@ -122,7 +122,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Return the bytes as they are sent. They contain the signature: never log them.
+    /// Return the bytes to send. They contain the signature, so never log them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -130,30 +130,32 @@ impl Head {
 
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never print the bytes: they contain the signature.
+        // The bytes are not printed, because they contain the signature.
         f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// Signed request, complete with all headers.
+/// Signed request, with all headers.
 #[derive(Debug)]
 pub struct Signed {
     /// Request line and header fields.
     pub head: Head,
-    /// Signer of the body's chunks, in order; present for [`PayloadHash::Streaming`] with
-    /// credentials.
+    /// Signer for the chunks of the body, in order. Present for [`PayloadHash::Streaming`] if there
+    /// are credentials.
     pub chunks: Option<ChunkSigner>,
 }
 
-/// Parts that all requests to one endpoint share.
+/// Properties that all requests to one endpoint have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) host: HeaderValue,
-    /// Path before the slash of the key: `/` and the bucket in path style, otherwise empty.
+    /// Start of the path, before the slash of the key: `/` and the bucket in path style, otherwise
+    /// empty.
     pub(super) path_prefix: String,
 }
 
-/// Build the request for a call, signed for `second` (Unix time) if there is a signer.
+/// Build the request that `call` describes. If there is a signer, it is signed for the time
+/// `second` (Unix time).
 pub(super) fn build(
     origin: &Origin,
     signer: Option<&Signer>,
@@ -192,7 +194,7 @@ pub(super) fn build(
     for (name, value) in fields {
         push_line(&mut bytes, name, value);
     }
-    // Not signed, because a proxy may change the way the length is transmitted.
+    // The content length is not signed, because a proxy may change how the length is transmitted.
     if call.content_length > 0 || matches!(call.method, Method::PUT | Method::POST) {
         push_line(&mut bytes, "content-length", call.content_length.to_string().as_bytes());
     }
@@ -206,7 +208,7 @@ fn push_line(into: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Return the encoded path and query, and the length of the path.
+/// Return the encoded path and query, and the length of the path in bytes.
 fn target(origin: &Origin, call: &Call<'_>) -> (Vec<u8>, usize) {
     let key = call.key.unwrap_or_default();
     let mut out = Vec::with_capacity(origin.path_prefix.len() + key.len() + 64);

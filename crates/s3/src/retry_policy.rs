@@ -1,21 +1,22 @@
-//! Retry policy: which failed requests are sent again, how often, and after which pause.
+//! Policy for sending failed requests again: which ones, how often, and after which pause.
 
 use crate::failure::Failure;
 
-/// Number of retries of a failed request, and the pauses before them.
+/// Number of retries of a failed request, and the pause before each one.
 ///
-/// It is for requests that are idempotent, or whose effects are undone after each failed attempt.
+/// The policy is meant for requests that are idempotent, or whose effects are undone after each
+/// failed attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
     /// Maximum number of retries.
     pub retries: u32,
-    /// Pause before the first retry in nanoseconds; it doubles with each retry.
+    /// Pause before the first retry, in ns. It doubles with each further retry.
     pub backoff_ns: u64,
 }
 
 impl RetryPolicy {
-    /// Return the pause in nanoseconds before the next attempt, after `retry` retries; None if the
-    /// failure is permanent or no retries are left.
+    /// Return the pause in ns before the next attempt, after `retry` retries. None if the failure
+    /// is permanent or no retries are left.
     pub fn pause_ns(self, retry: u32, failure: &Failure) -> Option<u64> {
         let again = failure.retryable() && retry < self.retries;
         again.then(|| self.backoff_ns.saturating_mul(1 << retry.min(32)))

@@ -1,7 +1,8 @@
 //! AWS Signature Version 4.
 //!
 //! Source: the AWS documentation of Signature Version 4 for S3 (canonical request, string to sign,
-//! signing key). Each thread caches the signing key of the day: deriving it costs four HMACs.
+//! signing key). Each thread caches the signing key of the day, because deriving it costs four
+//! HMACs.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -23,27 +24,27 @@ const SECONDS_PER_DAY: u64 = 86_400;
 /// Header field: name in lower case, and value.
 pub(super) type Field<'a> = (&'a str, &'a [u8]);
 
-/// Signer of requests with one pair of keys for one region.
+/// Signer of requests with one pair of keys, for one region.
 pub(super) struct Signer {
-    /// Identifies this signer in the per-thread caches.
+    /// Unique number of this signer, by which each thread finds its cached signing key.
     id: u64,
     credentials: Credentials,
     region: String,
     service: &'static str,
 }
 
-/// Signed parts of a request other than the header fields.
+/// Parts of a request that are signed, apart from the header fields.
 pub(super) struct Subject<'a> {
     pub(super) method: &'a str,
-    /// URL-encoded path.
+    /// Path, URL-encoded.
     pub(super) path: &'a [u8],
-    /// URL-encoded and sorted query.
+    /// Query, URL-encoded and sorted.
     pub(super) query: &'a [u8],
-    /// Value of `x-amz-content-sha256`.
+    /// Value of the header `x-amz-content-sha256`.
     pub(super) payload: &'a [u8],
 }
 
-/// Signing key and scope of one day; each thread caches one.
+/// Signing key of one day, with its scope. Each thread caches one.
 struct Day {
     signer: u64,
     /// Date as `YYYYMMDD`.
@@ -58,7 +59,8 @@ thread_local! {
 }
 
 impl Signer {
-    /// Create a signer; None if a key or token contains characters that no header may hold.
+    /// Create a signer. None if a key or token contains characters that are not allowed in a
+    /// header.
     pub(super) fn new(
         credentials: Credentials,
         region: &str,
@@ -72,18 +74,18 @@ impl Signer {
         Some(Signer { id, credentials, region: region.to_owned(), service })
     }
 
-    /// Return the header fields that a signed request carries besides the signature: the time and,
-    /// for temporary credentials, the session token.
+    /// Return header fields that a signed request needs besides the signature: the time `stamp`
+    /// and, for temporary credentials, the session token.
     pub(super) fn fields<'a>(&'a self, stamp: &'a [u8; 16]) -> impl Iterator<Item = Field<'a>> {
         let token = self.credentials.session_token.as_ref();
         let date = std::iter::once((DATE, &stamp[..]));
         date.chain(token.map(|token| (TOKEN, token.as_bytes())))
     }
 
-    /// Append the `authorization` line to `head`.
+    /// Append the `authorization` header to `head`.
     ///
-    /// Every one of `fields` is signed; the caller includes those of [`Signer::fields`]. Returns
-    /// the signer of the body's chunks if `with_chunks` is set.
+    /// All of `fields` are signed; the caller includes the ones of [`Signer::fields`]. Returns a
+    /// signer for the body's chunks if `with_chunks` is set.
     pub(super) fn sign(
         &self,
         stamp: &[u8; 16],
@@ -92,7 +94,7 @@ impl Signer {
         with_chunks: bool,
         head: &mut Vec<u8>,
     ) -> Option<ChunkSigner> {
-        // A stable sort: values of one name stay in the order in which they are sent.
+        // The sort is stable, so values of one name stay in the order in which they are sent.
         fields.sort_by_key(|(name, _)| *name);
         DAY.with_borrow_mut(|day| {
             let day = self.at(day, stamp);
@@ -119,7 +121,7 @@ impl Signer {
         })
     }
 
-    /// Return the key of the day of `stamp`, from the cache if it matches.
+    /// Return the signing key of the day of `stamp`. `kept` is the thread's cache.
     fn at<'d>(&self, kept: &'d mut Option<Day>, stamp: &[u8; 16]) -> &'d Day {
         let date = &stamp[..8];
         match kept.take() {
@@ -147,7 +149,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Day {
-    /// Sign the canonical request in `scratch`, which is overwritten.
+    /// Return the signature of the canonical request in `scratch`, which is overwritten.
     fn signature(&self, stamp: &[u8; 16], scratch: &mut Vec<u8>) -> [u8; 64] {
         let hash = hex(&sha256(scratch));
         scratch.clear();
@@ -159,8 +161,8 @@ impl Day {
     }
 }
 
-/// Write the canonical request, and return the range of it that lists the names of the signed
-/// headers.
+/// Write the canonical request to `into`, and return the range of it that lists the names of the
+/// signed headers.
 fn canonical_request(
     into: &mut Vec<u8>,
     subject: &Subject<'_>,
@@ -198,7 +200,8 @@ fn canonical_request(
     signed
 }
 
-/// Append a header value without outer spaces, and with each run of spaces collapsed into one.
+/// Append a header value without leading and trailing spaces, and with each run of spaces replaced
+/// by one.
 fn push_trimmed(into: &mut Vec<u8>, value: &[u8]) {
     let value = value.trim_ascii();
     if !value.contains(&b' ') {
@@ -215,7 +218,7 @@ fn push_trimmed(into: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Derive the signing key of a day, region and service.
+/// Derive the signing key for a day, region and service.
 fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> hmac::Key {
     let first = hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret}").as_bytes());
     [day, region, service, "aws4_request"].iter().fold(first, |key, part| {
@@ -223,10 +226,11 @@ fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> hmac::Ke
     })
 }
 
-/// Format seconds since 1970 as `20130524T000000Z`; valid up to the year 9999.
+/// Format a Unix time in seconds as `20130524T000000Z`. Valid up to the year 9999.
 pub(super) fn stamp(second: u64) -> [u8; 16] {
     let (days, rest) = (second / SECONDS_PER_DAY, second % SECONDS_PER_DAY);
-    // Days to a date in the proleptic Gregorian calendar, with years from March on (Hinnant 2013).
+    // Convert days to a date in the proleptic Gregorian calendar, with years that begin in March
+    // (Hinnant 2013).
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era =

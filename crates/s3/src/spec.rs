@@ -1,4 +1,4 @@
-//! Specification of a store and its credentials. It mirrors `S3Store` and `Credentials` of
+//! Specification of a store and its credentials. Mirrors `S3Store` and `Credentials` of
 //! `storlab/model/s3.py`; change both together.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
-/// Position of the bucket's name in the address.
+/// Place of the bucket's name in the address of an object.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Addressing {
@@ -18,23 +18,24 @@ pub enum Addressing {
     Virtual,
 }
 
-/// Bucket and how to connect to it.
+/// Name of a bucket, and how to connect to its store.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Base addresses, `http://host:port` or `https://host:port`, without a path.
+    /// Endpoints of the store, `http://host:port` or `https://host:port`, without a path.
     pub endpoints: Vec<String>,
     /// Name of the bucket.
     pub bucket: String,
-    /// Region that requests are signed for.
+    /// Region for which requests are signed.
     #[serde(default = "default_region")]
     pub region: String,
-    /// Path style or virtual-host style.
+    /// Place of the bucket's name in addresses.
     #[serde(default)]
     pub addressing: Addressing,
-    /// PEM file of the certificate authorities to trust, instead of those of the system.
+    /// PEM file of the certificate authorities to trust, instead of the authorities that the system
+    /// trusts.
     #[serde(default)]
     pub ca_file: Option<String>,
-    /// Whether the server's certificate is verified; if false, any certificate is accepted.
+    /// Whether the server's certificate is verified. If false, any certificate is accepted.
     #[serde(default = "yes")]
     pub verify_tls: bool,
 }
@@ -49,36 +50,40 @@ fn yes() -> bool {
 
 const SECRETS: [&str; 3] = ["access_key", "secret_key", "session_token"];
 
-/// Keys that sign requests. The debug output hides them.
+/// Keys with which requests are signed. The debug output hides them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Access key ID; part of every request.
+    /// Access key ID. Every request contains it.
     pub access_key: String,
-    /// Secret key; it never leaves this process.
+    /// Secret key. It never leaves this process.
     pub secret_key: String,
-    /// Session token of temporary credentials; part of every request.
+    /// Session token of temporary credentials. Every request contains it.
     pub session_token: Option<String>,
 }
 
 impl Credentials {
-    /// Read the dictionary of Python's `Credentials.as_dict()`. An empty map returns None: requests
-    /// are not signed.
+    /// Read credentials from the dictionary that Python's `Credentials.as_dict()` returns. An empty
+    /// one gives None: requests are then not signed.
     ///
     /// # Errors
-    /// [`Error::Spec`] naming the field that is missing or unknown.
+    /// [`Error::Spec`] that names the missing or unknown field.
     pub fn from_map(secrets: &BTreeMap<String, String>) -> Result<Option<Credentials>> {
         if secrets.is_empty() {
             return Ok(None);
         }
         if let Some(name) = secrets.keys().find(|name| !SECRETS.contains(&name.as_str())) {
-            let fix = "give access_key, secret_key and, where there is one, session_token";
-            return Err(Error::spec(format!("credentials.{name}"), "is not known", fix));
+            let fix = "use access_key, secret_key and optionally session_token";
+            return Err(Error::spec(format!("credentials.{name}"), "is not a known field", fix));
         }
         let need = |name: &str| match secrets.get(name) {
             Some(value) if !value.is_empty() => Ok(value.clone()),
             _ => {
                 let field = format!("credentials.{name}");
-                Err(Error::spec(field, "is missing", "give both keys, or none for no signature"))
+                Err(Error::spec(
+                    field,
+                    "is missing",
+                    "set both keys, or neither to send unsigned requests",
+                ))
             }
         };
         Ok(Some(Credentials {

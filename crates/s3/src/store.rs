@@ -1,4 +1,4 @@
-//! Store with resolved endpoints, TLS configuration and signer.
+//! S3 store, ready for requests: endpoints resolved, TLS configured, signer created.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -15,7 +15,7 @@ use crate::sign::Signer;
 use crate::spec::{Addressing, Credentials, StoreSpec};
 use crate::tls;
 
-/// Store that requests can be built for: endpoints resolved, TLS configured. Cheap to clone.
+/// S3 store, ready for requests: endpoints resolved, TLS configured. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -27,9 +27,9 @@ struct Inner {
     signer: Option<Signer>,
 }
 
-/// Endpoint of a store, as the study names it.
+/// Endpoint of a store, with what is needed to connect to it.
 pub(super) struct Endpoint {
-    /// Address as the study writes it, for messages.
+    /// Endpoint as the study writes it, for messages.
     pub(super) name: String,
     origin: Origin,
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -37,28 +37,32 @@ pub(super) struct Endpoint {
 }
 
 impl Store {
-    /// Resolve the names of the endpoints and read the certificate authorities.
+    /// Resolve the names of the endpoints, and read the certificate authorities.
     ///
     /// Without credentials, requests are not signed.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an invalid specification, [`Error::Io`] if a name does not resolve or a
-    /// file cannot be read.
+    /// [`Error::Spec`] if the specification is invalid, [`Error::Io`] if a name cannot be resolved
+    /// or a file cannot be read.
     pub fn new(spec: &StoreSpec, credentials: Option<Credentials>) -> Result<Store> {
         check_bucket(spec)?;
         if spec.endpoints.is_empty() {
-            return Err(Error::spec("endpoints", "is empty", "give http://host:port"));
+            return Err(Error::spec(
+                "endpoints",
+                "is empty",
+                "add an endpoint such as http://host:port",
+            ));
         }
         if HeaderValue::from_str(&spec.region).is_err() || spec.region.is_empty() {
             let what = format!("{:?} is not a region", spec.region);
-            return Err(Error::spec("region", what, "give a name such as us-east-1"));
+            return Err(Error::spec("region", what, "use a name such as us-east-1"));
         }
         let signer = match credentials {
             None => None,
             Some(credentials) => {
                 Some(Signer::new(credentials, &spec.region, "s3").ok_or_else(|| {
-                    let what = "the access key or session token holds control characters";
-                    Error::spec("credentials", what, "look for a line end in them")
+                    let what = "the access key or session token contains control characters";
+                    Error::spec("credentials", what, "check them for a line break at the end")
                 })?)
             }
         };
@@ -71,7 +75,7 @@ impl Store {
         Ok(Store { inner: Arc::new(Inner { bucket, endpoints, signer }) })
     }
 
-    /// Return the number of endpoints.
+    /// Return the number of endpoints of the store.
     pub fn endpoints(&self) -> usize {
         self.inner.endpoints.len()
     }
@@ -79,7 +83,7 @@ impl Store {
     /// Return an endpoint as the study writes it, for messages.
     ///
     /// # Panics
-    /// If `endpoint` is out of range.
+    /// If the index `endpoint` is out of range.
     pub fn endpoint_name(&self, endpoint: usize) -> &str {
         &self.inner.endpoints[endpoint].name
     }
@@ -94,17 +98,17 @@ impl Store {
         self.inner.signer.is_some()
     }
 
-    /// Build the request for a call, signed with the current time. Takes about 1 us.
+    /// Build a request, signed for the current time. Takes about 1 us.
     ///
     /// # Panics
-    /// If `endpoint` is out of range.
+    /// If the index `endpoint` is out of range.
     pub fn request(&self, endpoint: usize, call: &Call<'_>) -> Signed {
         let origin = &self.inner.endpoints[endpoint].origin;
         let second = wall_clock_ns() / 1_000_000_000;
         request::build(origin, self.inner.signer.as_ref(), second, call)
     }
 
-    /// Replace the addresses of the first endpoint.
+    /// Replace the addresses of the first endpoint, for tests.
     #[cfg(test)]
     pub(super) fn with_addresses(mut self, addresses: Arc<Addresses>) -> Store {
         let inner = Arc::get_mut(&mut self.inner).expect("not cloned yet");
@@ -137,15 +141,18 @@ impl Endpoint {
         let field = format!("endpoints[{index}]");
         let (secure, host, port) = parse(name).ok_or_else(|| {
             let what = format!("{name:?} is not an endpoint");
-            Error::spec(&field, what, "give http://host:port or https://host:port, without a path")
+            Error::spec(&field, what, "use http://host:port or https://host:port, without a path")
         })?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let address = bare.parse::<IpAddr>().ok();
         let (host, path_prefix) = match spec.addressing {
             Addressing::Path => (host.clone(), format!("/{}", spec.bucket)),
             Addressing::Virtual if address.is_some() => {
-                let what = format!("{name} is an address, which no bucket's name fits before");
-                let fix = "use the host's name, or addressing = \"path\"";
+                let what = format!(
+                    "{name} is an IP address, but addressing = \"virtual\" puts the bucket's name \
+                     before a host name"
+                );
+                let fix = "use a host name, or addressing = \"path\"";
                 return Err(Error::spec(&field, what, fix));
             }
             Addressing::Virtual => (format!("{}.{host}", spec.bucket), String::new()),
@@ -156,8 +163,9 @@ impl Endpoint {
                 Some(config) => config.clone(),
                 None => config.insert(tls::config(spec)?).clone(),
             };
-            let server = ServerName::try_from(bare.to_owned())
-                .map_err(|e| Error::spec(&field, format!("{bare}: {e}"), "give a host's name"))?;
+            let server = ServerName::try_from(bare.to_owned()).map_err(|e| {
+                Error::spec(&field, format!("{bare}: {e}"), "use a valid host name")
+            })?;
             Some((config, server))
         } else {
             None
@@ -165,14 +173,15 @@ impl Endpoint {
         let default_port = if secure { 443 } else { 80 };
         let shown = if port == default_port { host.clone() } else { format!("{host}:{port}") };
         let host = HeaderValue::from_str(&shown)
-            .map_err(|e| Error::spec(&field, format!("{shown}: {e}"), "give a host's name"))?;
+            .map_err(|e| Error::spec(&field, format!("{shown}: {e}"), "use a valid host name"))?;
         let addresses = addresses(bare, port).map_err(|e| Error::io("resolve", name, 0, e))?;
         let origin = Origin { host, path_prefix };
         Ok(Endpoint { name: name.to_owned(), origin, tls, addresses })
     }
 }
 
-/// Parse an endpoint into TLS or not, host (an IPv6 address in brackets) and port.
+/// Split an endpoint into whether it uses TLS, its host (an IPv6 address in brackets) and its port.
+/// None if it is invalid.
 fn parse(name: &str) -> Option<(bool, String, u16)> {
     let uri: Uri = name.parse().ok()?;
     let secure = match uri.scheme_str()? {
@@ -188,7 +197,7 @@ fn parse(name: &str) -> Option<(bool, String, u16)> {
     }
     let port = match authority.port() {
         Some(port) => port.as_str().parse().ok().filter(|port| *port > 0)?,
-        // "host:" has an empty port.
+        // An endpoint such as "host:" has an empty port.
         None if authority.as_str().len() > host.len() => return None,
         None if secure => 443,
         None => 80,
@@ -196,8 +205,9 @@ fn parse(name: &str) -> Option<(bool, String, u16)> {
     Some((secure, host.to_ascii_lowercase(), port))
 }
 
-/// Return the addresses of a host. Names under `localhost` are this machine (RFC 6761) even if the
-/// resolver does not support that: virtual-host style on loopback depends on it.
+/// Return the addresses of a host. Names under `localhost` are mapped to this machine (RFC 6761)
+/// even if the resolver does not do so, because virtual-host style on the loopback address depends
+/// on it.
 fn addresses(host: &str, port: u16) -> std::io::Result<Arc<Addresses>> {
     let fixed = |hosts: &[IpAddr]| {
         Addresses::fixed(hosts.iter().map(|&host| SocketAddr::new(host, port)).collect())
@@ -212,7 +222,7 @@ fn addresses(host: &str, port: u16) -> std::io::Result<Arc<Addresses>> {
     Addresses::of_name(Box::new(move || resolve(&host, port)))
 }
 
-/// Resolve a name into its distinct addresses.
+/// Resolve a name to its addresses, without duplicates.
 fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs()? {
@@ -221,7 +231,7 @@ fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         }
     }
     if addresses.is_empty() {
-        return Err(std::io::Error::other("the name has no address"));
+        return Err(std::io::Error::other("the name resolves to no address"));
     }
     Ok(addresses)
 }
@@ -231,12 +241,13 @@ fn check_bucket(spec: &StoreSpec) -> Result<()> {
         byte.is_ascii_alphanumeric()
             || byte == b'-'
             || byte == b'.'
-            // Underscores occur in old buckets and on stores other than AWS, but not in host names.
+            // Underscores occur in old bucket names and on stores other than AWS, but not in host
+            // names.
             || (byte == b'_' && spec.addressing == Addressing::Path)
     };
     let dots = spec.bucket.starts_with('.') || spec.bucket.contains("..");
     if spec.bucket.is_empty() || dots || !spec.bucket.bytes().all(allowed) {
-        let what = format!("{:?} is not a bucket name", spec.bucket);
+        let what = format!("{:?} is not a valid bucket name", spec.bucket);
         return Err(Error::spec("bucket", what, "use letters, digits, dots and hyphens"));
     }
     Ok(())

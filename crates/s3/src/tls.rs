@@ -1,4 +1,4 @@
-//! TLS client configuration, and verification of the store's certificate.
+//! TLS configuration of the S3 client, and verification of the store's certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use storlab_base::{Error, Result};
 
 use crate::spec::StoreSpec;
 
-/// Kind of failure of a TLS handshake.
+/// Kind of TLS failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFault {
-    /// No trusted authority signed the server's certificate.
+    /// The server's certificate is not signed by a trusted authority.
     Untrusted,
-    /// The certificate is for another name.
+    /// The server's certificate is valid for another host name only.
     WrongName,
-    /// The certificate has expired, by this machine's clock.
+    /// The server's certificate has expired, according to this machine's clock.
     Expired,
     /// The server does not speak TLS on this port.
     NotTls,
-    /// Any other failure, such as incompatible versions or ciphers.
+    /// Any other failure, such as incompatible TLS versions or ciphers.
     Other,
 }
 
-/// Build the client configuration for TLS 1.2 and 1.3.
+/// Build the TLS configuration of a client, for TLS 1.2 and 1.3.
 pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -49,16 +49,17 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Return the kind of a TLS failure and a message with the fix.
+/// Return the kind of a TLS failure, and a message that names the fix.
 pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
-    const NOT_TRUSTED: &str = "no authority that is trusted here has signed the server's \
-                               certificate; name it in s3_options.ca_file";
+    const NOT_TRUSTED: &str = "the server's certificate is not signed by an authority that this \
+                               machine trusts; set s3_options.ca_file to that authority's \
+                               certificate";
     let (fault, fix) = match error {
-        // BadSignature: an authority of the same name, with another key.
+        // BadSignature means that the authority has a trusted name, but another key.
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => (TlsFault::Untrusted, NOT_TRUSTED),
-        // A self-signed server certificate; rustls has no variant for it.
+        // The server's certificate is self-signed. rustls has no variant of its own for that.
         rustls::Error::InvalidCertificate(CertificateError::Other(other))
             if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
         {
@@ -74,37 +75,39 @@ pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         ) => (TlsFault::Expired, "the server's certificate has expired"),
         rustls::Error::InvalidCertificate(_) => return (TlsFault::Untrusted, error.to_string()),
-        rustls::Error::InvalidMessage(_) => {
-            (TlsFault::NotTls, "the server does not speak TLS; is it http://?")
-        }
+        rustls::Error::InvalidMessage(_) => (
+            TlsFault::NotTls,
+            "the server does not speak TLS on this port; use http:// or another port",
+        ),
         _ => return (TlsFault::Other, error.to_string()),
     };
     (fault, format!("{fix} ({error})"))
 }
 
-/// Policy for accepting server certificates.
+/// Rule for accepting certificates of servers.
 #[derive(Debug)]
 enum Trust {
-    /// `verify_tls = false`: the connection is encrypted, but any server is accepted.
+    /// Accept any certificate (`verify_tls = false`). The connection is encrypted, but the server
+    /// is not verified.
     Anyone,
-    /// Accept certificates signed by a trusted authority. A server certificate that is itself
-    /// listed in `certificates` is also accepted, because `openssl req -x509` makes such
-    /// certificates.
+    /// Accept certificates signed by a trusted authority. A certificate that is itself listed in
+    /// `certificates` is accepted too, because `openssl req -x509` makes such certificates for
+    /// servers.
     Known { certificates: Vec<CertificateDer<'static>>, chain: Arc<WebPkiServerVerifier> },
 }
 
 impl Trust {
-    /// Trust the certificate authorities of this machine.
+    /// Trust the certificate authorities that this machine trusts.
     fn of_system(provider: &Arc<CryptoProvider>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         Self::known(Vec::new(), roots, provider).map_err(|_| {
-            let what = "this machine has no certificate authorities";
-            Error::spec("ca_file", what, "install them (ca-certificates), or name a PEM file")
+            let what = "this machine has no trusted certificate authorities";
+            Error::spec("ca_file", what, "install the package ca-certificates, or set a PEM file")
         })
     }
 
-    /// Trust the certificates of a PEM file.
+    /// Trust the certificates in a PEM file.
     fn of_file(path: &str, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let pem = std::fs::read(Path::new(path)).map_err(|e| Error::io("open", path, 0, e))?;
         let certificates = CertificateDer::pem_slice_iter(&pem)
@@ -115,7 +118,7 @@ impl Trust {
             roots.add(certificate.clone()).map_err(|e| unreadable(path, &e.to_string()))?;
         }
         Self::known(certificates, roots, provider)
-            .map_err(|_| unreadable(path, "there is no certificate in it"))
+            .map_err(|_| unreadable(path, "the file contains no certificate"))
     }
 
     fn known(
@@ -130,7 +133,7 @@ impl Trust {
 }
 
 fn unreadable(path: &str, what: &str) -> Error {
-    Error::spec("ca_file", format!("{path}: {what}"), "give a PEM file of certificates")
+    Error::spec("ca_file", format!("{path}: {what}"), "use a PEM file with certificates")
 }
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Transfers of whole objects, in parts over several connections, for workloads that do not measure
+//! Transfers of whole objects in parts over several connections, for workloads that do not measure
 //! single requests.
 
 mod bucket;

@@ -1,17 +1,17 @@
-//! URL encoding of paths and queries as S3 signs them: every character except the unreserved ones
-//! of RFC 3986 is encoded, once.
+//! URL encoding of paths and queries in the form that S3 signs: every character except the
+//! unreserved ones of RFC 3986 is encoded, once.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const IN_KEY: &AsciiSet = &IN_QUERY.remove(b'/');
 
-/// Append an encoded key; slashes are kept.
+/// Append a key, URL-encoded except for its slashes.
 pub(super) fn push_key(into: &mut Vec<u8>, key: &str) {
     push(into, key, IN_KEY);
 }
 
-/// Append an encoded name or value of a query.
+/// Append a name or value of a query, URL-encoded.
 pub(super) fn push_query(into: &mut Vec<u8>, text: &str) {
     push(into, text, IN_QUERY);
 }
@@ -22,7 +22,7 @@ fn push(into: &mut Vec<u8>, text: &str, encoded: &'static AsciiSet) {
     }
 }
 
-/// Append a query in canonical order, which is also the order in which it is sent.
+/// Append a query, URL-encoded and in canonical order. It is signed and sent in this order.
 pub(super) fn push_sorted(into: &mut Vec<u8>, query: &[(&str, &str)]) {
     let encode = |text: &str| {
         let mut out = Vec::new();
@@ -47,11 +47,12 @@ pub(super) fn push_sorted(into: &mut Vec<u8>, query: &[(&str, &str)]) {
     }
 }
 
-/// Decode text from an answer with `encoding-type=url`, where a plus sign is a space.
+/// Decode URL-encoded text from an answer to a request with `encoding-type=url`, in which a plus
+/// sign stands for a space.
 ///
 /// Returns None if the text is not validly encoded.
 pub(super) fn decode(text: &str) -> Option<String> {
-    // The library accepts invalid escapes.
+    // The library accepts invalid escapes, so they are checked here.
     let is_byte =
         |after: &[u8]| after.iter().take(2).filter(|c| c.is_ascii_hexdigit()).count() == 2;
     if !text.as_bytes().split(|&byte| byte == b'%').skip(1).all(is_byte) {

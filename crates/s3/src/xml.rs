@@ -1,4 +1,4 @@
-//! XML of S3: parsers of answers, and the two request bodies that are XML.
+//! XML of the S3 protocol: parsers of answers, and the two request bodies that are XML.
 //!
 //! Any answer that does not follow the S3 schema is a [`Failure::Protocol`].
 
@@ -12,33 +12,33 @@ use crate::failure::Failure;
 use crate::uri;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
-/// Maximum length in characters of a store's error message.
+/// Length in characters to which error messages of the store are cut.
 const MESSAGE_CHARS: usize = 200;
-/// Maximum length in bytes of an error code; no code of S3 is longer.
+/// Maximum length in bytes of an error code. No code of S3 is longer.
 const CODE_BYTES: usize = 64;
 
-/// Object in a listing.
+/// Object in a listing of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Full key, including the prefix.
     pub key: String,
-    /// Size in bytes.
+    /// Size of the object in bytes.
     pub size: u64,
 }
 
-/// Page of a `ListObjectsV2` listing.
+/// Page of the answer to `ListObjectsV2`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Objects in the order of the store.
+    /// Objects of the page, in the store's order.
     pub objects: Vec<Listed>,
-    /// Common prefixes; only filled if the request has a delimiter.
+    /// Common prefixes of the page. Empty unless the request has a delimiter.
     pub common_prefixes: Vec<String>,
-    /// `continuation-token` of the next page; None on the last page.
+    /// Value of `continuation-token` for the next page; None on the last page.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// Drop keys that do not begin with the requested `prefix`.
+    /// Drop objects whose key does not begin with the requested `prefix`.
     ///
     /// This protects other users' objects from clean-up if a store ignores the prefix.
     #[must_use]
@@ -53,43 +53,43 @@ impl Page {
 pub struct ErrorBody {
     /// S3 error code.
     pub code: Option<String>,
-    /// Message for the user.
+    /// Error message of the store; may be empty.
     pub message: String,
-    /// Region of the bucket, if the store includes it.
+    /// Region of the bucket, if the answer contains it.
     pub region: Option<String>,
 }
 
-/// Key that a multi-delete failed to delete.
+/// Object that a multi-delete could not delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotDeleted {
-    /// Object key.
+    /// Key of the object.
     pub key: String,
     /// S3 error code.
     pub code: String,
-    /// Message for the user.
+    /// Error message of the store.
     pub message: String,
 }
 
-/// Unfinished multipart upload from `ListMultipartUploads`.
+/// Unfinished multipart upload, as `ListMultipartUploads` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Key of the object that the upload creates.
     pub key: String,
-    /// ID needed to abort the upload.
+    /// ID of the upload, needed to abort it.
     pub upload_id: String,
 }
 
-/// Page of `ListMultipartUploads`.
+/// Page of the answer to `ListMultipartUploads`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UploadPage {
-    /// Uploads in the order of the store.
+    /// Uploads of the page, in the store's order.
     pub uploads: Vec<Upload>,
-    /// `key-marker` and `upload-id-marker` of the next page; None on the last page.
+    /// Values of `key-marker` and `upload-id-marker` for the next page; None on the last page.
     pub next: Option<(String, String)>,
 }
 
 impl UploadPage {
-    /// Drop uploads whose key does not begin with `prefix`, like [`Page::below`].
+    /// Drop uploads whose key does not begin with the requested `prefix`.
     #[must_use]
     pub fn below(mut self, prefix: &str) -> Self {
         self.uploads.retain(|upload| upload.key.starts_with(prefix));
@@ -97,7 +97,7 @@ impl UploadPage {
     }
 }
 
-/// Parse a `ListObjectsV2` answer.
+/// Parse an answer to `ListObjectsV2`.
 ///
 /// # Errors
 /// [`Failure::Protocol`] if the body is not a valid answer.
@@ -127,7 +127,7 @@ pub fn list(body: &[u8]) -> Result<Page, Failure> {
         decode(keys.chain(&mut page.common_prefixes))?;
     }
     if truncated && page.next.is_none() {
-        return Err(wrong("a truncated listing without a token to go on with"));
+        return Err(wrong("a truncated listing without a token for the next page"));
     }
     page.next = page.next.filter(|_| truncated);
     Ok(page)
@@ -141,7 +141,7 @@ fn decode<'k>(mut keys: impl Iterator<Item = &'k mut String>) -> Result<(), Fail
 }
 
 /// Parse the body of an answer with an error status. Never fails: a body that is not XML becomes
-/// the message.
+/// the error message.
 pub fn error(body: &[u8]) -> ErrorBody {
     let mut error = ErrorBody::default();
     let read = walk(body, "Error", |path, text| {
@@ -165,14 +165,14 @@ fn cut(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS).collect()
 }
 
-/// Return whether the text is a plausible error code. Failures are counted by code, so free text in
-/// its place must be rejected.
+/// Return whether the text can be an error code. Failures are counted by code, so free text that a
+/// store sends as code must be rejected.
 fn is_code(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=CODE_BYTES).contains(&text.len()) && text.bytes().all(is_part)
 }
 
-/// Parse the upload ID from an `InitiateMultipartUpload` answer.
+/// Parse the upload ID from the answer to `CreateMultipartUpload`.
 ///
 /// # Errors
 /// [`Failure::Protocol`] if the body is not a valid answer or has no upload ID.
@@ -187,11 +187,12 @@ pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
     upload.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
 }
 
-/// Check a `CompleteMultipartUpload` answer with status 200, which may still contain an error.
+/// Check an answer to `CompleteMultipartUpload` with status 200, because its body may still contain
+/// an error.
 ///
 /// # Errors
-/// [`Failure::Http`] with status 200 and the code if the body is an `Error`; [`Failure::Protocol`]
-/// if it is anything else unexpected.
+/// [`Failure::Http`] with status 200 and the error code if the body is an `Error`;
+/// [`Failure::Protocol`] if the body is not a valid answer.
 pub fn completed(body: &[u8]) -> Result<(), Failure> {
     let Err(other) = walk(body, "CompleteMultipartUploadResult", |_, _| Ok(())) else {
         return Ok(());
@@ -199,11 +200,11 @@ pub fn completed(body: &[u8]) -> Result<(), Failure> {
     Err(refused(body).err().unwrap_or(other))
 }
 
-/// Check the body of an answer with status 200 for an error: some stores send the status before
-/// they find that the operation fails.
+/// Check the body of an answer with status 200 for an error, because some stores send the status
+/// before they find that the operation fails.
 ///
 /// # Errors
-/// [`Failure::Http`] with status 200 and the code if the body is an `Error` with a code.
+/// [`Failure::Http`] with status 200 and the error code if the body is an `Error` with a code.
 pub fn refused(body: &[u8]) -> Result<(), Failure> {
     if body.is_empty() || walk(body, "Error", |_, _| Ok(())).is_err() {
         return Ok(());
@@ -215,7 +216,7 @@ pub fn refused(body: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Parse the answer to a multi-delete into the keys that were not deleted.
+/// Parse the answer to a multi-delete. Returns the objects that were not deleted.
 ///
 /// # Errors
 /// [`Failure::Protocol`] if the body is not a valid answer.
@@ -236,18 +237,20 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     Ok(refused)
 }
 
-/// Check that a listing advances; a store that ignores the continuation token would never end.
+/// Check that a listing advances. With a store that ignores the continuation token, it would never
+/// end.
 ///
 /// # Errors
-/// [`Failure::Protocol`] if `next` equals the token `after` of the page just read.
+/// [`Failure::Protocol`] if the token `next` equals the token `after` of the page just read.
 pub fn goes_on<T: PartialEq + ?Sized>(after: Option<&T>, next: Option<&T>) -> Result<(), Failure> {
     if next.is_some() && next == after {
-        return Err(wrong("a listing that goes on where it was asked to, again and again"));
+        return Err(wrong("a listing that repeats a page without end"));
     }
     Ok(())
 }
 
-/// Return the query of `ListMultipartUploads` for the page after `after` (key and upload ID).
+/// Return the query parameters of `ListMultipartUploads` for the page that follows `after` (key and
+/// upload ID).
 pub fn uploads_query<'q>(
     prefix: &'q str,
     after: Option<&'q (String, String)>,
@@ -260,7 +263,7 @@ pub fn uploads_query<'q>(
     query
 }
 
-/// Parse a `ListMultipartUploads` answer.
+/// Parse an answer to `ListMultipartUploads`.
 ///
 /// # Errors
 /// [`Failure::Protocol`] if the body is not a valid answer.
@@ -291,7 +294,7 @@ pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
         decode(keys.chain([&mut next_key]))?;
     }
     if truncated && next_key.is_empty() && next_id.is_empty() {
-        return Err(wrong("a truncated listing of uploads that does not say where to go on"));
+        return Err(wrong("a truncated listing of uploads without a marker for the next page"));
     }
     page.next = truncated.then_some((next_key, next_id));
     Ok(page)
@@ -299,9 +302,9 @@ pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
 
 /// Build the body of `CompleteMultipartUpload`.
 ///
-/// Each part is its number (from 1, ascending), its ETag as received, and its CRC32 if it was sent
-/// with one. AWS requires the CRC32 if the upload was created with `x-amz-checksum-algorithm:
-/// CRC32`.
+/// `parts` are, in ascending order, the part's number (from 1), its ETag as received, and its CRC32
+/// if it was sent with one. AWS requires the CRC32 if the upload was created with
+/// `x-amz-checksum-algorithm: CRC32`.
 pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
     let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
     for (number, etag, crc32) in parts {
@@ -317,10 +320,10 @@ pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32
     out.into()
 }
 
-/// Build the body of a quiet multi-delete.
+/// Build the body of a multi-delete in quiet mode, in which the answer lists only failures.
 ///
-/// Send it with [`crate::content_md5`] in `content-md5` and its [`crate::sha256`] as payload hash:
-/// some stores require one of the two.
+/// Send it with [`crate::content_md5`] as `content-md5` and [`crate::sha256`] as payload hash: some
+/// stores require one of the two.
 pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
     let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
     for key in keys {
@@ -338,8 +341,8 @@ fn push_element(into: &mut String, name: &str, text: &str) {
     }
 }
 
-/// Call `at` at the end of each element below the root, with its path below the root and, for
-/// elements without children, its text.
+/// Call `at` at the end of each XML element below the root element. It gets the element's path
+/// below the root and, if the element has no children, its text.
 fn walk(
     body: &[u8],
     root: &str,
@@ -368,7 +371,7 @@ fn walk(
         }
     }
     if place.depth > 0 || !place.seen {
-        return Err(wrong("the answer ends in the middle"));
+        return Err(wrong("incomplete XML"));
     }
     Ok(())
 }
@@ -376,7 +379,7 @@ fn walk(
 /// Position of [`walk`] in the document.
 #[derive(Default)]
 struct Position {
-    /// Local names of the open elements below the root, each preceded by a slash.
+    /// Names of the open elements below the root, without namespace, each preceded by a slash.
     names: String,
     depth: usize,
     seen: bool,
@@ -410,7 +413,7 @@ impl Position {
     }
 }
 
-/// Resolve a character or entity reference.
+/// Return the text that a character or entity reference stands for.
 fn meant(name: &quick_xml::events::BytesRef<'_>) -> Result<String, Failure> {
     if let Some(character) = name.resolve_char_ref().map_err(|e| wrong(&e.to_string()))? {
         return Ok(character.to_string());
@@ -420,7 +423,7 @@ fn meant(name: &quick_xml::events::BytesRef<'_>) -> Result<String, Failure> {
 }
 
 fn number(text: &str) -> Result<u64, Failure> {
-    text.trim().parse().map_err(|_| wrong("a size that is no number"))
+    text.trim().parse().map_err(|_| wrong("a size that is not a number"))
 }
 
 fn wrong(what: &str) -> Failure {

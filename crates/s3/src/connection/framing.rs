@@ -1,33 +1,35 @@
-//! Framing of answer bodies: where a body ends, by length, chunks or close.
+//! Framing of the body of an HTTP answer: by length, in chunks, or up to the close of the
+//! connection.
 
 use crate::failure::Failure;
 
-/// Maximum length in bytes of a chunk-size line, including extensions, which are ignored.
+/// Maximum length in bytes of the line that states a chunk's size, including extensions, which are
+/// ignored.
 const LINE_BYTES: usize = 4 << 10;
 
-/// Remaining part of an answer's body.
+/// Part of an answer's body that is still to be received.
 #[derive(Debug)]
 pub enum Framing {
-    /// Number of bytes left; 0 at the end.
+    /// Body of known length: number of bytes left.
     Length(u64),
-    /// Chunks, each preceded by its size (RFC 9112, 7.1).
+    /// Body in chunks, each preceded by its size (RFC 9112, 7.1).
     Chunked(Chunks),
-    /// All bytes until the connection closes.
+    /// Body that ends when the server closes the connection.
     UntilClose,
 }
 
 impl Framing {
-    /// Create the framing of a chunked body.
+    /// Start decoding a chunked body.
     pub fn chunked() -> Self {
         Framing::Chunked(Chunks { state: State::Size, line: Vec::new() })
     }
 
-    /// Return whether the body is complete.
+    /// Return whether the whole body has been received.
     pub fn is_over(&self) -> bool {
         matches!(self, Framing::Length(0) | Framing::Chunked(Chunks { state: State::Over, .. }))
     }
 
-    /// Return the number of bytes that are still expected, or 0 if it is not known in advance.
+    /// Return the number of bytes that are still to come, or 0 if the body's length is unknown.
     pub fn bytes_left(&self) -> u64 {
         match self {
             Framing::Length(left) => *left,
@@ -35,7 +37,8 @@ impl Framing {
         }
     }
 
-    /// Pass the body bytes among `bytes` from the wire to `take`.
+    /// Extract the body's data from `bytes`, which were received from the connection, and pass it
+    /// to `take`.
     ///
     /// Returns how many bytes were used: all, unless the body ends before them.
     ///
@@ -62,7 +65,7 @@ impl Framing {
     /// Handle the end of the connection.
     ///
     /// # Errors
-    /// [`Failure::ShortBody`] unless the body is delimited by the end of the connection.
+    /// [`Failure::ShortBody`], unless the body is complete or ends with the connection.
     pub fn close(&mut self) -> Result<(), Failure> {
         match self {
             Framing::UntilClose => {
@@ -78,22 +81,22 @@ impl Framing {
 #[derive(Debug)]
 pub struct Chunks {
     state: State,
-    /// Bytes received of an incomplete line.
+    /// Bytes received so far of a line that is incomplete.
     line: Vec<u8>,
 }
 
-/// Element that the decoder expects next.
+/// Part of a chunked body that the decoder expects next.
 #[derive(Debug)]
 enum State {
     /// Line with the size of a chunk.
     Size,
-    /// Data of a chunk, with the number of bytes left.
+    /// Data of a chunk; the number is how many bytes are left.
     Data(u64),
-    /// Line end after a chunk.
+    /// Line end after the data of a chunk.
     DataEnd,
     /// Trailer fields after the last chunk, up to an empty line.
     Trailer,
-    /// End of the body.
+    /// Nothing: the body has ended.
     Over,
 }
 
@@ -117,7 +120,7 @@ impl Chunks {
             self.line.extend_from_slice(&rest[..used]);
             at += used;
             if self.line.len() > LINE_BYTES {
-                return Err(odd("a line of it is too long"));
+                return Err(odd("a line is too long"));
             }
             if end.is_some() {
                 self.end_line()?;
@@ -129,7 +132,7 @@ impl Chunks {
     fn end_line(&mut self) -> Result<(), Failure> {
         let empty = self.line.trim_ascii().is_empty();
         self.state = match self.state {
-            // The library would read a missing size as 0.
+            // httparse would read a missing size as 0, which ends the body.
             State::Size if !self.line[0].is_ascii_hexdigit() => {
                 return Err(odd("a chunk has no size"));
             }
@@ -139,7 +142,7 @@ impl Chunks {
                 _ => return Err(odd("a chunk has no size")),
             },
             State::DataEnd if empty => State::Size,
-            State::DataEnd => return Err(odd("a chunk is longer than its size")),
+            State::DataEnd => return Err(odd("a chunk is longer than its declared size")),
             _ if empty => State::Over,
             _ => State::Trailer,
         };
@@ -149,7 +152,7 @@ impl Chunks {
 }
 
 fn odd(what: &str) -> Failure {
-    Failure::Protocol(format!("the answer's body is not in chunks as HTTP has them: {what}"))
+    Failure::Protocol(format!("the chunked encoding of the answer's body is invalid: {what}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parser of the head of an HTTP/1.1 answer.
+//! Parser of the head of an HTTP/1.1 answer: status line and header fields.
 //!
 //! Source: RFC 9112, HTTP/1.1: status line and fields (4, 5), the end of the body (6.3), and
 //! whether the connection persists (9.3).
@@ -14,27 +14,27 @@ use crate::failure::Failure;
 
 /// Maximum number of header fields in an answer.
 const FIELDS: usize = 100;
-/// Maximum length of a head in bytes; S3 answers are far shorter.
+/// Maximum length of a head in bytes. Heads of S3 answers are far shorter.
 const HEAD_BYTES: usize = 256 << 10;
 
-/// Head of an answer, reduced to what the connection needs.
+/// Parts of an answer's head that the connection needs.
 #[derive(Debug)]
 pub struct Head {
     pub status: StatusCode,
     /// Length of the head in bytes.
     pub length: usize,
     pub framing: Framing,
-    /// Whether the connection can carry another request.
+    /// Whether the connection can be used for another request.
     pub keeps: bool,
 }
 
 impl Head {
-    /// Parse the first complete head in `bytes`, the answer to a request with `method`.
+    /// Parse the head of an answer at the start of `bytes`. `method` is the method of its request.
     ///
     /// Returns None if the head is incomplete.
     ///
     /// # Errors
-    /// [`Failure::Protocol`] if the bytes are not HTTP or the head is too long.
+    /// [`Failure::Protocol`] if the bytes are not valid HTTP or the head is too long.
     pub fn parse(bytes: &[u8], method: &Method) -> Result<Option<Head>, Failure> {
         let mut fields = [MaybeUninit::uninit(); FIELDS];
         let mut response = httparse::Response::new(&mut []);
@@ -43,17 +43,17 @@ impl Head {
             .parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
             .map_err(|e| odd(&e.to_string()))?;
         let Status::Complete(length) = parsed else {
-            return if bytes.len() < HEAD_BYTES { Ok(None) } else { Err(odd("it has no end")) };
+            return if bytes.len() < HEAD_BYTES { Ok(None) } else { Err(odd("it is too long")) };
         };
         let code = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let status = code.ok_or_else(|| odd("it has no status"))?;
+        let status = code.ok_or_else(|| odd("it has no status code"))?;
         let fields = &*response.headers;
         let framing = if *method == Method::HEAD || without_body(status) {
             Framing::Length(0)
         } else {
             framing_of(fields)?
         };
-        // HTTP/1.0 closes connections by default, HTTP/1.1 keeps them.
+        // In HTTP/1.0 connections close by default, in HTTP/1.1 they stay open.
         let keeps = match response.version {
             Some(0) => has_token(fields, &CONNECTION, "keep-alive"),
             _ => !has_token(fields, &CONNECTION, "close"),
@@ -62,7 +62,7 @@ impl Head {
     }
 }
 
-/// Call `take` with the name and value of each field of a complete head.
+/// Call `take` with name and value of each header field of a complete head.
 pub fn for_each_field(head: &[u8], mut take: impl FnMut(&str, &[u8])) {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut response = httparse::Response::new(&mut fields);
@@ -72,7 +72,7 @@ pub fn for_each_field(head: &[u8], mut take: impl FnMut(&str, &[u8])) {
 }
 
 fn odd(what: &str) -> Failure {
-    Failure::Protocol(format!("the answer's head is not HTTP: {what}"))
+    Failure::Protocol(format!("the answer's HTTP head is invalid: {what}"))
 }
 
 fn without_body(status: StatusCode) -> bool {
@@ -90,9 +90,9 @@ fn framing_of(fields: &[Header<'_>]) -> Result<Framing, Failure> {
         let digits = std::str::from_utf8(token).ok().filter(|text| !text.starts_with('+'));
         let number: u64 = digits
             .and_then(|text| text.parse().ok())
-            .ok_or_else(|| odd("its content length is no number"))?;
+            .ok_or_else(|| odd("Content-Length is not a number"))?;
         if *length.get_or_insert(number) != number {
-            return Err(odd("it has two content lengths"));
+            return Err(odd("it has different values of Content-Length"));
         }
     }
     Ok(length.map_or(Framing::UntilClose, Framing::Length))
@@ -103,7 +103,7 @@ fn values<'f>(fields: &'f [Header<'_>], name: &HeaderName) -> impl Iterator<Item
     fields.iter().filter(named).map(|field| field.value)
 }
 
-/// Split a comma-separated field value.
+/// Split a header value at its commas.
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }

@@ -1,4 +1,4 @@
-//! Answer whose body is being read.
+//! HTTP answer whose body is being read.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,24 +16,25 @@ use super::tls_stream::RECORD_BYTES;
 use crate::failure::Failure;
 use crate::xml;
 
-/// Maximum length in bytes of the body of an error; S3 errors are far shorter.
+/// Maximum length in bytes of the body of an error answer. Bodies of S3 errors are far shorter.
 const REFUSAL_BYTES: usize = 64 << 10;
-/// Maximum wait for the body of an error. It is shorter than the request time-out, because a server
-/// that withholds this body is faulty, not slow.
+/// Maximum wait for the body of an error answer. It is shorter than the request time-out, because a
+/// server that withholds this body is faulty, not slow.
 const REFUSAL_TIME: Duration = Duration::from_secs(5);
-/// Bytes of a readily available body after which other tasks of this thread get a turn.
+/// Number of body bytes, if they arrive without waiting, after which this task yields to other
+/// tasks of the thread.
 const TURN_BYTES: usize = 1 << 20;
 /// Number of received bytes that wake the reader of a long body (`SO_RCVLOWAT`), so that it does
-/// not wake for each segment or TLS record. GETs of 4 MiB on loopback with TLS need 0.64 times the
-/// CPU at the same rate (medians of 9 alternating rounds); with one request at a time, 0.37 times
-/// the CPU at 0.98 times the rate. Without TLS, they need 0.91 times the CPU.
+/// not wake for each segment or TLS record. GETs of 4 MiB on loopback with TLS then need 0.64 times
+/// the CPU at the same rate (medians of 9 alternating rounds). With one request at a time they need
+/// 0.37 times the CPU at 0.98 times the rate. Without TLS they need 0.91 times the CPU.
 const WAKE_BYTES: u64 = 128 << 10;
-/// Receive buffer in bytes from which on [`WAKE_BYTES`] is used. The kernel grows the buffer when a
-/// connection needs it; with a smaller one, a distant server would stall while the reader sleeps (4
-/// MiB over a round trip of 10 ms: 29 ms instead of 18 ms).
+/// Smallest receive buffer, in bytes, at which [`WAKE_BYTES`] is used. The kernel grows the buffer
+/// if a connection needs it. With a smaller buffer, a distant server would stall while the reader
+/// sleeps: 4 MiB over a round trip of 10 ms take 29 ms instead of 18 ms.
 pub(super) const WAKE_BUFFER_BYTES: usize = 16 * WAKE_BYTES as usize;
-/// Bytes at the end of a body that wake the reader as they come: up to one TLS record may already
-/// have been read from the socket.
+/// Number of bytes at the end of a body that wake the reader as soon as they arrive. Up to one TLS
+/// record of them may already have been read from the socket.
 const TAIL_BYTES: u64 = 2 * RECORD_BYTES as u64;
 
 /// Header fields of an answer, as received.
@@ -46,7 +47,7 @@ impl Headers {
         Headers(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes())
     }
 
-    /// Return the first value of a field, if it is UTF-8.
+    /// Return the first value of a field; None if there is none or it is not UTF-8.
     pub fn get(&self, name: &HeaderName) -> Option<String> {
         let mut first = None;
         for_each_field(&self.0, |key, value| {
@@ -57,7 +58,7 @@ impl Headers {
         first.flatten()
     }
 
-    /// Return all fields in order, with names in lower case; bytes that are not UTF-8 are replaced.
+    /// Return all fields in order, with names in lower case. Bytes that are not UTF-8 are replaced.
     pub fn to_pairs(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
         for_each_field(&self.0, |name, value| {
@@ -68,26 +69,26 @@ impl Headers {
     }
 }
 
-/// Answer with any status. It owns the connection until its body is read.
+/// Answer with any status. It owns the connection until its body has been read.
 #[derive(Debug)]
 pub struct Response {
     connection: Connection,
     head: Head,
-    /// Number of the connection's received bytes that have been consumed.
+    /// Number of bytes received by the connection that have been consumed.
     used: usize,
-    /// Bytes read since other tasks of this thread had a turn.
+    /// Number of body bytes read since this task last yielded to other tasks of the thread.
     turn_bytes: usize,
-    /// Current number of received bytes that wake the reader.
+    /// Number of received bytes that currently wakes the reader.
     pub(super) wakes_at: u32,
 }
 
 impl Response {
-    /// Create an answer on `connection`, which has received the head.
+    /// Create an answer from `connection`, which has already received its head.
     pub(super) fn new(connection: Connection, head: Head) -> Self {
         Response { used: head.length, connection, head, turn_bytes: 0, wakes_at: 1 }
     }
 
-    /// Return the HTTP status.
+    /// Return the HTTP status code.
     pub fn status(&self) -> StatusCode {
         self.head.status
     }
@@ -97,12 +98,13 @@ impl Response {
         Headers(self.connection.received[..self.head.length].to_vec())
     }
 
-    /// Return whether the answer delimits its body, other than by closing the connection.
+    /// Return whether the body's end is marked by a length or by chunks, not by closing the
+    /// connection.
     pub fn says_its_end(&self) -> bool {
         !matches!(self.head.framing, Framing::UntilClose)
     }
 
-    /// Wait for more of the body and pass it to `take`, in any number of slices.
+    /// Wait for more of the body, and pass it to `take` in one or more slices.
     ///
     /// Returns false at the end of the body.
     ///
@@ -124,7 +126,8 @@ impl Response {
             if decoded.is_ok() {
                 *turn_bytes += bytes.len();
                 let count = head.framing.decode(bytes, &mut take);
-                // Bytes after the answer are unsolicited, so the connection must not be reused.
+                // The server sent bytes after the answer that belong to no request, so the
+                // connection must not be reused.
                 head.keeps &= count == Ok(bytes.len());
                 decoded = count.map(drop);
             }
@@ -159,17 +162,17 @@ impl Response {
     async fn drain_into(&mut self, whole: &mut BytesMut, limit: usize) -> Result<(), Failure> {
         while self.read(|data| whole.extend_from_slice(data)).await? {
             if whole.len() > limit {
-                return Err(Failure::Protocol(format!("a body of more than {limit} bytes")));
+                return Err(Failure::Protocol(format!("the answer's body exceeds {limit} bytes")));
             }
         }
         Ok(())
     }
 
-    /// Read the body of an answer with an error status (at most 64 KiB), and return the failure
-    /// with S3's error code.
+    /// Read the body of an answer with an error status, up to 64 KiB, and return the failure with
+    /// the S3 error code that it contains.
     pub async fn refusal(&mut self) -> Failure {
         let mut body = BytesMut::new();
-        // The status alone is enough, so errors and delays of the body are ignored.
+        // The status alone describes the failure, so errors and delays of the body are ignored.
         let rest = self.drain_into(&mut body, REFUSAL_BYTES);
         let _ = tokio::time::timeout(REFUSAL_TIME, rest).await;
         let refused = xml::error(&body);
@@ -180,19 +183,19 @@ impl Response {
         Failure::Http { status: self.status().as_u16(), code: refused.code, message }
     }
 
-    /// Return the connection if it can carry another request.
+    /// Return the connection if it can be used for another request.
     pub fn into_connection(self) -> Option<Connection> {
         self.reusable().then_some(self.connection)
     }
 
     fn reusable(&self) -> bool {
         let Response { connection, head, used, .. } = self;
-        // Unread bytes after the body are unsolicited, so the connection must not be reused.
+        // Unread bytes after the body belong to no request, so the connection must not be reused.
         head.framing.is_over() && head.keeps && *used == connection.received.len()
     }
 }
 
-/// Set how many bytes wake the reader of a body of which `left` bytes are still to come.
+/// Set how many received bytes wake the reader of a body of which `left` bytes are still to come.
 fn wake_seldom(connection: &Connection, wakes_at: &mut u32, left: u64) -> io::Result<()> {
     let stream = &connection.stream;
     let mut at = wake_at(left);
@@ -206,7 +209,7 @@ fn wake_seldom(connection: &Connection, wakes_at: &mut u32, left: u64) -> io::Re
     Ok(())
 }
 
-/// Return how many bytes should wake the reader if `left` bytes are still to come.
+/// Return how many received bytes should wake the reader if `left` bytes are still to come.
 pub(super) fn wake_at(left: u64) -> u32 {
     if left < 2 * TAIL_BYTES { 1 } else { WAKE_BYTES.min(left - TAIL_BYTES) as u32 }
 }

@@ -1,4 +1,4 @@
-//! Byte stream of a connection: a plain socket or TLS.
+//! Byte stream of a connection: a plain socket, or TLS over a socket.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 
 use super::tls_stream::TlsStream;
 
-/// Maximum number of bytes per read. The buffer belongs to the thread rather than the connection,
-/// so that the data is still in the processor's cache when it is used. CPU per GB of GETs of 4 MiB
-/// on loopback, relative to hyper with reads of up to 1 MiB (medians): 1.10 with 256 KiB, 0.93 with
-/// 1 MiB.
+/// Maximum number of bytes per read. The buffer belongs to the thread, not to the connection, so
+/// that the data is still in the processor's cache when it is used. CPU per GB of GETs of 4 MiB on
+/// loopback, relative to hyper with reads of up to 1 MiB (medians): 1.10 with 256 KiB, 0.93 with 1
+/// MiB.
 pub const READ_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -32,7 +32,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Read once, about `most` bytes, and pass them to `take`, in any number of slices.
+    /// Read once from the stream, about `most` bytes, and pass them to `take` in one or more
+    /// slices.
     ///
     /// Returns false at the end of the stream.
     pub fn poll_read(
@@ -55,8 +56,8 @@ impl Stream {
         })
     }
 
-    /// Wake the reader only after `bytes` bytes have arrived, or at the end of the stream
-    /// (`SO_RCVLOWAT`).
+    /// Set the number of received bytes that wakes the reader (`SO_RCVLOWAT`). The end of the
+    /// stream always wakes it.
     ///
     /// # Errors
     /// The error of `setsockopt`.
@@ -86,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// Wait until the stream is writable.
+    /// Wait until the stream accepts data.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => socket.poll_write_ready(cx),
@@ -94,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Write as much of `slices` as the socket accepts.
+    /// Write as many bytes of `slices` as the socket accepts, and return their number.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -106,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Wait until the kernel has accepted all written data.
+    /// Wait until the kernel has accepted everything that was written to the stream.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(_) => Poll::Ready(Ok(())),
@@ -125,9 +126,9 @@ fn poll_write_plain(
     }
     let taken = ready!(Pin::new(&mut *socket).poll_write_vectored(cx, slices))?;
     if taken < slices.iter().map(|slice| slice.len()).sum() {
-        // The socket's buffer is full. For a single slice tokio detects this by itself; for several
-        // it would need another, futile call, and the rest of the body would be generated too
-        // early.
+        // The socket's buffer is full. tokio detects this by itself only for a single slice. For
+        // several slices it would make another, futile call, and the rest of the body would be
+        // generated too early.
         let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = socket.try_io(Interest::WRITABLE, full);
     }

@@ -1,6 +1,6 @@
-//! TLS over a socket.
+//! TLS connection over a socket.
 //!
-//! Uses rustls' unbuffered interface: records are decrypted in place, many with one read. The
+//! Uses rustls' unbuffered interface, which decrypts many records in place after one read. The
 //! buffered interface would copy every byte twice more.
 
 use std::fmt;
@@ -18,27 +18,27 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Maximum number of bytes encrypted with one call; longer data takes several calls.
+/// Maximum number of bytes to encrypt with one call. Longer data takes several calls.
 const SEAL_BYTES: usize = 256 << 10;
-/// Length of the longest record, and of the first read in a handshake.
+/// Length in bytes of the longest TLS record, and of the first read in a handshake.
 pub const RECORD_BYTES: usize = 17 << 10;
 
-/// TLS connection over a socket, without intermediate buffers.
+/// TLS connection over a socket, without intermediate buffers for received data.
 pub struct TlsStream {
     socket: TcpStream,
     tls: UnbufferedClientConnection,
-    /// Start of a record whose rest has not arrived.
+    /// First bytes of a record whose rest has not been received yet.
     begun: Vec<u8>,
-    /// Encrypted records that the socket has not accepted.
+    /// Encrypted records to send.
     out: Vec<u8>,
-    /// Bytes of `out` that the socket has accepted.
+    /// Number of bytes of `out` that the socket has accepted.
     taken: usize,
-    /// Whether the connection is closed (by a TLS close alert) or has failed.
+    /// Whether the connection was closed by a TLS close alert, or has failed.
     over: bool,
 }
 
 impl TlsStream {
-    /// Perform the TLS handshake with the server, whose certificate must be for `server`.
+    /// Perform the TLS handshake. The server's certificate must be valid for the name `server`.
     ///
     /// # Errors
     /// An error that wraps a [`rustls::Error`] if the handshake fails, UnexpectedEof if the server
@@ -57,7 +57,7 @@ impl TlsStream {
             let (used, ready) = sealed.open(&mut records, &mut |_| ());
             records.drain(..used);
             sealed.begun = records;
-            // This also sends the alert that names the reason for rejecting the server.
+            // If the server's certificate was rejected, this sends the alert with the reason.
             let sent = sealed.socket.write_all(&sealed.out).await;
             sealed.out.clear();
             if ready? {
@@ -76,7 +76,7 @@ impl TlsStream {
         &self.socket
     }
 
-    /// Read once into `buffer`, and pass the content of complete records to `take`.
+    /// Read once into `buffer`, decrypt the complete records, and pass their content to `take`.
     ///
     /// Returns false at the end of the stream.
     pub fn poll_read(
@@ -90,7 +90,7 @@ impl TlsStream {
         while !shown && !self.over {
             let kept = self.begun.len();
             if kept >= buffer.len() {
-                return Poll::Ready(Err(io::Error::other("a TLS message without an end")));
+                return Poll::Ready(Err(io::Error::other("the server's TLS message is too long")));
             }
             let end = buffer.len().min(kept + most.max(RECORD_BYTES));
             let mut read = ReadBuf::new(&mut buffer[kept..end]);
@@ -107,25 +107,25 @@ impl TlsStream {
             });
             self.begun.clear();
             self.begun.extend_from_slice(&records[used..]);
-            // Replies such as key updates. If the socket does not accept them now, the next write
-            // sends them first, and reports the socket's error if there is one.
+            // Send replies such as key updates. If the socket does not accept them now, the next
+            // write sends them first, and reports the socket's error if there is one.
             let _ = self.poll_flush(cx);
-            // After an error, rustls must not be called again.
+            // rustls must not be called after it has reported an error.
             self.over |= ready.is_err();
             ready?;
         }
         Poll::Ready(Ok(shown))
     }
 
-    /// Wait until the socket has accepted all records and is writable.
+    /// Wait until the socket has accepted all encrypted records and is writable.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         self.socket.poll_write_ready(cx)
     }
 
-    /// Encrypt the start of `slices`, and write as much as the socket accepts.
+    /// Encrypt the first bytes of `slices`, and write as much of the result as the socket accepts.
     ///
-    /// Returns the number of bytes encrypted.
+    /// Returns how many bytes of `slices` were encrypted.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -155,8 +155,8 @@ impl TlsStream {
 
     /// Decrypt the complete records in `records`, and pass their content to `take`.
     ///
-    /// Replies are appended to `out`. Returns the number of bytes used, and whether data may be
-    /// sent.
+    /// TLS replies are appended to `out`. Returns the number of bytes used, and whether application
+    /// data may be sent.
     fn open(
         &mut self,
         records: &mut [u8],
@@ -201,8 +201,7 @@ impl TlsStream {
         }
     }
 
-    /// Append the pending TLS alert to `out`; after a failure, this is the only call that rustls
-    /// allows.
+    /// Append the pending TLS alert to `out`. After a failure, rustls allows no other call.
     fn tell_why(&mut self, records: &mut [u8]) {
         if let Ok(ConnectionState::EncodeTlsData(data)) =
             self.tls.process_tls_records(records).state
@@ -213,7 +212,8 @@ impl TlsStream {
 
     /// Encrypt `data`, and append the records to `out`.
     fn seal(&mut self, data: &[u8]) -> io::Result<()> {
-        // An incomplete message of the server must stay in the same buffer.
+        // The incomplete message of the server is passed again, because rustls requires it to stay
+        // in the same buffer.
         let UnbufferedStatus { state, .. } = self.tls.process_tls_records(&mut self.begun);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -225,7 +225,8 @@ impl TlsStream {
             self.out.resize(begin + size.required_size, 0);
             sealed = traffic.encrypt(data, &mut self.out[begin..]);
         }
-        // A key may encrypt a limited number of records; with TLS 1.2 the connection must end then.
+        // A key may encrypt only a limited number of records. With TLS 1.2 the connection must end
+        // then.
         let length = sealed.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted));
         self.out.truncate(begin + length?);
         Ok(())
@@ -248,7 +249,8 @@ impl fmt::Debug for TlsStream {
     }
 }
 
-/// Return the first slice, or one record's worth of several short slices (a head and its body).
+/// Return the data to encrypt next: the first slice, or up to one record's worth of several short
+/// slices, such as a head and its body.
 fn gather<'s>(slices: &'s [IoSlice<'_>], short: &'s mut Vec<u8>) -> &'s [u8] {
     let first = slices.first().map_or(&[][..], |slice| slice);
     if first.len() >= RECORD_BYTES || slices.len() < 2 {

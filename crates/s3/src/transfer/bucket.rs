@@ -1,5 +1,5 @@
-//! Blocking bucket client that moves whole objects, from one thread over a few connections of its
-//! own.
+//! Blocking bucket client that transfers whole objects, from one thread over a few connections of
+//! its own.
 
 mod request_policy;
 mod requests;
@@ -24,18 +24,18 @@ use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
 use requests::{Answered, Body, Link, RequestSender, Stopping, number_in};
 
-/// Timing and size of a transfer.
+/// Size and timing of a part that was transferred.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    /// Number of bytes moved.
+    /// Number of bytes transferred.
     pub bytes: u64,
-    /// Start in nanoseconds on the run's clock.
+    /// Start of the transfer, in ns on the run's clock.
     pub start_ns: u64,
-    /// Time in nanoseconds until the last byte was moved.
+    /// Time until the last byte was transferred, in ns.
     pub latency_ns: u64,
 }
 
-/// Blocking bucket client with its own connections. It belongs to the thread that created it.
+/// Blocking bucket client with connections of its own. Use it only on the thread that created it.
 pub struct Bucket {
     runtime: Runtime,
     sender: RequestSender,
@@ -43,15 +43,15 @@ pub struct Bucket {
     ending: Box<dyn Fn() -> bool + Send>,
 }
 
-/// Callback for every part that has been moved.
+/// Function that is called for every part that was transferred.
 type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 
 impl Bucket {
-    /// Create a client with up to `connections` connections, opened on demand.
+    /// Create a client with up to `connections` connections, which are opened when needed.
     ///
-    /// `turn` is the index of the thread and selects its endpoint. Once `ending` returns true,
-    /// requests without a `stopping` callback of their own are not retried, so that clean-up does
-    /// not wait for a store that is gone.
+    /// The thread index `turn` selects the endpoint. Requests that have no `stopping` callback are
+    /// no longer retried once `ending` returns true, so that clean-up does not wait for a store
+    /// that has disappeared.
     ///
     /// # Errors
     /// [`Error::Io`] if the system cannot create the event loop.
@@ -65,19 +65,20 @@ impl Bucket {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| Error::io("start", "a runtime for a bucket", 0, e))?;
+            .map_err(|e| Error::io("start", "the S3 client", 0, e))?;
         let links = (0..connections.max(1)).map(|_| None).collect();
         let sender = RequestSender::new(store, turn, policy.clone());
         Ok(Bucket { runtime, sender, links, ending: Box::new(ending) })
     }
 
-    /// Read an object, or `range` of it (offset, length).
+    /// Read an object, or the part of it that `range` (offset, length) selects.
     ///
-    /// `take` gets the bytes as they come, with their offset in the object. Returns the number of
-    /// bytes, or `None` if the run ends first.
+    /// `take` is called with the bytes as they arrive and their offset in the object. Returns the
+    /// number of bytes, or `None` if the run ends first.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key if the request fails, or the error of `take`.
+    /// [`Error::Dependency`] with the key if the request fails; otherwise the error that `take`
+    /// returns.
     pub fn get(
         &mut self,
         key: &str,
@@ -89,9 +90,9 @@ impl Bucket {
         let from = range.map_or(0, |(at, _)| at);
         let (mut at, mut wrong) = (from, None);
         let attempt = async || {
-            // A retry continues after the bytes that `take` has received.
+            // A retry continues after the bytes that `take` has already received.
             let rest = match range {
-                // Only the end of the answer was lost; all bytes have been received.
+                // All bytes have been received; only the end of the answer was lost.
                 Some((from, len)) if at > from && at >= from + len => return Ok(Some(0)),
                 Some((from, len)) => Some((at, Some(from + len - at))),
                 None => (at > 0).then_some((at, None)),
@@ -115,7 +116,7 @@ impl Bucket {
         }
     }
 
-    /// Return the size of an object in bytes, or `None` if it does not exist.
+    /// Return the size of an object in bytes; `None` if the object does not exist.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the key if the request fails.
@@ -162,10 +163,11 @@ impl Bucket {
         answer.map(drop).map_err(|failure| store_error("DELETE", key, &failure))
     }
 
-    /// List all keys with a prefix. Other keys are dropped, even if the store lists them.
+    /// List all keys that begin with `prefix`. Other keys are dropped, even if the store lists
+    /// them.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the prefix if a request fails or the listing does not advance.
+    /// [`Error::Dependency`] with the prefix if a request fails, or if the listing repeats a page.
     pub fn keys(&mut self, prefix: &str) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         let mut after: Option<String> = None;
@@ -188,20 +190,21 @@ impl Bucket {
         }
     }
 
-    /// List all unfinished multipart uploads with a prefix; others are dropped.
+    /// List all unfinished multipart uploads whose key begins with `prefix`.
     ///
-    /// Returns an empty list if the store does not support the request. MinIO matches the prefix
-    /// only as a whole key, so if nothing is found, the uploads of the whole bucket are searched.
+    /// Returns an empty list if the store does not support the request. MinIO compares the prefix
+    /// with the whole key, so if nothing is found, the uploads of the whole bucket are searched.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the prefix if a request fails or the listing does not advance.
+    /// [`Error::Dependency`] with the prefix if a request fails, or if the listing repeats a page.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
         let Bucket { runtime, sender, links, ending } = self;
         let mut list =
             |asked| runtime.block_on(sender.uploads(&mut links[0], asked, prefix, &**ending));
         let uploads = match list(prefix) {
             Ok(uploads) if uploads.is_empty() => match list("") {
-                // The credentials may be limited to the prefix, which has already been listed.
+                // The credentials may be limited to the prefix, for which the listing above was
+                // empty.
                 Err(Failure::Http { status: 403, .. }) => Ok(uploads),
                 whole_bucket => whole_bucket,
             },
@@ -213,7 +216,7 @@ impl Bucket {
         }
     }
 
-    /// Abort an upload; one that no longer exists is not an error.
+    /// Abort a multipart upload. An upload that no longer exists is not an error.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the key if the request fails.
@@ -228,10 +231,10 @@ impl Bucket {
         runtime.block_on(sender.exchange(&mut links[0], call, body, &**ending))
     }
 
-    /// Write an object with the content derived from its key, in parts of `part_bytes` over all
-    /// connections.
+    /// Write an object with the content that follows from its key, in parts of `part_bytes` over
+    /// all connections.
     ///
-    /// Returns false if the run ends first; the object does not exist then.
+    /// Returns false if the run ends first. The object does not exist then.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the key if a request fails.
@@ -256,13 +259,13 @@ impl Bucket {
         runtime.block_on(upload.put(links)).map_err(|failure| store_error("PUT", key, &failure))
     }
 
-    /// Read an object with the content derived from its key, in ranges of `part_bytes` over all
-    /// connections, and compare it if `verify` is set.
+    /// Read an object in ranges of `part_bytes` over all connections. If `verify` is set, compare
+    /// it with the content that follows from its key.
     ///
     /// Returns false if the run ends first.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key if a request fails, or if the content differs.
+    /// [`Error::Dependency`] with the key if a request fails, [`Error::Io`] if the content differs.
     pub fn get_content(
         &mut self,
         key: &str,
@@ -295,21 +298,21 @@ impl Bucket {
     }
 }
 
-/// Download of an object in parts.
+/// Download of one object in parts.
 struct Download<'d> {
     sender: &'d RequestSender,
     key: &'d str,
     parts: Parts,
-    /// Expected content; None if the object is not verified.
+    /// Expected content; None if the content is not verified.
     content: Option<Content>,
-    /// Offset of the first wrong byte, if one was found.
+    /// Offset of the first wrong byte; None if no wrong byte was found.
     wrong_at: Cell<Option<u64>>,
     stopping: Stopping<'d>,
     on_moved: RefCell<OnMoved<'d>>,
 }
 
 impl Download<'_> {
-    /// Receive parts over this connection until none is left.
+    /// Receive parts over one connection until no part is left.
     async fn receive(&self, link: &mut Link) -> Answered<()> {
         while !(self.stopping)() {
             let Some(Part { at, len, .. }) = self.parts.next() else { break };
@@ -322,7 +325,7 @@ impl Download<'_> {
         Ok(())
     }
 
-    /// Make one attempt to receive `len` bytes from offset `at` on.
+    /// Make one attempt to receive `len` bytes, starting at offset `at`.
     async fn receive_part(&self, link: &mut Link, at: u64, len: u64) -> Answered<()> {
         let mut bad = None;
         let mut take = |place: u64, data: &[u8]| {
@@ -333,7 +336,7 @@ impl Download<'_> {
         let (place, what) = match (bad, moved) {
             (Some(byte), _) => (byte, format!("first at byte {byte} of the object")),
             (None, Some(bytes)) if bytes != len => {
-                (at + bytes.min(len), format!("{bytes} bytes came instead of {len}"))
+                (at + bytes.min(len), format!("received {bytes} bytes instead of {len}"))
             }
             _ => return Ok(()),
         };
@@ -342,7 +345,7 @@ impl Download<'_> {
     }
 }
 
-/// Upload of an object in parts.
+/// Upload of one object in parts.
 struct Upload<'u> {
     sender: &'u RequestSender,
     key: &'u str,
@@ -366,7 +369,7 @@ impl Upload<'_> {
             Ok(()) if !(self.stopping)() => self.complete(&mut links[0], &id).await.map(|()| true),
             ended => ended.map(|()| false),
         };
-        // The result is the reason why the upload ended, not the outcome of the abort.
+        // If the abort fails too, the result is still the reason why the upload ended.
         if !matches!(ended, Ok(true)) {
             let upload = xml::Upload { key: self.key.to_owned(), upload_id: id };
             let aborted = self.sender.abort(&mut links[0], &upload, self.ending).await;
@@ -377,10 +380,10 @@ impl Upload<'_> {
         ended
     }
 
-    /// Begin a multipart upload and return its ID.
+    /// Begin a multipart upload, and return its ID.
     ///
-    /// A failed attempt may have begun an upload on the store all the same. Such uploads are
-    /// aborted after the last attempt; if that fails, they are counted as one.
+    /// A failed attempt may still have begun an upload on the store. Such uploads are aborted after
+    /// the last attempt. If that fails, they are counted together as one.
     async fn begin(&self, link: &mut Link) -> Answered<String> {
         let sender = self.sender;
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
@@ -398,7 +401,7 @@ impl Upload<'_> {
         begun
     }
 
-    /// Abort all uploads of the key except the one with this ID.
+    /// Abort all multipart uploads of the object's key, except the one with this ID.
     async fn abort_all_except(&self, id: Option<&str>, link: &mut Link) -> Answered<()> {
         for upload in self.sender.uploads(link, self.key, self.key, self.ending).await? {
             if upload.key == self.key && Some(upload.upload_id.as_str()) != id {
@@ -420,8 +423,8 @@ impl Upload<'_> {
         let attempt = async || {
             let ended = self.sender.try_once(link, &call, &body).await;
             match ended.and_then(|(_, body)| xml::completed(&body)) {
-                // The answer to an earlier attempt may have been lost: the upload no longer exists
-                // if it is complete.
+                // The upload no longer exists. An earlier attempt may have completed it although
+                // its answer was lost.
                 Err(failure) if is_missing(&failure) => self.see_whole(link).await,
                 ended => ended,
             }
@@ -429,17 +432,18 @@ impl Upload<'_> {
         self.sender.policy.retry(self.stopping, attempt).await
     }
 
-    /// Check that the object exists with its full size.
+    /// Check that the object exists and has its full size.
     async fn see_whole(&self, link: &mut Link) -> Answered<()> {
         let call = Call::new(Method::HEAD, Some(self.key));
         let (headers, _) = self.sender.try_once(link, &call, &RequestBody::none).await?;
         if number_in(&headers, &header::CONTENT_LENGTH) == Some(self.bytes) {
             return Ok(());
         }
-        Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
+        let what = "the multipart upload has disappeared, and its object is missing or incomplete";
+        Err(Failure::Protocol(what.to_owned()))
     }
 
-    /// Send parts over this connection until none is left.
+    /// Send parts over one connection until no part is left.
     async fn send_parts(&self, link: &mut Link, id: &str) -> Answered<()> {
         let send = async |call: Call<'_>, part: Part| {
             Ok((self.send(link, call, part.at, part.len).await?, None))

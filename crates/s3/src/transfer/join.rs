@@ -1,14 +1,14 @@
-//! Concurrent transfers in one task.
+//! Concurrent execution of several transfers in one task.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use crate::Failure;
 
-/// Run all futures concurrently in this task.
+/// Run all futures concurrently in the current task.
 ///
 /// # Errors
-/// The first failure, which cancels all other futures.
+/// The first failure. It cancels all other futures.
 pub async fn try_join_all<F>(futures: impl Iterator<Item = F>) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,

@@ -1,4 +1,4 @@
-//! Multipart bookkeeping: the parts of an object still to be moved, and the ETags of those sent.
+//! Parts of an object's transfer: those still to be transferred, and the ETags of those sent.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,18 +7,18 @@ use http::{Method, StatusCode, header};
 
 use crate::{Call, Failure, Headers, xml};
 
-/// Part of an object.
+/// Part of an object to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: u64,
-    /// Offset in bytes of the part in the object.
+    /// Offset of the part in the object, in bytes.
     pub at: u64,
-    /// Length in bytes.
+    /// Length of the part in bytes.
     pub len: u64,
 }
 
 impl Part {
-    /// Return the part number in S3's numbering, which starts at 1.
+    /// Return the part number as S3 counts, from 1.
     pub fn number(&self) -> String {
         (self.index + 1).to_string()
     }
@@ -31,8 +31,8 @@ struct Sent {
     crc32: Option<u32>,
 }
 
-/// Parts of one object still to be moved, and ETags and CRC32s of those sent. Several connections
-/// of a thread share it.
+/// Parts of one object that are still to be transferred, and ETags and CRC32s of the parts sent.
+/// Several connections of one thread share it.
 pub struct Parts {
     bytes: u64,
     part_bytes: u64,
@@ -41,7 +41,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Create the parts of an object of `bytes` bytes.
+    /// Divide an object of `bytes` bytes into parts of `part_bytes`; the last part may be shorter.
     pub fn of(bytes: u64, part_bytes: u64) -> Self {
         Parts { bytes, part_bytes, next: Cell::new(0), sent: RefCell::default() }
     }
@@ -51,7 +51,7 @@ impl Parts {
         self.bytes.div_ceil(self.part_bytes) as usize
     }
 
-    /// Take the next part that is to be moved.
+    /// Take the next part to transfer; None if none is left.
     pub fn next(&self) -> Option<Part> {
         let index = self.next.get();
         let at = index * self.part_bytes;
@@ -61,12 +61,14 @@ impl Parts {
         })
     }
 
-    /// Send parts of the upload `id` of `key` until none is left or `stopping` returns true.
+    /// Send parts of the multipart upload `id` of the object `key` until none is left or `stopping`
+    /// returns true.
     ///
-    /// `send` returns the headers of the answer, and the CRC32 if the part was sent with one.
+    /// `send` sends one part. It returns the headers of the answer, and the CRC32 if the part was
+    /// sent with one.
     ///
     /// # Errors
-    /// The failure of `send`; [`Failure::Protocol`] for an answer without an ETag.
+    /// The failure of `send`, or [`Failure::Protocol`] if an answer has no ETag.
     pub async fn send_each(
         &self,
         key: &str,
@@ -86,13 +88,13 @@ impl Parts {
     }
 
     fn sent(&self, part: Part, headers: &Headers, crc: Option<u32>) -> Result<(), Failure> {
-        let missing = || Failure::Protocol("a part without an ETag".into());
+        let missing = || Failure::Protocol("the answer to a part has no ETag".into());
         let etag = headers.get(&header::ETAG).ok_or_else(missing)?;
         self.sent.borrow_mut().push(Sent { index: part.index, etag, crc32: crc });
         Ok(())
     }
 
-    /// Build the request body that completes the upload.
+    /// Build the body of the request that completes the multipart upload.
     pub fn complete_body(&self) -> Bytes {
         let mut sent = self.sent.borrow_mut();
         sent.sort_unstable_by_key(|part| part.index);
@@ -100,7 +102,7 @@ impl Parts {
     }
 }
 
-/// Return whether the store answered that the object or upload does not exist.
+/// Return whether the failure means that the object or upload does not exist.
 pub fn is_missing(failure: &Failure) -> bool {
     let gone = StatusCode::NOT_FOUND.as_u16();
     matches!(failure, Failure::Http { status, .. } if *status == gone)

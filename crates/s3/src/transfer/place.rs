@@ -1,4 +1,4 @@
-//! Directory or bucket in which a workload keeps its own files (`storlab/model/place.py`).
+//! Directory or bucket in which a workload keeps its own files. Mirrors `storlab/model/place.py`.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,27 @@ use crate::{RetryPolicy, StoreSpec};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceSpec {
-    /// Existing directory reserved for storlab.
+    /// Existing directory that is reserved for storlab. None if a bucket is used.
     pub directory: Option<PathBuf>,
-    /// Whether files are opened with O_DIRECT, bypassing the page cache.
+    /// Whether files are opened with O_DIRECT, which bypasses the page cache.
     #[serde(default = "yes")]
     pub direct: bool,
-    /// Bucket.
+    /// Bucket and how to connect to it. None if a directory is used.
     #[serde(default)]
     pub store: Option<StoreSpec>,
-    /// Prefix of the keys in the bucket; it ends with a slash.
+    /// Prefix of the keys in the bucket. It must end with a slash.
     #[serde(default)]
     pub prefix: String,
-    /// Time-out in nanoseconds of a request to the bucket.
+    /// Time-out of a request to the bucket, in ns.
     #[serde(default = "minute")]
     pub request_timeout_ns: u64,
     /// Maximum number of retries of a failed request.
     #[serde(default)]
     pub retries: u32,
-    /// Pause in nanoseconds before the first retry; it doubles with each further one.
+    /// Pause before the first retry, in ns. It doubles with each further retry.
     #[serde(default)]
     pub backoff_ns: u64,
-    /// Log of retries; shared by all clones.
+    /// Counts of retries, shared by all clones.
     #[serde(skip)]
     pub log: RetryLog,
 }
@@ -46,7 +46,7 @@ fn minute() -> u64 {
 }
 
 impl PlaceSpec {
-    /// Return the policy for requests to the bucket.
+    /// Return time-out and retry policy for requests to the bucket.
     pub fn request_policy(&self) -> RequestPolicy {
         let retry = RetryPolicy { retries: self.retries, backoff_ns: self.backoff_ns };
         RequestPolicy::new(self.request_timeout_ns, retry, &self.log)
@@ -55,17 +55,18 @@ impl PlaceSpec {
     /// Check that exactly one of directory and store is set, and that the other fields are valid.
     ///
     /// # Errors
-    /// [`Error::Spec`] naming the invalid field.
+    /// [`Error::Spec`] that names the invalid field.
     pub fn check(&self) -> Result<()> {
         if self.directory.is_some() == self.store.is_some() {
-            let what = "needs a directory or a store";
-            return Err(Error::spec("place", what, "give one of the two"));
+            let what = "needs either a directory or a store";
+            return Err(Error::spec("place", what, "set exactly one of the two"));
         }
         if self.store.is_some() && !self.prefix.ends_with('/') {
-            return Err(Error::spec("place.prefix", "does not end with a slash", "add one"));
+            let what = format!("{:?} does not end with a slash", self.prefix);
+            return Err(Error::spec("place.prefix", what, "add a slash"));
         }
         if self.request_timeout_ns == 0 {
-            return Err(Error::spec("place.request_timeout_ns", "is 0", "use more"));
+            return Err(Error::spec("place.request_timeout_ns", "is 0", "use a longer time"));
         }
         Ok(())
     }

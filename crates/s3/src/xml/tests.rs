@@ -78,16 +78,16 @@ fn a_huge_page() {
 #[test]
 fn what_is_no_page_is_said() {
     for (body, part) in [
-        ("", "ends in the middle"),
-        ("gibberish", "ends in the middle"),
-        ("<ListBucketResult><Contents>", "ends in the middle"),
+        ("", "incomplete"),
+        ("gibberish", "incomplete"),
+        ("<ListBucketResult><Contents>", "incomplete"),
         ("<ListBucketResult></Other>", "expected"),
         ("<Error><Code>NoSuchBucket</Code></Error>", "Error instead of ListBucketResult"),
         ("<ListBucketResult/><ListBucketResult/>", "instead of"),
         ("<ListBucketResult><X>&made-up;</X></ListBucketResult>", "unknown entity"),
         (
             "<ListBucketResult><Contents><Key>k</Key><Size>x</Size></Contents></ListBucketResult>",
-            "no number",
+            "not a number",
         ),
         (
             "<ListBucketResult><Contents><Key>k</Key></Contents></ListBucketResult>",
@@ -170,7 +170,7 @@ fn deletes_and_uploads_left_over() {
     assert_eq!(names, all);
     let lost = b"<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>\
                  </ListMultipartUploadsResult>";
-    assert!(protocol(uploads(lost)).contains("where to go on"));
+    assert!(protocol(uploads(lost)).contains("without a marker"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Request policy of a bucket: time-out, retries, and the counts that a run reports of them.
+//! Time-out and retries of requests to a bucket, and counts of retries for the results of a run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,11 +9,11 @@ use storlab_base::{lock, monotonic_ns};
 
 use crate::{Failure, RetryPolicy};
 
-/// Interval at which a pause checks whether the run ends.
+/// Time after which a pause is interrupted to check whether the run has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Counts of retries and abandoned uploads, shared by all clones and reported at the end of the
-/// run.
+/// Counts of retries, and of multipart uploads that could not be aborted. All clones share the
+/// counts, which are reported at the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RetryLog(Arc<Mutex<RetryCounts>>);
 
@@ -23,7 +23,7 @@ struct RetryCounts {
     orphans: u64,
 }
 
-/// Time-out and retry policy of a bucket's requests, with the log of retries.
+/// Time-out and retry policy of requests to a bucket.
 #[derive(Clone, Debug)]
 pub struct RequestPolicy {
     timeout: Duration,
@@ -32,21 +32,21 @@ pub struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// Create a policy whose counts are added to `log`.
+    /// Create a policy that counts retries in `log`.
     pub fn new(timeout_ns: u64, retry: RetryPolicy, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
         RequestPolicy { timeout, retry, log: log.clone() }
     }
 
-    /// Return the time-out for connecting and for work under [`RequestPolicy::in_time`].
+    /// Return the time-out of connecting, and of work in [`RequestPolicy::in_time`].
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Run `work` with the time-out of the policy.
+    /// Run `work`, but cancel it when the policy's time-out has passed.
     ///
     /// # Errors
-    /// [`Failure::TimeOut`] if the time runs out, or the failure of `work`.
+    /// [`Failure::TimeOut`] if the time-out passes; otherwise the failure of `work`.
     pub async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -54,9 +54,9 @@ impl RequestPolicy {
         tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(Failure::TimeOut))
     }
 
-    /// Repeat `attempt` until it succeeds, fails permanently or runs out of retries.
+    /// Repeat `attempt` until it succeeds, fails permanently or has no retries left.
     ///
-    /// There is no further attempt once `stopping` returns true.
+    /// Once `stopping` returns true, no further attempt is made.
     ///
     /// # Errors
     /// The failure of the last attempt.
@@ -78,18 +78,18 @@ impl RequestPolicy {
         }
     }
 
-    /// Count a multipart upload that was begun, or may have been, and could not be completed or
-    /// aborted.
+    /// Count a multipart upload that exists on the store, or may exist, and could be neither
+    /// completed nor aborted.
     pub fn count_orphan(&self) {
         lock(&self.log.0).orphans += 1;
     }
 
-    /// Return the number of retries.
+    /// Return the number of retries so far.
     pub fn retries(&self) -> u64 {
         lock(&self.log.0).again.values().sum()
     }
 
-    /// Return the notes for the run's result.
+    /// Return notes on retries and unfinished uploads for the results of a run.
     pub fn notes(&self) -> Vec<String> {
         let log = lock(&self.log.0);
         let mut notes = Vec::new();
@@ -99,13 +99,13 @@ impl RequestPolicy {
             let count: u64 = log.again.values().sum();
             let kinds = kinds.join(", ");
             notes.push(format!(
-                "{count} requests were sent again, and their time is in the figures: {kinds}"
+                "{count} requests were retried, and latencies include the retries: {kinds}"
             ));
         }
         if log.orphans > 0 {
             notes.push(format!(
-                "{} multipart uploads were begun, or may have been, and could not be given up; \
-                 cleaning up looks for them again",
+                "{} multipart uploads may be left on the store, because they could not be \
+                 aborted; clean-up will look for them",
                 log.orphans
             ));
         }
@@ -113,7 +113,7 @@ impl RequestPolicy {
     }
 }
 
-/// Pause, but not longer than until `stopping` returns true.
+/// Pause for `pause_ns`, but no longer than until `stopping` returns true.
 async fn pause(pause_ns: u64, stopping: &dyn Fn() -> bool) {
     let until_ns = monotonic_ns().saturating_add(pause_ns);
     while !stopping() {

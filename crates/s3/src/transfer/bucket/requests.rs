@@ -1,4 +1,4 @@
-//! Single requests of a bucket client, over a connection that is kept.
+//! Single requests to a bucket, over a connection that is kept open.
 
 use crate::{Call, Connection, Failure, Headers, Response, Store, xml};
 use bytes::Bytes;
@@ -11,32 +11,33 @@ use crate::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// Kept connection; None before the first request and while a request is in flight.
+/// Connection that is kept open between requests. None before the first request, and while a
+/// request is in flight.
 pub type Link = Option<Connection>;
-/// Result of a request.
+/// Result of a request to the store.
 pub type Answered<T> = std::result::Result<T, Failure>;
 
-/// Sender of requests to one endpoint. It belongs to the thread that created it.
+/// Sender of requests to one endpoint of a store. Use it only on the thread that created it.
 pub struct RequestSender {
     store: Store,
     endpoint: usize,
-    /// Time-out and retries of every request.
+    /// Time-out and retries that apply to every request.
     pub policy: RequestPolicy,
 }
 
-/// Factory of a request's body, called for each attempt.
+/// Function that creates a request's body. It is called for each attempt.
 pub type Body<'b> = &'b dyn Fn() -> RequestBody;
-/// Callback that returns whether the run is ending.
+/// Function that returns whether the run is ending.
 pub type Stopping<'s> = &'s dyn Fn() -> bool;
 
 impl RequestSender {
-    /// Create a sender; `turn` is the index of the thread and selects the endpoint.
+    /// Create a sender. The thread index `turn` selects the endpoint.
     pub fn new(store: Store, turn: usize, policy: RequestPolicy) -> Self {
         let endpoint = turn % store.endpoints();
         RequestSender { store, endpoint, policy }
     }
 
-    /// Send a request and read the whole answer, with the retries of the policy.
+    /// Send a request and read the whole answer, with retries according to the policy.
     pub async fn exchange(
         &self,
         link: &mut Link,
@@ -47,7 +48,7 @@ impl RequestSender {
         self.policy.retry(stopping, async || self.try_once(link, call, body).await).await
     }
 
-    /// Send a request and read the whole answer, without retries.
+    /// Send a request once and read the whole answer.
     pub async fn try_once(
         &self,
         link: &mut Link,
@@ -65,7 +66,8 @@ impl RequestSender {
         self.policy.in_time(work).await
     }
 
-    /// List the multipart uploads below `asked`, and keep those below `prefix`.
+    /// List the multipart uploads that the store reports for the prefix `asked`, and return those
+    /// whose key begins with `prefix`.
     pub async fn uploads(
         &self,
         link: &mut Link,
@@ -88,8 +90,8 @@ impl RequestSender {
         }
     }
 
-    /// Abort an upload, because an unfinished one takes space. One that no longer exists is not an
-    /// error.
+    /// Abort a multipart upload, because an unfinished one takes space. An upload that no longer
+    /// exists is not an error.
     pub async fn abort(
         &self,
         link: &mut Link,
@@ -104,11 +106,12 @@ impl RequestSender {
         }
     }
 
-    /// Make one attempt to read an object, or a range of it (offset, and length or `None` for the
-    /// rest).
+    /// Make one attempt to read an object or a range of it. A range is an offset and a length, or
+    /// `None` for the rest of the object.
     ///
-    /// `take` gets the bytes as they come, with their offset; the result is `None` if it returns
-    /// false. The time-out applies to each wait for data, because objects may have any size.
+    /// `take` is called with the bytes as they arrive and their offset in the object. If it returns
+    /// false, the result is `None`, otherwise the number of bytes. The time-out applies to each
+    /// wait for data, because objects may have any size.
     pub async fn fetch(
         &self,
         link: &mut Link,
@@ -123,7 +126,9 @@ impl RequestSender {
         let mut response = self.policy.in_time(sent).await?;
         let first = range.map_or(0, |(at, _)| at);
         if range.is_some() && response.status() != StatusCode::PARTIAL_CONTENT {
-            return Err(Failure::Protocol("a range was asked for, and did not come".to_owned()));
+            let status = response.status().as_u16();
+            let what = format!("a request for a range was answered with {status} instead of 206");
+            return Err(Failure::Protocol(what));
         }
         let (mut bytes, mut wanted, mut more) = (0, true, true);
         while more {
@@ -141,7 +146,7 @@ impl RequestSender {
         Ok(Some(bytes))
     }
 
-    /// Send a request, and wait for the head of a successful answer.
+    /// Send a request, and wait for the head of an answer with a success status.
     async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
         let (store, timeout) = (&self.store, self.policy.timeout());
         let sent = Connection::exchange(store, self.endpoint, link, call, body, timeout);
@@ -158,7 +163,7 @@ fn range_header((at, len): (u64, Option<u64>)) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("bytes={at}-{last}")).ok()
 }
 
-/// Parse a header field as a number.
+/// Return the value of a header field as a number; None if it is missing or not a number.
 pub fn number_in(headers: &Headers, name: &HeaderName) -> Option<u64> {
     headers.get(name)?.parse().ok()
 }
