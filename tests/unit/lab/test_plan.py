@@ -267,7 +267,12 @@ def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
     [
         ('hosts = ["c1"]\nclients = 3', 11, "clients", "asks for 3 clients, but there are only 1"),
         ('hosts = ["c[3-1]"]', 10, "hosts", "the range 3-1"),
-        ('hosts = ["c1"]\n[cluster.host.c7]\ndata_nics = ["e0"]', 11, "c7", "not listed in [cluster]"),
+        (
+            'hosts = ["c1"]\n[cluster.host.c7]\ndata_nics = ["e0"]',
+            11,
+            "c7",
+            "not listed in [cluster]",
+        ),
         ('hostfile = "no-such-file"', 10, "hostfile", "cannot be read"),
     ],
 )
