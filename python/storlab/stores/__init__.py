@@ -1,1 +1,1 @@
-"""Files, devices, directories and buckets of targets: identity, ownership, locks and clean-up."""
+"""Identify, lock and clean up the files, devices, directories and buckets of targets."""

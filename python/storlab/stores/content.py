@@ -1,4 +1,4 @@
-"""Detection of content that was never written: holes, unwritten extents and blank blocks.
+"""Detect data that was never written: holes, unwritten extents and blank blocks.
 
 Sources: lseek(2) on SEEK_DATA and SEEK_HOLE; Documentation/filesystems/fiemap.rst of the kernel.
 """
@@ -27,7 +27,7 @@ _LAST, _UNWRITTEN = 0x1, 0x800  # FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_UNWRITTEN
 
 
 def unwritten_bytes(member: Member) -> int:
-    """Count the bytes of a file's region that are holes, or allocated but never written.
+    """Count the bytes of a file's region that are in holes or in unwritten extents.
 
     Raises:
         OSError: The file cannot be opened.
@@ -45,7 +45,7 @@ def unwritten_bytes(member: Member) -> int:
 
 
 def _holes(handle: int, start: int, end: int) -> int:
-    """Count the bytes in holes; 0 on file systems that do not report holes."""
+    """Count the bytes between two offsets that are in holes; 0 if the file system reports none."""
     holes, place = 0, start
     while place < end:
         try:
@@ -62,7 +62,11 @@ def _holes(handle: int, start: int, end: int) -> int:
 
 
 def _unmapped(handle: int, start: int, end: int) -> int:
-    """Count the bytes outside written extents; raise OSError if FIEMAP is not supported."""
+    """Count the bytes between two offsets that are not in a written extent, by FIEMAP.
+
+    Raises:
+        OSError: The file system does not support FIEMAP.
+    """
     written, place, met = 0, start, 0
     while place < end and met < _MOST_EXTENTS:
         buffer = bytearray(_HEAD.pack(place, end - place, 0, 0, _EXTENTS, 0))
@@ -89,19 +93,19 @@ def _unmapped(handle: int, start: int, end: int) -> int:
 
 
 def blank_blocks(members: Sequence[Member], seed: int) -> dict[str, tuple[int, int]]:
-    """Read random blocks and count those that hold one repeated byte, as unmapped blocks do.
+    """Read random blocks and count those that repeat one byte, as unmapped blocks do.
 
     Direct I/O is used if possible, so that the page cache does not change.
 
     Args:
         members: Files and devices to read.
-        seed: Seed of the random places.
+        seed: Seed of the random offsets.
 
     Returns:
-        Numbers of blank blocks and of blocks read, by the member's name. Members that cannot be
-        read are left out.
+        Number of blank blocks and of blocks read, by the name of the file or device. Those that
+        cannot be read are left out.
     """
-    draw = random.Random(seed)  # noqa: S311  (places to look at, no secret)
+    draw = random.Random(seed)  # noqa: S311  (offsets of blocks, no secret)
     found = {}
     for member in members:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Guard rules for data files: storlab writes, lays out and deletes only files that it created."""
+"""Guard existing files: storlab writes to and deletes only data files that it created."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _NO_FILES_HERE = ("/dev", "/proc", "/sys")
 
 
 def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) -> Member:
-    """Check a data file, existing or not, and return its member.
+    """Check that a campaign may use a data file, which need not exist, and describe it.
 
     A file that storlab did not create may be read, but not written.
 
     Args:
-        name: Path as in the study, for messages.
+        name: Path as in the study, for error messages.
         path: Path of the file.
-        size: Size in bytes; None for that of the existing file.
+        size: Size in bytes; None for the size of the existing file.
         writes: Whether the campaign writes to the file.
 
     Raises:
-        GuardError: The file must not be touched.
-        PreflightError: The file cannot be used, for example because it has no size.
+        GuardError: The file belongs to another program or user, or is in use.
+        PreflightError: The file cannot be used, for example because it is empty.
     """
     real = Path(os.path.realpath(path))
     if is_kernel_place(real):
         missing = "is not a device" if real.exists() else "does not exist"
         raise GuardError(
             name,
-            f"{missing}, and storlab never makes or writes a file there",
+            f"{missing}, and storlab never creates or writes files in /dev, /proc or /sys",
             "check that the device is connected; list them with `lsblk -o NAME,SERIAL,SIZE`",
         )
     if not real.exists():
@@ -44,7 +44,7 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
     if not laid_out and (writes or length > real.stat().st_size):
         raise GuardError(
             name,
-            f"exists, and was not laid out by storlab (no {real.name}{SUFFIX} that fits it)",
+            f"exists, but storlab did not create it (there is no matching {real.name}{SUFFIX})",
             "choose a path that does not exist yet, or move the file away",
         )
     uses = uses_of_file(real)
@@ -58,7 +58,7 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
 def _new_file(name: str, real: Path, size: int | None) -> Member:
     if problem := directory_problem(real.parent):
         what = f"its directory {real.parent} {problem}"
-        raise PreflightError(name, what, "make it, or correct the path")
+        raise PreflightError(name, what, "create it, or correct the path")
     if size is None or size == 0:
         raise PreflightError(
             name, "does not exist and has no size", 'give the target a size, such as size = "10GiB"'

@@ -1,7 +1,7 @@
-"""Identity and use of block devices, from sysfs and /proc.
+"""Identify block devices, and find what uses them, from sysfs and /proc.
 
-Devices are identified by major:minor number, so that a symbolic link or a second node made with
-``mknod`` is the same device.
+Devices are compared by their major:minor number, so a symbolic link or a second node made by
+``mknod`` counts as the same device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYS_BLOCKS = Path("/sys/block")
 
 @dataclass(frozen=True)
 class Device:
-    """Block device with a device number; its properties are read from sysfs on access."""
+    """Block device, given by its device number; properties are read from sysfs on access."""
 
     rdev: int
 
@@ -32,7 +32,11 @@ class Device:
 
     @cached_property
     def sysfs(self) -> Path:
-        """Directory in sysfs; raises FileNotFoundError for a node without a device."""
+        """Directory of the device in sysfs.
+
+        Raises:
+            FileNotFoundError: There is no device with this number.
+        """
         return (_SYS_BLOCK / self.number).resolve(strict=True)
 
     @property
@@ -42,7 +46,7 @@ class Device:
 
     @property
     def name(self) -> str:
-        """Name in the kernel, such as ``nvme0n1``."""
+        """Kernel name of the device, such as ``nvme0n1``."""
         return self.sysfs.name
 
     @property
@@ -52,12 +56,12 @@ class Device:
 
     @property
     def whole(self) -> Device:
-        """Disk of a partition; a disk itself."""
+        """The disk to which a partition belongs; for a disk, the device itself."""
         return _from_sysfs(self.sysfs.parent) if self.is_partition else self
 
     @property
     def partitions(self) -> list[Device]:
-        """Partitions of the disk; empty for a partition."""
+        """Partitions of the disk; empty if this device is a partition."""
         return [
             _from_sysfs(entry)
             for entry in sorted(self.sysfs.iterdir())
@@ -71,16 +75,16 @@ class Device:
 
     @property
     def sector_bytes(self) -> int:
-        """Logical block size in bytes; length and offset of direct I/O are multiples of it."""
+        """Logical block size in bytes, to which direct I/O must be aligned."""
         return int(read_fact(self.whole.sysfs / "queue" / "logical_block_size") or 512)
 
     @property
     def backing_file(self) -> str | None:
-        """File of a loop device; None for other devices."""
+        """Path of the file behind a loop device; None for other devices."""
         return read_fact(self.whole.sysfs / "loop" / "backing_file")
 
     def identities(self) -> list[str]:
-        """Return the identifiers of the device: serial numbers, WWN, by-id names, a loop's file."""
+        """Return all identifiers: serial numbers, WWN, by-id names, backing file of a loop."""
         disk = self.whole.sysfs
         identities = [
             read_fact(disk / place)
@@ -95,11 +99,11 @@ class Device:
         return sorted({name for name in identities if name})
 
     def facts(self) -> dict[str, str | int]:
-        """Return the properties that identify the device and that no link in /dev can change.
+        """Return properties that identify the device, so that another one in its place is noticed.
 
-        These are its size in bytes, and wwid, serial, nsid, UUID, cid, backing file and partition
-        if it has them. A device without any of them has ``diskseq``, which counts the disks that
-        the kernel has seen, and so holds only until the machine restarts.
+        They are the size in bytes, and wwid, serial, nsid, UUID, cid, backing file and partition if
+        the device has them. A device with no identifier gets ``diskseq``, the kernel's running
+        number of disks, which is valid only until the machine restarts.
         """
         disk = self.whole.sysfs
         known: dict[str, str | int | None] = {
@@ -121,16 +125,19 @@ class Device:
 
     @property
     def namespace(self) -> str | None:
-        """Namespace ID on its NVMe drive; None for other devices."""
+        """NVMe namespace ID; None if the device is not an NVMe namespace."""
         return read_fact(self.whole.sysfs / "nsid")
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the kernel refuses writes to the device."""
+        """Whether the kernel has marked the device or its disk as read-only."""
         return "1" in (read_fact(self.sysfs / "ro"), read_fact(self.whole.sysfs / "ro"))
 
     def others_with(self, identity: str) -> list[str]:
-        """Return the names of other disks with the same identifier, except parts of this device."""
+        """Return the names of other disks with this identifier, such as second paths to a drive.
+
+        Disks from which this device is made (its slaves in sysfs) are left out.
+        """
         disk = self.whole.sysfs
         parts = {entry.name for entry in (disk / "slaves").glob("*")}
         names = []
@@ -164,7 +171,7 @@ class Device:
 
 
 def device_number(path: Path | str) -> int | None:
-    """Return the number of the block device at a path; None if there is none."""
+    """Return the device number (st_rdev) of a block device's path; None for any other path."""
     try:
         status = Path(path).stat()
     except OSError:
@@ -173,13 +180,13 @@ def device_number(path: Path | str) -> int | None:
 
 
 def place_of(path: Path | str) -> str:
-    """Return a key that is equal for all paths to one file or block device."""
+    """Return a key that is the same for all paths that lead to one file or block device."""
     number = device_number(path)
     return os.path.realpath(path) if number is None else f"block device {number}"
 
 
 def read_fact(path: Path) -> str | None:
-    """Return the stripped text of a sysfs file; None if it is missing, unreadable or empty."""
+    """Return the stripped content of a sysfs file; None if missing, unreadable or empty."""
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:
@@ -192,7 +199,10 @@ def is_stable_path(path: str) -> bool:
 
 
 def uses_of_device(device: Device) -> list[str]:
-    """Return descriptions of all uses of a device or its partitions; empty if unused."""
+    """Return all uses of a device or its partitions, as clauses for messages; empty if unused.
+
+    Uses are partitions, mounts, swap space, loop devices and stacked devices.
+    """
     family = [device, *device.partitions]
     uses = []
     if len(family) > 1:
@@ -213,7 +223,7 @@ def uses_of_device(device: Device) -> list[str]:
     ]
     for loop, backing in loops():
         if loop.rdev != device.whole.rdev and device_number(backing) in numbers:
-            uses.append(f"{loop.name} is made of it")
+            uses.append(f"it backs {loop.name}")
     backing_file = device.backing_file
     if backing_file is not None:
         uses += _uses_of_backing(device, backing_file)
@@ -221,15 +231,15 @@ def uses_of_device(device: Device) -> list[str]:
 
 
 def uses_of_file(path: Path) -> list[str]:
-    """Return descriptions of a file's use as swap space or by a loop device."""
+    """Return a file's uses as swap space or by loop devices, as clauses for messages."""
     uses = [f"{path} is swap space" for swap in swaps() if _same_file(path, swap)]
-    uses += [f"{loop.name} is made of it" for loop, backing in loops() if _same_file(path, backing)]
+    uses += [f"it backs {loop.name}" for loop, backing in loops() if _same_file(path, backing)]
     return uses
 
 
 def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
     uses = [
-        f"{loop.name} is made of the same {backing_file}"
+        f"its file {backing_file} also backs {loop.name}"
         for loop, other in loops()
         if loop.rdev != device.whole.rdev and _same_file(Path(backing_file), other)
     ]
@@ -246,7 +256,7 @@ def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MountLine:
-    """Mount of this mount namespace."""
+    """One mount, as listed in /proc/self/mountinfo."""
 
     identifier: int
     number: int  # of the device, as in st_dev of files on it
@@ -258,7 +268,7 @@ class MountLine:
 
 
 def mount_lines() -> Iterator[MountLine]:
-    """Yield all mounts, in the order they were made."""
+    """Yield all mounts of this mount namespace, in the order of mounting."""
     for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
         left, _, right = line.partition(" - ")
         fields, about = left.split(), right.split()
@@ -311,5 +321,5 @@ def _scsi_serial(page: Path) -> str | None:
 
 
 def unescape(text: str) -> str:
-    """Decode the octal escapes in a path of a file in /proc."""
+    """Decode the octal escapes, such as 040 for a space, in a path from /proc."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

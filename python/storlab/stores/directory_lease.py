@@ -1,8 +1,8 @@
-"""Lock of a campaign on a shared directory, independent of the names of its clients.
+"""Lease of a cluster campaign on a shared directory, so that no other campaign uses it.
 
-The first client of each task locks ``storlab-cluster.lock`` in the directory, writes the holder
-into it, and holds the lock until all clients have ended. Between two tasks the file is not locked:
-its content then remains valid until the campaign has been away for longer than the time it states.
+The first client of each task locks ``storlab-cluster.lock`` in the directory, writes the campaign
+into it, and keeps the lock until all clients have ended. Between two tasks the file is not locked.
+The lease then remains valid for the time that the file states.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from storlab.base.units import NS_PER_S, format_duration
 
 LOCK = "storlab-cluster.lock"
 WAITS = "waiting for"
-"""Prefix of a client's message while it waits for another campaign's directory."""
+"""First words of a client's message while another campaign may be using a directory."""
 FIX = "wait until it has ended, end it there, or give the target another directory"
 _MADE_BY = "storlab"
-_LINGER_NS = 60 * NS_PER_S  # for an earlier task of the same campaign that is still ending
+_LINGER_NS = 60 * NS_PER_S  # time for an earlier task of the same campaign to end
 _NAP_S = 0.1
-_BORNE = 100  # checks; locking and writing the file and seeing it on the server take time
-# Written in place, so that it works on a full disk that a clean-up will empty. Written at once and
-# never shorter than before, so that no reader sees the end of another record.
+_BORNE = 100  # checks that may fail while the first client locks and writes the file
+# Length of the file's content. It is overwritten in place, so that a clean-up works on a full disk.
+# One call writes all of it, and it never gets shorter, so no reader sees parts of two contents.
 _LENGTH = 1024
 
-# arguments: what is waited for, time limit and elapsed time in seconds
+# function called while waiting: reason, time limit in s, elapsed time in s
 Meanwhile = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Campaign that holds a directory."""
+    """Campaign that has leased a directory, as recorded in the directory's lock file."""
 
     campaign: str
     study: str
@@ -53,12 +53,13 @@ class Holder:
 
 
 class DirectoryLease:
-    """Lock on a directory by the first client, as a context manager.
+    """Context manager that locks a shared directory for a task; used by the first client only.
 
-    Entering waits while another campaign may be between two of its tasks, and calls ``meanwhile``
-    ten times per second. It raises GuardError if that campaign continues, and PreflightError if the
-    file cannot be locked. Leaving keeps the file for later tasks, unless ``ends`` is set. It also
-    keeps the file after an error, because other clients may still be working there.
+    Entering waits as long as another campaign may be between two of its tasks, and calls
+    ``meanwhile`` ten times per second. It raises GuardError if that campaign continues, and
+    PreflightError if the file cannot be locked. Leaving keeps the file for later tasks of the
+    campaign, unless ``ends`` is set. It also keeps the file after an error, because other clients
+    may still be working in the directory.
     """
 
     def __init__(self, directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
@@ -69,11 +70,13 @@ class DirectoryLease:
         self._handle = -1
 
     def look(self) -> None:
-        """Look for another campaign, which starts the waiting time; call it for all first.
+        """Start the waiting time if another campaign has leased the directory.
+
+        Call it for all directories before entering any, so that the waiting times overlap.
 
         Raises:
-            GuardError: Another campaign works there.
-            PreflightError: The file cannot be read or locked.
+            GuardError: Another campaign is using the directory.
+            PreflightError: The lock file cannot be read.
         """
         try:
             self._watch.is_free()
@@ -91,7 +94,7 @@ class DirectoryLease:
     def __exit__(self, kind: object = None, *_: object) -> None:
         with suppress(OSError):
             if self.ends and kind is None and _is_same(self._handle, self.path):
-                # another user's sticky directory does not allow unlink
+                # Truncate first: in another user's sticky directory, unlink is not allowed.
                 os.ftruncate(self._handle, 0)
                 self.path.unlink()
         os.close(self._handle)
@@ -100,7 +103,7 @@ class DirectoryLease:
         handle = _open(self.path)
         try:
             try_lock_exclusive(handle)
-            # Another process may have locked or removed the file meanwhile.
+            # Another process may have replaced or written the file since it was read.
             if _is_same(handle, self.path) and _read(self.path) == self._watch.holder:
                 _write(handle, self._own)
                 self._handle, handle = handle, -1
@@ -114,14 +117,14 @@ class DirectoryLease:
 
 
 def await_lease(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
-    """Wait until the first client has locked the directory for this task.
+    """Wait on another client until the first client has locked the directory for this task.
 
-    The first client locks the file before it writes it. While it takes over the file of a dead
-    campaign, that campaign's name is in a locked file. So a refusal counts only if it lasts.
+    The first client locks the file before it writes it. Until then, the locked file may contain the
+    name of a dead campaign, so a conflict counts only if it lasts for several checks.
 
     Raises:
-        GuardError: Another campaign works there.
-        PreflightError: The file cannot be read, or the first client's lock is not seen here.
+        GuardError: Another campaign is using the directory.
+        PreflightError: The file cannot be read, or the first client's lock does not appear here.
     """
     watch = _Watch(directory / LOCK, own, meanwhile)
     refusals = 0
@@ -142,14 +145,23 @@ def await_lease(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
 
 
 def holder_now(directory: Path, campaign: str) -> Holder | None:
-    """Return another campaign that currently works in a directory; raise GuardError or OSError."""
+    """Return another campaign that has locked a directory now, or None.
+
+    Args:
+        directory: Shared directory.
+        campaign: This campaign, which is ignored.
+
+    Raises:
+        GuardError: The lock file is not storlab's.
+        OSError: The lock file cannot be read.
+    """
     rival = _read(directory / LOCK)
     at_work = rival is not None and rival.campaign != campaign and is_locked(directory / LOCK)
     return rival if at_work else None
 
 
 class _Watch:
-    """Observer of a lock file that finds out whether another campaign continues."""
+    """Observes a directory's lock file to find out whether another campaign still uses it."""
 
     def __init__(self, path: Path, own: Holder, meanwhile: Meanwhile) -> None:
         self.path = path
@@ -161,7 +173,11 @@ class _Watch:
         self._lingers_ns: int | None = None
 
     def is_free(self) -> bool:
-        """Return whether no other campaign holds the directory, or raise GuardError."""
+        """Return whether this campaign may lock the directory now; False means to wait.
+
+        Raises:
+            GuardError: Another campaign is using the directory.
+        """
         self.holder = holder = _read(self.path)
         locked = is_locked(self.path)
         if holder is None or holder.campaign == self._own.campaign:
@@ -176,42 +192,46 @@ class _Watch:
         return monotonic_ns() - self._since_ns > holder.away_ns
 
     def _check_lingering(self) -> None:
-        # start the limit now: this client may have waited for another directory before
+        # The time limit starts now, because this client may have waited for other directories.
         if self._lingers_ns is None:
             self._lingers_ns = monotonic_ns()
         if monotonic_ns() - self._lingers_ns > _LINGER_NS:
             raise GuardError(
                 str(self.path),
-                "is locked by what is left of an earlier task",
-                "end the processes of storlab.lab.site.rank on the first client",
+                "is still locked by processes of an earlier task",
+                "end the processes with storlab.lab.site.rank in their command on the first client",
             )
 
     def check_seen(self) -> None:
-        """Raise PreflightError if the first client should have written the lock long ago."""
+        """Check that the first client's lock has not been missing for too long.
+
+        Raises:
+            PreflightError: The lock did not appear on this client in time.
+        """
         away_ns = 0 if self._rival is None else self._rival.away_ns
         if monotonic_ns() - self._began_ns > away_ns + 2 * _LINGER_NS:
             raise PreflightError(
                 str(self.path),
-                "was written by the first client, and is not seen here",
+                "was written by the first client, but does not exist on this client",
                 "mount the same file system on all clients (storlab doctor STUDY)",
             )
 
     def nap(self) -> None:
-        """Report what is waited for, and sleep briefly."""
+        """Pass the reason for waiting to ``meanwhile``, and sleep briefly."""
         gone_s = (monotonic_ns() - self._since_ns) / NS_PER_S
         if self._rival is None:
             self._meanwhile(f"{self.path.parent}: waits for the first client", 0.0, gone_s)
         else:
             limit = format_duration(self._rival.away_ns)
-            what = f"{WAITS} {self.path.parent}: {self._rival} may go on there; free after {limit}"
+            what = f"{WAITS} {self.path.parent}: {self._rival} may continue; free after {limit}"
             self._meanwhile(what, self._rival.away_ns / NS_PER_S, gone_s)
         sleep_s(_NAP_S)
 
 
 def _open(path: Path) -> int:
-    """Open for reading and writing, because NFS requires that for an exclusive lock."""
+    """Open the lock file, created if missing; for writing too, as NFS requires to lock it."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    # With O_CREAT the kernel may refuse another user's file in a shared sticky directory.
+    # With O_CREAT, the kernel may refuse to open another user's file in a sticky directory.
     if path.exists():
         return os.open(path, flags)
     handle = os.open(path, flags | os.O_CREAT, 0o666)
@@ -236,7 +256,11 @@ def _write(handle: int, holder: Holder) -> None:
 
 
 def _read(path: Path) -> Holder | None:
-    """Return the holder in a lock file, or None; raise GuardError for a foreign file."""
+    """Return the campaign that a lock file names, or None if missing or empty.
+
+    Raises:
+        GuardError: The file is not a lock file of this version of storlab.
+    """
     try:
         content = read_input(path)
     except FileNotFoundError:
@@ -254,6 +278,7 @@ def _read(path: Path) -> Holder | None:
 
 def _cannot(path: Path, error: OSError) -> PreflightError:
     if problem := directory_problem(path.parent):
-        return PreflightError(str(path.parent), f"{problem} here", "make it, or correct the path")
+        fix = "create it, or correct the path"
+        return PreflightError(str(path.parent), f"{problem} on this client", fix)
     what = f"cannot be locked: {error.strerror}"
-    return PreflightError(str(path), what, "let this user write to it on the first client")
+    return PreflightError(str(path), what, "give this user write access to it on the first client")

@@ -1,4 +1,4 @@
-"""Properties of the file system that contains a path."""
+"""Find the file system that contains a path, and its properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FSTAB = Path("/etc/fstab")
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """Mounted file system that contains a path."""
+    """Mounted file system: type, source, mount point, options."""
 
     kind: str  # ext4, xfs, tmpfs, ...
     source: str
@@ -26,7 +26,7 @@ class FileSystem:
 
     @property
     def in_memory(self) -> bool:
-        """Whether its files are in memory, not on a drive."""
+        """Whether the file system stores its files in memory, not on a drive."""
         return self.kind in MEMORY_FILE_SYSTEMS
 
     @property
@@ -45,10 +45,10 @@ def existing_parent(path: Path) -> Path:
 
 
 def file_system_of(path: Path) -> FileSystem:
-    """Return the file system that contains ``path``, or would contain it.
+    """Return the file system that contains ``path``, or would contain it if it existed.
 
-    The kernel reports the mount of an open file, which is also right for files of overlayfs and
-    btrfs, whose device numbers differ from that of their mount.
+    The mount is that of an open file in /proc/self/fdinfo. Device numbers would be wrong on
+    overlayfs and btrfs, where a file's number differs from that of its mount.
     """
     handle = os.open(existing_parent(path), os.O_PATH | os.O_CLOEXEC)
     try:
@@ -65,10 +65,10 @@ def file_system_of(path: Path) -> FileSystem:
 
 
 def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
-    """Return the file system of ``directory`` if it is mounted at ``mount`` or below.
+    """Return the file system of ``directory`` if it is mounted at ``mount`` or below, else None.
 
-    None if the directory is on a file system from further up, above all the root: a missing mount
-    leaves an empty directory, and the load would go to the local disk.
+    If the mount is missing, ``mount`` is a plain directory on the file system above it, usually the
+    root's, and load would go to the local disk.
 
     Raises:
         OSError: No directory above the path can be opened.
@@ -79,15 +79,15 @@ def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
 
 
 def unmounted_above(path: Path) -> FileSystem | None:
-    """Return an entry of /etc/fstab at the path or above it that is not mounted now.
+    """Return an unmounted entry of /etc/fstab whose mount point is the path or above it.
 
-    Data for such a path would go to the file system further up.
+    Data written to such a path would go to the file system on which the mount point lies.
 
     Args:
         path: Path, which need not exist.
 
     Returns:
-        The deepest such entry; None if there is none.
+        The entry with the longest mount point; None if there is none.
     """
     try:
         lines = FSTAB.read_text(errors="replace").splitlines()
@@ -104,10 +104,10 @@ def unmounted_above(path: Path) -> FileSystem | None:
 
 
 def sector_bytes(path: Path) -> int:
-    """Return the logical block size of a block device, or of the device of a file system.
+    """Return the logical block size, in bytes, of the device that a path is or lies on.
 
-    Direct I/O must use multiples of it. If it is unknown (network and memory file systems, missing
-    devices), the result is 512, the smallest size.
+    Direct I/O must use multiples of it. If there is no known device (network and memory file
+    systems), the result is 512, the smallest size.
     """
     try:
         number = device_number(path)
@@ -118,7 +118,7 @@ def sector_bytes(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int:
-    """Return how many bytes this user may still write on the file system of ``path``."""
+    """Return the free bytes available to this user on the file system of ``path``."""
     status = os.statvfs(existing_parent(path))
     return status.f_bavail * status.f_frsize
 
@@ -127,7 +127,7 @@ def supports_direct(path: Path) -> bool:
     """Return whether O_DIRECT works, by opening ``path`` or an unnamed file in its directory.
 
     Raises:
-        OSError: Neither can be opened at all.
+        OSError: The file cannot be opened, even without O_DIRECT.
     """
     try:
         if path.exists() and not path.is_dir():

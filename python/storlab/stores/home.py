@@ -1,8 +1,8 @@
-"""Directory ``<target>/storlab-data`` (the home) for files of workloads on directory targets.
+"""Directory ``<target>/storlab-data`` (the home), which contains all files of a directory target.
 
-Everything in a home belongs to storlab; its marker file records the campaign that owns each part.
-Parts that exist when a campaign starts belong to the campaign before it, so cleaning up after one
-campaign never deletes files that another one has kept.
+Everything in a home belongs to storlab. A marker file records which campaign owns each entry.
+Entries that exist when a campaign starts are recorded as an earlier campaign's, so a campaign's
+clean-up never deletes files that another one has kept.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class _Marker:
 
 
 class DataDirectoryLock:
-    """Exclusive lock of a campaign on a target's ``storlab-data``, as a context manager.
+    """Context manager that locks a directory target's ``storlab-data`` for a campaign.
 
-    Entering raises GuardError, without writing anything, if it is not storlab's or another
-    campaign uses it; PreflightError if it cannot be created. With ``look_only`` nothing is created.
-    Leaving removes the directory if it has no entries.
+    Entering creates the directory if missing. It raises GuardError, without writing anything, if
+    storlab did not create the directory or another campaign uses it, and PreflightError if it
+    cannot be created. With ``look_only``, only the checks are made. Leaving removes the directory
+    if it is empty.
     """
 
     def __init__(self, directory: Path, campaign: str, *, look_only: bool = False) -> None:
@@ -70,7 +71,7 @@ class DataDirectoryLock:
                 self._stack = stack.pop_all()
         except OSError as error:
             raise PreflightError(
-                str(self.path), f"cannot be made: {error.strerror}", "choose another directory"
+                str(self.path), f"cannot be created: {error.strerror}", "choose another directory"
             ) from error
         return self
 
@@ -78,7 +79,7 @@ class DataDirectoryLock:
         self._stack.close()
 
     def clean(self, stop: StopRequest) -> list[str]:
-        """Remove the campaign's files, and ``storlab-data`` if it is then empty; return the paths.
+        """Remove the campaign's files, and ``storlab-data`` if then empty; return their paths.
 
         Raises:
             GuardError: ``storlab-data`` is no longer a directory that storlab created.
@@ -95,7 +96,7 @@ class DataDirectoryLock:
             raise RunError(
                 str(error.filename or self.path),
                 f"cannot be removed: {error.strerror}",
-                "check its mode, then clean up again",
+                "check its permissions, then clean up again",
             ) from error
         return removed
 
@@ -110,18 +111,18 @@ class DataDirectoryLock:
         self._take_back()
 
     def _take_over(self) -> None:
-        """Record this campaign; assign entries without an owner to the campaign before it."""
+        """Record this campaign in the marker, and the previous one as owner of other entries."""
         marker = _read_marker(self.path) or _Marker()
         parts = parts_of(self.path)
         owners = {part: marker.owners.get(part, marker.campaign) for part in parts}
         self._marker = _Marker(self.campaign, owners)
-        # A full disk takes no new marker, and cleaning up is what frees space: if the old marker
-        # has the same content, it stays.
+        # Write only if the content changes: on a full disk, writing would fail, and a clean-up that
+        # would free space could not start.
         if marker.campaign != self.campaign or not marker.owners.keys() <= set(parts):
             _write_marker(self.path, self._marker)
 
     def _take_back(self) -> None:
-        """Remove ``storlab-data`` if it has no entries besides marker and lock."""
+        """Remove ``storlab-data`` if it contains only the marker file and the lock file."""
         if _read_marker(self.path) is not None and not parts_of(self.path):
             for name in _OWN:
                 (self.path / name).unlink(missing_ok=True)
@@ -139,8 +140,8 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
 
     Args:
         directory: Directory target.
-        campaign: Campaign whose marker is expected.
-        meanwhile: Function called about twenty times a second.
+        campaign: Campaign that the marker file must name.
+        meanwhile: Function called about twenty times per second while waiting.
 
     Raises:
         PreflightError: The directory does not appear on this client in time.
@@ -151,7 +152,7 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
         if monotonic_ns() > limit_ns:
             raise PreflightError(
                 str(home),
-                "was made by the first client, and is not seen here",
+                "was created by the first client, but does not exist on this client",
                 "mount the same file system on all clients (storlab doctor STUDY)",
             )
         meanwhile()
@@ -160,7 +161,12 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
 
 
 def check_home(home: Path) -> None:
-    """Raise GuardError if the directory ``home`` exists and was not created by storlab."""
+    """Check that ``storlab-data`` does not exist, or was created by storlab.
+
+    Raises:
+        GuardError: The path belongs to somebody else, or has a mount point below it.
+        PreflightError: The path cannot be read.
+    """
     if is_kernel_place(home):
         raise GuardError(str(home), "is in a kernel file system such as /proc", _MOVE)
     try:
@@ -179,23 +185,23 @@ def check_home(home: Path) -> None:
         raise PreflightError(str(home), f"cannot be read: {error.strerror}", _MOVE) from error
     if foreign:
         raise GuardError(
-            str(home), f"exists, and storlab did not make it (no {MARKER} of its own in it)", _MOVE
+            str(home), f"exists, but storlab did not create it (no {MARKER} in it)", _MOVE
         )
     inside = f"{home}{os.sep}"
     mounted = [mount.mount_point for mount in mount_lines() if mount.mount_point.startswith(inside)]
     if mounted:
         raise GuardError(
-            str(home), f"has something mounted in it: {mounted[0]}", "unmount it, then try again"
+            str(home), f"contains a mount point: {mounted[0]}", "unmount it, then try again"
         )
 
 
 def parts_of(home: Path) -> list[str]:
-    """Return the names of the files and directories that a home holds for workloads."""
+    """Return the names of the entries of ``storlab-data`` other than the marker and lock files."""
     return sorted(entry.name for entry in home.iterdir() if entry.name not in _OWN)
 
 
 def _remove(part: Path) -> None:
-    """Remove a file or directory tree; symbolic links are removed, not followed."""
+    """Remove a file or directory tree without following symbolic links."""
     if part.is_dir() and not part.is_symlink():
         shutil.rmtree(part)
     else:
@@ -203,7 +209,12 @@ def _remove(part: Path) -> None:
 
 
 def _claim(home: Path, stack: ExitStack) -> None:
-    """Create ``storlab-data`` if it is missing, and lock it; raise GuardError if it is locked."""
+    """Create ``storlab-data`` if it is missing, and lock it.
+
+    Raises:
+        GuardError: Another campaign has locked it.
+        OSError: It cannot be created or locked.
+    """
     while True:
         with suppress(FileExistsError):
             home.mkdir(mode=0o700)
@@ -215,7 +226,7 @@ def _claim(home: Path, stack: ExitStack) -> None:
         except BlockingIOError:
             os.close(handle)
             raise GuardError(
-                str(home), "is in use by another campaign", "wait until it has ended"
+                str(home), "is in use by another campaign", "wait until that campaign has ended"
             ) from None
         except OSError:
             os.close(handle)
@@ -238,7 +249,7 @@ def _write_marker(home: Path, marker: _Marker) -> None:
 
 
 def _read_marker(home: Path) -> _Marker | None:
-    """Return the content of the marker; None if it is missing or not storlab's."""
+    """Return the content of a home's marker file; None if it is missing or not storlab's."""
     path = home / MARKER
     try:
         if path.is_symlink():
@@ -253,7 +264,7 @@ def _read_marker(home: Path) -> _Marker | None:
 
 
 def allocated_bytes(place: Path) -> int:
-    """Return the bytes that files below a directory occupy; 0 if it does not exist."""
+    """Return the bytes allocated for all files below a directory; 0 if it does not exist."""
     total = 0
     for directory, _, names in os.walk(place):
         for name in names:

@@ -1,4 +1,4 @@
-"""Search for the block devices, or the memory, that serve the I/O of a path."""
+"""Find the block devices or the memory on which the data of a path is stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\):")
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Layers below a path; the texts are clauses for messages."""
+    """Devices and memory layers below a path; texts are clauses for messages."""
 
     devices: tuple[Device, ...] = ()  # devices whose counters see the I/O; empty: unknown
     memory: tuple[str, ...] = ()  # layers in memory
@@ -29,7 +29,7 @@ class Medium:
     unknown: tuple[str, ...] = ()  # reasons why devices are unknown
 
     def __add__(self, other: Medium) -> Medium:
-        """Return the layers of both."""
+        """Combine the layers of two paths, without duplicates."""
         return Medium(
             _once(self.devices + other.devices),
             _once(self.memory + other.memory),
@@ -43,21 +43,21 @@ def _once(items: Iterable[T]) -> tuple[T, ...]:
 
 
 def is_remote(kind: str) -> bool:
-    """Return whether a kind of file system is served by another machine or by a program."""
+    """Return whether a type of file system is a network file system or FUSE."""
     return kind in _NETWORK or kind.startswith("fuse")
 
 
 def is_memory_device(name: str) -> bool:
-    """Return whether a block device with this kernel name is in memory."""
+    """Return whether a block device stores its data in memory, by its kernel name (``zram0``)."""
     return _MEMORY_DEVICES.fullmatch(name) is not None
 
 
 def medium_of(place: Path) -> Medium:
-    """Return the block devices that hold a file, directory or device, through all layers.
+    """Return the block devices that store a file, directory or device, through all layers.
 
-    The search follows overlayfs (to the layer that holds the file), btrfs, loop devices, and
-    stacked devices (device mapper, md, bcache). Counters are those of the uppermost device, which
-    sees the I/O as it was submitted; lower layers are checked for memory and page caches.
+    The search passes through overlayfs, btrfs, loop devices, and stacked devices (device mapper,
+    md, bcache). ``devices`` has the uppermost ones, whose counters see the I/O as it was submitted.
+    Lower ones are only checked for memory and page caches.
     """
     number = device_number(place)
     return _of_file(place) if number is None else _of_device(Device(number), frozenset())
@@ -85,7 +85,7 @@ def _of_file(place: Path, seen: frozenset[int] = frozenset()) -> Medium:
 def _why_bypassed(under: FileSystem) -> str | None:
     for option in under.options.split(","):
         if option == "dax" or option.startswith("dax=always"):
-            return f"{under.mount_point} is mounted with DAX, whose I/O no device counts"
+            return f"{under.mount_point} is mounted with DAX, whose I/O is not counted by devices"
         if option.startswith("rtdev="):
             return f"data of {under.mount_point} may lie on its realtime device"
     return None
@@ -94,16 +94,19 @@ def _why_bypassed(under: FileSystem) -> str | None:
 def _why_none(under: FileSystem) -> str:
     name = f"{under.kind} at {under.mount_point}"
     if under.kind.startswith("fuse"):
-        return f"{name} is served by a program, which alone knows its devices"
+        return f"{name} is served by a FUSE program, which does not report its devices"
     if under.kind in _NETWORK:
-        return f"{name} is served over a network: its devices are the server's"
+        return f"{name} is a network file system, so its devices are in the server"
     if under.kind == "zfs":
         return f"{name}: the kernel does not list the devices of a ZFS pool"
     return f"no block device is known below {name}"
 
 
 def _of_overlay(place: Path, under: FileSystem, seen: frozenset[int]) -> Medium:
-    """Follow a file to the layer that holds it: new and changed files are in the upper layer."""
+    """Return the medium of the overlay layer that contains a file.
+
+    New and changed files are in the upper layer, all others in a lower one.
+    """
     real = Path(os.path.realpath(place))
     inside = Path(under.root) / real.relative_to(under.mount_point)
     layers = _layers(under.options)
@@ -119,7 +122,7 @@ def _of_overlay(place: Path, under: FileSystem, seen: frozenset[int]) -> Medium:
 
 
 def _layers(options: str) -> list[str]:
-    """Return the directories of an overlay, the upper one first, then lower ones from the top."""
+    """Return the layer directories of an overlay mount from its options, topmost first."""
     upper: list[str] = []
     lower: list[str] = []
     for option in options.split(","):
@@ -133,7 +136,12 @@ def _layers(options: str) -> list[str]:
 
 
 def _of_device(device: Device, seen: frozenset[int]) -> Medium:
-    """Return the layers of a device; ``seen`` are devices above it, to end cycles."""
+    """Return the layers of a device.
+
+    Args:
+        device: The device.
+        seen: Numbers of the devices above it; one of them again would be a cycle, and ends it.
+    """
     here = Medium(devices=(device,))
     if device.rdev in seen or not device.is_there:
         return here
@@ -155,7 +163,7 @@ def _of_backing(loop: Device, backing: Path, seen: frozenset[int]) -> Medium:
     try:
         return Medium(cached=cached) + _of_backing_file(backing, seen)
     except OSError:
-        why = f"{backing}, which {loop.name} is made of, cannot be reached"
+        why = f"{backing}, the backing file of {loop.name}, cannot be accessed"
         return Medium(cached=cached, unknown=(why,))
 
 
@@ -166,14 +174,14 @@ def _of_backing_file(backing: Path, seen: frozenset[int]) -> Medium:
 
 
 def _parts(device: Device) -> list[Device]:
-    """Return the devices below a stacked device, from the kernel's list of slaves."""
+    """Return the devices of which a stacked device consists, from ``slaves`` in sysfs."""
     entries = [*(device.sysfs / "slaves").glob("*"), *(device.whole.sysfs / "slaves").glob("*")]
     numbers = [_number(entry / "dev") for entry in entries]
     return [Device(number) for number in _once(numbers) if number is not None]
 
 
 def _btrfs_devices(device: Device) -> list[Device]:
-    """Return all devices of the btrfs file system that one device belongs to."""
+    """Return all devices of the btrfs file system to which a device belongs."""
     for directory in _BTRFS.glob("*/devices"):
         numbers = [_number(entry / "dev") for entry in directory.iterdir()]
         known = [number for number in numbers if number is not None]

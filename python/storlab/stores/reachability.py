@@ -1,4 +1,4 @@
-"""Checks whether a target still responds, made after a run on it has failed."""
+"""Check whether a target still responds, after a run on it has failed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ UNREACHABLE = frozenset(
 Others, such as ENOSPC and EACCES, are valid responses.
 """
 PROBE_S = 10.0  # a hard NFS mount blocks every call while its server is unreachable
-_READS = 4  # places to read in a file or device: one bad region does not make it unreachable
+_READS = 4  # offsets to read in a file or device: one bad region does not make it unreachable
 _LENGTH = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Part of a target that does not respond."""
+    """Part of a target that does not respond, and why."""
 
     where: str  # name of the host, mount point, device, endpoint or meter
     why: str
@@ -43,7 +43,12 @@ class Absence:
 
 
 def within_limit(where: str, probe: Callable[[], Absence | None]) -> Absence | None:
-    """Return the result of ``probe``, or an absence if it takes longer than PROBE_S."""
+    """Call ``probe`` in a thread; return its result, or an absence if it exceeds PROBE_S.
+
+    Args:
+        where: Name of the probed part of the target, for the absence.
+        probe: Function that returns an absence, or None if the part responds.
+    """
     results: list[Absence | None] = []
     thread = threading.Thread(
         target=lambda: results.append(probe()), name="storlab-probe", daemon=True
@@ -54,9 +59,9 @@ def within_limit(where: str, probe: Callable[[], Absence | None]) -> Absence | N
 
 
 def path_absence(path: Path, mounted: FileSystem) -> Absence | None:
-    """Return why a file or directory cannot be reached; None if its file system responds.
+    """Return why a file or directory cannot be reached, or None if its file system responds.
 
-    A path that was removed from a responding file system is no absence.
+    If only the path was removed, its file system responds, so the result is None.
 
     Args:
         path: File or directory; it need not exist.
@@ -85,13 +90,13 @@ def path_absence(path: Path, mounted: FileSystem) -> Absence | None:
 
 
 def device_absence(name: str, device: Device, handle: int, size: int) -> Absence | None:
-    """Return why a block device cannot be reached; None if any part of it can be read.
+    """Return why a block device cannot be reached, or None if a read at any tried offset works.
 
     Args:
         name: Device as named in the study.
-        device: Device that was opened.
-        handle: File descriptor of the device.
-        size: Size in bytes when it was opened.
+        device: The device.
+        handle: Open file descriptor of the device.
+        size: Size in bytes when the device was opened.
     """
     if not device.is_there:
         return Absence(name, "the device was removed", returns=False)
@@ -106,7 +111,7 @@ def device_absence(name: str, device: Device, handle: int, size: int) -> Absence
 
 
 def _open_to_read(path: Path) -> int:
-    """Open a file to read, with O_DIRECT if possible: cached data needs no device."""
+    """Open a file to read, with O_DIRECT if possible, because cached data needs no device."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     try:
         return os.open(path, flags | os.O_DIRECT)

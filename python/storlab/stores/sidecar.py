@@ -1,10 +1,10 @@
-"""Ownership of data files: storlab's own files have a sidecar ``<file>.storlab.json``.
+"""Record in a sidecar ``<file>.storlab.json`` that storlab created a data file.
 
 The sidecar is written before its file is created. It names the campaign that created the file and,
-once the file exists, its inode and the token in the file's extended attribute. A file that another
-program creates in its place may get the same inode, but not the token, and is not touched. On file
-systems without extended attributes, a laid-out file must have its recorded size instead. A campaign
-holds a lock on the sidecar from before its first run to its end.
+once the file exists, the inode and a random token that is also in an extended attribute of the
+file. A file that another program creates in its place may get the same inode, but not the token, so
+storlab does not touch it. On file systems without extended attributes, a complete file must have
+its recorded size instead. A campaign locks the sidecar from before its first run to its end.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _ATTRIBUTE = "user.storlab"
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Facts about a data file in a small JSON file beside it: size, seed, state and owner."""
+    """Content of a sidecar: size, seed, state and owner of the data file beside it."""
 
     size: int
     seed: int
     storlab_version: str
     state: Literal["started", "complete"]
     inode: int | None = None
-    token: str = ""  # as in the file's attribute; empty: no attributes on its file system
-    campaign: str = ""  # creator of the file; empty: written by an old version
+    token: str = ""  # as in the extended attribute; empty if the file system has none
+    campaign: str = ""  # creator of the file; empty if an old version wrote the sidecar
     written_by: str = ""  # last campaign that writes to the file
     schema_version: int = 1
     what: str = _MARK
@@ -60,7 +60,7 @@ def read_sidecar(data_file: Path) -> Sidecar | None:
     """Return the sidecar of a data file; None if there is none.
 
     Raises:
-        GuardError: A file of that name is not a sidecar, or cannot be read.
+        GuardError: A file with the sidecar's name is not a sidecar, or cannot be read.
     """
     path = sidecar_path(data_file)
     try:
@@ -76,17 +76,18 @@ def read_sidecar(data_file: Path) -> Sidecar | None:
     except (ValueError, TypeError) as error:
         raise GuardError(str(path), "is not a sidecar of storlab", _MOVE) from error
     if sidecar.what != _MARK or sidecar.schema_version != 1:
-        raise GuardError(str(path), "is not a sidecar that this version of storlab reads", _MOVE)
+        raise GuardError(str(path), "is not a sidecar of this version of storlab", _MOVE)
     return sidecar
 
 
+_FOREIGN = "is no longer the file that storlab created"
 _MOVE = "move it and its data file away, or choose another path"
 
 
 def made_by_storlab(data_file: Path) -> bool:
-    """Return whether storlab created this file.
+    """Return whether storlab created a data file, according to its sidecar, inode and token.
 
-    If the sidecar has no inode yet, only an empty file counts.
+    If the sidecar contains no inode yet, the file must be empty.
     """
     sidecar = read_sidecar(data_file)
     if sidecar is None:
@@ -102,9 +103,11 @@ def made_by_storlab(data_file: Path) -> bool:
 
 
 def _token_of(data_file: Path) -> str | None:
-    """Return the token of a file; "" if it has none.
+    """Return the token in a file's extended attribute.
 
-    None if unknown: NFS before 4.2 shows no attributes.
+    Returns:
+        The token; "" if the file has none; None if the file system does not show attributes, such
+        as NFS before 4.2.
     """
     try:
         return os.getxattr(data_file, _ATTRIBUTE).decode(errors="replace")
@@ -113,7 +116,7 @@ def _token_of(data_file: Path) -> str | None:
 
 
 def is_complete(data_file: Path, size: int) -> bool:
-    """Return whether the file is laid out: storlab's own, complete, and of this size."""
+    """Return whether storlab created the file and has written it completely, with this size."""
     if not data_file.exists() or not made_by_storlab(data_file):
         return False
     sidecar = read_sidecar(data_file)
@@ -122,11 +125,11 @@ def is_complete(data_file: Path, size: int) -> bool:
 
 
 class DataFileHold:
-    """Exclusive lock of a campaign on one data file's sidecar, as a context manager.
+    """Context manager that locks one data file for a campaign, by locking its sidecar.
 
-    Entering raises GuardError if another campaign holds the lock, PreflightError if no sidecar can
-    be created. ``make`` creates a missing sidecar; without it entering raises FileNotFoundError.
-    Leaving removes the sidecar if its file does not exist.
+    Entering raises GuardError if another campaign has locked the file, and PreflightError if the
+    sidecar cannot be created. If the sidecar is missing, ``make`` creates it; otherwise entering
+    raises FileNotFoundError. Leaving removes the sidecar if its file does not exist.
     """
 
     def __init__(self, data_file: Path, campaign: str, *, make: bool = True) -> None:
@@ -138,7 +141,7 @@ class DataFileHold:
 
     def __enter__(self) -> DataFileHold:
         while not self._claim():
-            pass  # a campaign that ended has removed the sidecar meanwhile
+            pass  # try again: a campaign that just ended has removed the sidecar
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -156,17 +159,22 @@ class DataFileHold:
         return (sidecar.campaign if sidecar else "") or self.campaign
 
     def begin(self, size: int, seed: int, *, writes: bool) -> None:
-        """Record the owner of a file before it is created, and the campaign that writes to it.
+        """Record in the sidecar that this campaign will create the file or write to it.
+
+        Args:
+            size: Size in bytes of a file to be created.
+            seed: Seed of its content.
+            writes: Whether the campaign writes to an existing file.
 
         Raises:
             PreflightError: The sidecar cannot be written.
-            GuardError: The file is no longer storlab's.
+            GuardError: The file exists and is not one that storlab created.
         """
         before = read_sidecar(self.data_file)
         if not self.data_file.exists():
             now = Sidecar(size, seed, __version__, "started", campaign=self.campaign)
         elif before is None:
-            raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
+            raise GuardError(str(self.data_file), _FOREIGN, _MOVE)
         else:
             self.check_own()
             now = replace(before, written_by=self.campaign) if writes else before
@@ -177,10 +185,10 @@ class DataFileHold:
             raise _cannot_be_made(self._path, error) from error
 
     def open_to_lay_out(self) -> int:
-        """Open the file for writing: a new one, or one that storlab created before.
+        """Open the data file for writing, creating it if it does not exist.
 
         Raises:
-            FileExistsError: The file was not created by storlab.
+            FileExistsError: The file exists and was not created by storlab.
             OSError: The file cannot be opened.
         """
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -194,18 +202,30 @@ class DataFileHold:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
 
     def check_own(self) -> None:
-        """Raise GuardError if the file exists and was not laid out by storlab."""
+        """Check that the data file does not exist, or was created by storlab.
+
+        Raises:
+            GuardError: Another program has created the file.
+        """
         if self.data_file.exists() and not made_by_storlab(self.data_file):
-            raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
+            raise GuardError(str(self.data_file), _FOREIGN, _MOVE)
 
     def spoil(self) -> None:
-        """Mark the file to be laid out again, because another program changed it; raise OSError."""
+        """Mark the data file as incomplete, so that it is written again before it is used.
+
+        Raises:
+            OSError: The sidecar cannot be written.
+        """
         sidecar = read_sidecar(self.data_file)
         if sidecar is not None:
             self.write(replace(sidecar, state="started"))
 
     def mark(self, handle: int) -> str:
-        """Set the file's token, its earlier one if any; return "" if attributes are unsupported."""
+        """Store the sidecar's token, or a new one, in the data file's extended attribute.
+
+        Returns:
+            The token; "" if the file system does not support extended attributes.
+        """
         before = read_sidecar(self.data_file)
         token = (before.token if before else "") or secrets.token_hex(8)
         try:
@@ -215,7 +235,7 @@ class DataFileHold:
         return token
 
     def write(self, sidecar: Sidecar) -> None:
-        """Write the sidecar atomically; the new file is locked before it gets the name.
+        """Replace the sidecar atomically; the new one is locked before it gets its final name.
 
         Raises:
             OSError: The sidecar cannot be written.
@@ -236,9 +256,10 @@ class DataFileHold:
         fsync_directory(self._path.parent)
 
     def remove(self) -> bool:
-        """Delete the file and its sidecar; return whether there was one.
+        """Delete the data file and its sidecar, unless another campaign or program created it.
 
-        A file of another campaign or program stays.
+        Returns:
+            Whether the file was deleted.
 
         Raises:
             OSError: The file cannot be deleted.
@@ -256,7 +277,7 @@ class DataFileHold:
 
     def _claim(self) -> bool:
         try:
-            # With O_CREAT the kernel may refuse another user's file in a shared directory.
+            # With O_CREAT, the kernel may refuse to open another user's file in a sticky directory.
             create = self._make and not self._path.exists()
             handle = _open_and_lock(self._path, os.O_CREAT if create else 0)
         except FileNotFoundError:
@@ -265,7 +286,7 @@ class DataFileHold:
             if self.data_file.parent.is_dir():
                 return False
             raise PreflightError(
-                str(self._path.parent), "is not there", "make the directory first"
+                str(self._path.parent), "does not exist", "create the directory first"
             ) from None
         except BlockingIOError:
             raise _in_use(self.data_file) from None
@@ -278,7 +299,7 @@ class DataFileHold:
         return False
 
     def _is_held(self) -> bool:
-        """Return whether the lock is on the sidecar that exists now."""
+        """Return whether the locked file is still the one that has the sidecar's path."""
         try:
             there = self._path.stat()
         except FileNotFoundError:
@@ -288,11 +309,14 @@ class DataFileHold:
 
 
 def _open_and_lock(path: Path, flags: int = 0) -> int:
-    """Open a sidecar and lock it; raise BlockingIOError if it is locked, or OSError.
+    """Open a sidecar and lock it exclusively, if the file system supports locks.
 
-    It is opened read-only if possible, because a file open for writing keeps a file system from
-    being remounted. NFS locks only files open for writing; file systems without locks cannot
-    exclude others.
+    It is opened read-only if possible, because an open writable file prevents the file system from
+    being remounted read-only. NFS requires it to be writable.
+
+    Raises:
+        BlockingIOError: Another process has locked the sidecar.
+        OSError: The sidecar cannot be opened or locked.
     """
     for access in (os.O_RDONLY, os.O_RDWR):
         # O_NONBLOCK: opening a pipe of that name would block.
@@ -310,14 +334,13 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
 
 @contextmanager
 def hold_to_read(data_file: Path) -> Iterator[None]:
-    """Lock a foreign file that a campaign only reads, by flock(2) on the file itself.
+    """Lock a file that storlab did not create and only reads, by flock(2) on the file itself.
 
-    Two campaigns that read one file would distort each other's measurements, under any name. The
-    lock has no effect on file systems without locks, and on NFS, which locks no file that is open
-    read-only.
+    Two campaigns that read the same file would distort each other's measurements. The lock has no
+    effect on file systems without locks, and on NFS, which cannot lock a read-only open file.
 
     Raises:
-        GuardError: Another campaign, or another program, has locked the file.
+        GuardError: Another campaign or another program has locked the file.
     """
     try:
         handle = os.open(data_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -338,7 +361,11 @@ def hold_to_read(data_file: Path) -> Iterator[None]:
 
 
 def check_not_in_use(data_file: Path) -> None:
-    """Raise GuardError if a campaign holds the file now, without writing anything."""
+    """Check, without writing anything, that no campaign has locked a data file.
+
+    Raises:
+        GuardError: A campaign has locked the file.
+    """
     if is_locked(sidecar_path(data_file)):
         raise _in_use(data_file)
 
@@ -350,5 +377,5 @@ def _cannot_be_made(path: Path, error: OSError) -> PreflightError:
 
 
 def _in_use(data_file: Path) -> GuardError:
-    fix = "wait until it has ended, or choose another path"
+    fix = "wait until that campaign has ended, or choose another path"
     return GuardError(str(data_file), "is in use by another campaign", fix)

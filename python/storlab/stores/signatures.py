@@ -1,9 +1,9 @@
-"""Detection of file systems, volume managers and partition tables on a device by signatures.
+"""Detect file systems, volume managers and partition tables on a device by their signatures.
 
-It is used together with ``blkid -p``: libblkid recognises formats that this module does not
-(nilfs2, JFS, GFS2, OCFS2, minix, VMFS, DRBD and more), so no device counts as blank without it.
-Checks of short magic numbers include further fields: random data of an earlier study must not be
-taken for a file system.
+The module's own checks are combined with ``blkid -p``, which recognises more formats (nilfs2, JFS,
+GFS2, OCFS2, minix, VMFS, DRBD and others). Without blkid, no device counts as blank. If a magic
+number is short, other fields are checked as well, so that random data of an earlier study does not
+look like a file system.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ _HEAD = 1 << 17  # all signatures at fixed offsets are in the first 128 KiB
 
 
 def find_signatures(fd: int, size_bytes: int) -> list[str]:
-    """Return the formats found on the open block device or file; empty for a blank one.
+    """Return the formats (file systems, partition tables) found on an open device or file.
 
     Args:
-        fd: File descriptor.
-        size_bytes: Size of the device.
+        fd: File descriptor of the device or file.
+        size_bytes: Its size.
+
+    Returns:
+        Names of the formats; empty if the device is blank.
 
     Raises:
         OSError: The device cannot be read.
@@ -154,21 +157,24 @@ _WHOLE_CHECKS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
 
 
 def _blkid(fd: int) -> list[str]:
-    """Return the formats that libblkid finds; raise PreflightError if it cannot run."""
+    """Return the formats that blkid finds on an open device.
+
+    Raises:
+        PreflightError: blkid is missing or does not work.
+    """
     program = _blkid_program()
     if program is None:
         raise PreflightError(
             "blkid",
-            "is not installed: without it some file systems go unseen, and a device may not "
-            "be blank",
+            "is not installed; without it, storlab could take a device with data for blank",
             "install util-linux (its package may be named blkid)",
         )
-    # blkid reports "nothing found" also if it cannot open a file, so test it with a known format.
+    # blkid reports "nothing found" even if it cannot open a file, so try a known format first.
     with os.fdopen(os.memfd_create("storlab", os.MFD_CLOEXEC), "wb") as known:
         known.write(_KNOWN.ljust(1 << 20, b"\0"))
         known.flush()
         if not _asked(program, known.fileno()):
-            raise _cannot_tell(program, "it misses a partition table that exists")
+            raise _cannot_tell(program, "it does not find the partition table of a test image")
     return _asked(program, fd)
 
 
@@ -195,7 +201,10 @@ _PLACES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # a user's PATH may lack s
 
 
 def _blkid_program() -> str | None:
-    """Return the path of util-linux's blkid; busybox's has fewer formats and no option ``-p``."""
+    """Return the path of util-linux's blkid, or None.
+
+    The blkid of busybox is not used: it knows fewer formats and lacks the option ``-p``.
+    """
     path = os.pathsep.join([*_PLACES, os.environ.get("PATH", os.defpath)])
     program = shutil.which("blkid", path=path)
     if program is None:
@@ -207,6 +216,6 @@ def _blkid_program() -> str | None:
 def _cannot_tell(program: str, why: str) -> PreflightError:
     return PreflightError(
         program,
-        f"cannot tell whether the device is blank: {why}",
-        "run it by hand: blkid -p DEVICE",
+        f"cannot determine whether the device is blank: {why}",
+        "run it by hand to see the problem: blkid -p DEVICE",
     )

@@ -222,7 +222,7 @@ def test_a_foreign_file_is_neither_written_nor_replaced(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     (tmp_path / "two.dat").write_bytes(b"precious" * 4096)
     done = storlab("run", study, "--out", tmp_path / "out", "--no-report", code=5)
-    assert "was not laid out by storlab" in done.stderr
+    assert "storlab did not create it" in done.stderr
     assert (tmp_path / "two.dat").read_bytes() == b"precious" * 4096
     assert sorted(p.name for p in tmp_path.iterdir()) == ["study.toml", "two.dat"]
 

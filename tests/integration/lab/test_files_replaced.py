@@ -183,7 +183,7 @@ def test_a_file_put_in_place_of_a_data_file_between_two_runs_is_not_written(plac
             (place / "other").write_bytes(precious)
             (place / "other").rename(place / "ours")
 
-    with pytest.raises(GuardError, match="is no longer what storlab laid out"):
+    with pytest.raises(GuardError, match="is no longer the file"):
         run_with(Replacing(), place / "out")
     assert [r.status for r in ResultStore.open(place / "out").records()] == ["finished"]
     assert (place / "ours").read_bytes() == precious

@@ -299,7 +299,7 @@ def test_nothing_is_called_blank_without_blkid(
     monkeypatch.setattr("storlab.stores.signatures._PLACES", ())
     monkeypatch.setenv("PATH", str(programs))
     before = digest(image)
-    why = "cannot tell whether" if place == "blind" else "is not installed"
+    why = "cannot determine whether" if place == "blind" else "is not installed"
     with (
         pytest.raises(PreflightError, match=why) as caught,
         guard_for(study_for(device, serial=image), consent=True),
@@ -334,9 +334,9 @@ def test_a_device_held_by_another_process_is_refused(device: Path, image: Path) 
 
 def test_a_loop_over_the_same_medium_refuses_it(device: Path, image: Path, tmp_path: Path) -> None:
     with loop_device(image) as second:
-        refused(study_for(device, serial=image), f"{second.name} is made of", checked=image)
+        refused(study_for(device, serial=image), f"backs {second.name}", checked=image)
     with loop_device(device) as stacked:
-        refused(study_for(device, serial=image), f"{stacked.name} is made of it", checked=image)
+        refused(study_for(device, serial=image), f"it backs {stacked.name}", checked=image)
 
 
 def test_a_vanished_device_is_refused(image: Path, tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_the_command_refuses_a_vanished_device_as_the_guard_does(
 @pytest.mark.parametrize("name", ["/dev/storlab-no-such-disk", "/dev/disk/by-id/storlab-no-such"])
 def test_a_missing_device_is_never_created(name: str, image: Path) -> None:
     image.touch()
-    refused(study_for(name), "never makes or writes a file there", checked=image)
+    refused(study_for(name), "never creates or writes files in", checked=image)
     assert not Path(name).exists()
 
 

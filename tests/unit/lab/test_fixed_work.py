@@ -157,7 +157,7 @@ def test_a_foreign_home_is_refused_before_anything_is_written(
     (place / "one" / HOME / "thesis.tex").write_text("precious")
     of = loaded(place)
     assert rehearse(of.study, make_plan(of), place).status == "error"
-    with pytest.raises(GuardError, match="storlab did not make it"):
+    with pytest.raises(GuardError, match="storlab did not create it"):
         run(of, place / "out")
     assert not (place / "out").exists()
     assert [p.name for p in (place / "one" / HOME).iterdir()] == ["thesis.tex"]

@@ -252,7 +252,7 @@ def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "workload", "words"),
     [
-        ('path = "mine"\nsize = "1MiB"', "read_percent = 0", "was not laid out by storlab"),
+        ('path = "mine"\nsize = "1MiB"', "read_percent = 0", "storlab did not create it"),
         ('path = "none/data"\nsize = "1MiB"', "", "does not exist"),
     ],
 )

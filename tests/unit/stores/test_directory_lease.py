@@ -190,6 +190,6 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(PreflightError, match="missing: does not exist here"):
+    with pytest.raises(PreflightError, match="missing: does not exist on this client"):
         DirectoryLease(tmp_path / "missing", FIRST, give_up).__enter__()
     assert list(tmp_path.iterdir()) == []

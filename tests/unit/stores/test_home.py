@@ -80,7 +80,7 @@ def test_looking_makes_nothing_and_refuses_the_same(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     (tmp_path / HOME).mkdir()
     (tmp_path / HOME / "thesis.tex").write_text("precious")
-    with pytest.raises(GuardError, match="storlab did not make it"):
+    with pytest.raises(GuardError, match="storlab did not create it"):
         DataDirectoryLock(tmp_path, "one", look_only=True).__enter__()
 
 
@@ -204,10 +204,10 @@ def test_something_mounted_in_it_is_never_touched(tmp_path: Path) -> None:
         subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=True)
         try:
             (place / "precious").write_text("x")
-            with pytest.raises(GuardError, match="mounted in it"):
+            with pytest.raises(GuardError, match="contains a mount point"):
                 hold.clean(StopRequest())
             assert (place / "precious").exists()
-            with pytest.raises(GuardError, match="mounted in it"):
+            with pytest.raises(GuardError, match="contains a mount point"):
                 check_home(hold.path)
         finally:
             subprocess.run(["umount", str(place)], check=True)
