@@ -1,1 +1,1 @@
-"""Figures of briefs, shared by all workload families."""
+"""Code that draws the figures of briefs, for all workload families."""

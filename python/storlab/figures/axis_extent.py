@@ -1,6 +1,7 @@
-"""Extent of a figure's axis: all means and runs, but not every interval's full length.
+"""Choose the range of a figure's axis: it shows all means and runs, but may cut long intervals.
 
-The interval of two differing runs can reach a thousand times their mean and would hide all else.
+The confidence interval of two runs that differ can reach a thousand times their mean. An axis that
+shows it whole would squeeze all other values.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ EDGE_WORDS = "Intervals that leave the drawing end at its edge"
 
 
 def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
-    """Return the values an axis must show, with interval ends limited to ``FAR`` times the maximum.
+    """Return the values that an axis must show; ends of intervals are limited.
 
     Args:
         values: Means and runs.
-        highs: Upper ends of intervals.
+        highs: Upper ends of intervals, limited to ``FAR`` times the largest of ``values``.
     """
     most = FAR * max(values, default=0.0)
     return [*values, *(min(high, most) for high in highs)]
@@ -30,9 +31,12 @@ def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
 def cut_words(
     bars: Sequence[dict[str, Any]], value: str = "value", top: float | None = None
 ) -> str:
-    """Cut intervals that end above the axis and return a remark if any was cut.
+    """Cut intervals that end above the axis, and return a remark for readers if any was cut.
 
-    The limit is ``top``, or the end of the axis if None. Changes ``bars`` in place.
+    Args:
+        bars: Records whose field ``high`` is cut in place.
+        value: Name of the field with the mean.
+        top: End of the axis; by default ``FAR`` times the largest mean.
     """
     most = FAR * max((bar[value] for bar in bars), default=0.0) if top is None else top
     longer = [bar for bar in bars if bar["high"] > most]
@@ -42,7 +46,7 @@ def cut_words(
 
 
 def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return bounds of a logarithmic axis around ``values`` and the intervals close to them."""
+    """Return the ends of a logarithmic axis that shows all values and what fits of intervals."""
     least, most = min(values, default=1.0) / FAR, FAR * max(values, default=1.0)
     lows = [max(interval.low, least) for interval in intervals if interval.low is not None]
     highs = [min(interval.high, most) for interval in intervals if interval.high is not None]
@@ -50,9 +54,10 @@ def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[f
 
 
 def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, int]:
-    """Return ``low`` and ``high`` of an interval, limited to the axis; the estimate if unbounded.
+    """Return ``low`` and ``high`` of an interval, cut at the ends of the axis.
 
-    A logarithmic axis cannot show 0, where an interval may begin.
+    Without an interval both are the estimate. Cutting is needed because a logarithmic axis cannot
+    show 0, where an interval may begin.
     """
     low, high = bounds
     estimate = interval.estimate
@@ -63,7 +68,7 @@ def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, in
 
 
 def edge_words(intervals: Sequence[Interval], bounds: tuple[float, float]) -> str:
-    """Return a remark if any interval extends beyond the axis, else an empty string."""
+    """Return a remark for readers if any interval is cut at the end of the axis; else empty."""
     low, high = bounds
     left = (
         (interval.low is not None and interval.low < low)

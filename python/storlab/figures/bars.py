@@ -1,4 +1,4 @@
-"""Bar chart of several quantities at one point: mean with interval, and every run as a dot."""
+"""Bar chart of several quantities at one point: means with intervals, and a dot per run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.words.text import MISSING, digits3, interval_text
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Optional extras of a bar chart: threshold lines, end of the vertical axis and a caption."""
+    """Optional parts of a bar chart: threshold lines, range of the vertical axis, and a caption."""
 
     rules: list[Rule] = field(default_factory=list)
     most: float | None = None  # end of the vertical axis
@@ -28,7 +28,7 @@ class Frame:
 
 
 def bar_figure(kind: str, wanted: Bars, far: Place, frame: Frame | None = None) -> Figure | None:
-    """Return the bar figure for one point, or None if none of its quantities was measured."""
+    """Draw a bar chart of quantities at one point; None if none of them was measured."""
     comparison, cells = far.comparison, list(far.cells.values())
     columns = {
         word: column
@@ -67,9 +67,9 @@ def _plain(words: str) -> str:
 
 
 def provenance_of(cell: Cell, column: Column) -> str:
-    """Return the provenance of a quantity.
+    """Return the provenance of a target's value, such as measured or declared.
 
-    If a measured quantity is derived from power, it is the provenance of the power.
+    A value that is computed from power has the provenance of the power.
     """
     own = cell.provenance_of(column)
     if own == "measured" and column.is_power and cell.power is not None:

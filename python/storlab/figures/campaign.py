@@ -1,4 +1,4 @@
-"""Figure kinds that are drawn once per campaign and belong to no workload family."""
+"""Kinds of figure that are drawn once per campaign, for any workload family."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ COST_CAPACITY = FigureKind(
     "cost_capacity",
     "campaign",
     "Cost against capacity",
-    "All that the study declares of each configuration’s cost, over what it holds; hatched, "
-    "because nothing of it is measured.",
+    "Total declared cost of each configuration against its capacity; hatched, because nothing "
+    "of it is measured.",
     place="storlab.figures.cost_capacity:draw",
 )
 WORTH = FigureKind(
     "worth",
     "campaign",
     "Work for the money",
-    "What is done over the declared price of the storage, and the declared cost over what is done, "
-    "each with the 95 % interval of what was measured. Only prices and costs are declared.",
+    "Work divided by the declared price of the storage, and declared cost divided by work. The "
+    "95 % intervals are those of the measured work.",
     place="storlab.figures.work_per_cost:draw_money",
     most_open=4,
 )
@@ -48,7 +48,7 @@ DENSITY = FigureKind(
     "density",
     "campaign",
     "Work per terabyte",
-    "What is done over the declared capacity, with the 95 % interval of what was measured.",
+    "Work divided by the declared capacity, with the 95 % interval of the measured work.",
     place="storlab.figures.work_per_cost:draw_density",
     most_open=2,
 )
@@ -64,7 +64,7 @@ CLIENT_THROUGHPUT = FigureKind(
     "client_throughput",
     "campaign",
     "Throughput by clients",
-    "Of the whole, against the number of clients, at the last point of the other swept parameters.",
+    "Total of all clients against their number, at the last point of the other swept parameters.",
     place="storlab.figures.throughput_vs_jobs:draw",
 )
 CLIENT_LATENCY = FigureKind(
@@ -79,8 +79,8 @@ CLIENT_BALANCE = FigureKind(
     "client_balance",
     "campaign",
     "Balance of the clients",
-    "Every client’s throughput over the mean of all: mean of the repeats, and a line from the "
-    "least to the most.",
+    "Throughput of each client divided by the mean of all clients: mean of the repeats, and a line "
+    "from the lowest to the highest repeat.",
     parts=(Drawn("storlab.figures.clients:draw"),),
     most_open=2,
 )

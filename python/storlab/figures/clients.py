@@ -1,4 +1,4 @@
-"""Figure of each client's throughput relative to the mean of all clients of a cluster."""
+"""Figure of each cluster client's throughput relative to the mean of all clients."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from storlab.figures.plot import Plot, Rule, linear
 from storlab.figures.theme import colour, role, shape
 from storlab.words.text import digits3
 
-FAIR = 0.8  # clients below this share are flagged
+FAIR = 0.8  # clients below this fraction of the mean are flagged
 MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the figure at the last point of the axis; return None if no client was counted."""
+    """Draw the balance of clients at one point; None if no client's throughput is known."""
     balances = {
         target: balance
         for target, cell in far.cells.items()

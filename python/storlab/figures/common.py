@@ -1,4 +1,4 @@
-"""Helpers shared by the figures: names, titles, and numbers as text."""
+"""Helpers shared by all figures: file names, titles, and texts of points and numbers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
 
-NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
+NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenances drawn hatched
 
 
 def slug(*parts: str) -> str:
-    """Return a file name for parts of a name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
+    """Join texts to a file name: ``70/30`` and ``256 KiB`` give ``70-30-256-kib``."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")
 
 
 def axis_title(section: Section) -> str:
-    """Return the title of the horizontal axis, including the per-client load on a cluster."""
+    """Return the title of the axis of a sweep, which also states the load per cluster client."""
     x, page = section.axes.x, section.page
     template = page.parameters.axis_titles.get(x, "")
     title = fill_in(page, template, section.points[0].params, section.axes.section)
@@ -37,7 +37,7 @@ def axis_title(section: Section) -> str:
 
 
 def _each_client(section: Section) -> str:
-    """Return a suffix for work done by each client of a cluster: ``, on each of 12 clients``."""
+    """Return a suffix for an axis title on a cluster, such as ``, on each of 12 clients``."""
     page, first = section.page, section.points[0]
     if first.clients is None or dividing_family(section.kind) is not None:
         return ""
@@ -50,7 +50,7 @@ def _each_client(section: Section) -> str:
 
 
 def place_of(section: Section, facet: Any) -> str:
-    """Return workload and block size as text, for example ``70/30 read/write, 256 KiB``."""
+    """Return mix and block size as text, for example ``70/30 read/write, 256 KiB``."""
     if section.axes.facet is None or facet is None:
         return section.title
     size = section.facet_text(facet)
@@ -58,36 +58,36 @@ def place_of(section: Section, facet: Any) -> str:
 
 
 def figure_name(kind: str, section: Section, facet: Any) -> str:
-    """Return a file name that is unique among the figures of a brief."""
+    """Return a file name that is unique in a brief, for a figure of one mix and block size."""
     return family_name(kind, section, section.own, section.facet_text(facet))
 
 
 def family_name(kind: str, section: Section, *more: str) -> str:
-    """Return a file name for a figure over a whole family, from workload and engine.
+    """Return a file name for a figure of all mixes, made of kind, workload and engine.
 
-    The engine is omitted if the native engine is the only one.
+    The engine is omitted if only the native engine was used.
     """
     alone = section.engine == "native" and not section.prefix.endswith("native")
     return slug(kind, section.workload, "" if alone else section.engine, *more)
 
 
 def x_text(section: Section, point: WorkloadPoint) -> str:
-    """Return the text of a point's position on the horizontal axis."""
+    """Return a point's value of the swept parameter as text."""
     return format_value(section.page, section.axes.x, point.params.get(section.axes.x))
 
 
 def is_swept(section: Section) -> bool:
-    """Return whether the horizontal axis has more than one position."""
+    """Return whether the points of a section have more than one value of the swept parameter."""
     return len({x_text(section, point) for point in section.points}) > 1
 
 
 def place_at(section: Section, facet: Any, point: WorkloadPoint) -> str:
-    """Return a point as text, for example ``70/30 read/write, 256 KiB, 4 jobs``."""
+    """Describe a point in a text such as ``70/30 read/write, 256 KiB, 4 jobs``."""
     return ", ".join(part for part in (place_of(section, facet), section.at(point)) if part)
 
 
 def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
-    """Return the operations that transfer bytes, each with its display name."""
+    """Return the operations that transfer data, each with its name for readers."""
     return tuple(
         (operation, section.page.operations.name_of(operation))
         for operation in section.page.operations.moved
@@ -95,23 +95,23 @@ def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
 
 
 def timed_operations(section: Section) -> tuple[str, ...]:
-    """Return the operations whose latencies figures show if measured, including flushes."""
+    """Return the operations whose latencies figures show: those that transfer data, and flushes."""
     return (*section.page.operations.moved, *section.page.operations.auxiliary)
 
 
 def plural_of(section: Section, operation: str) -> str:
-    """Return the plural name of an operation, such as ``reads`` or ``flushes``."""
+    """Return the plural of an operation's name, such as ``reads`` or ``flushes``."""
     name = section.page.operations.name_of(operation)
     return f"{name}es" if name.endswith("sh") else f"{name}s"
 
 
 def quantity_named(page: Page, key: str) -> Quantity | None:
-    """Return the family's own quantity of this column key, or None if it has none."""
+    """Return the quantity that a workload family defines for a column key; None if none."""
     return next((quantity for quantity in page.metrics.quantities if quantity.key == key), None)
 
 
 def is_small(section: Section, facet: Any) -> bool:
-    """Return whether blocks are small enough to show operations rather than bytes per second."""
+    """Return whether blocks are so small that figures show operations, not bytes, per second."""
     page = section.page
     sized = section.axes.facet in page.parameters.sizes
     if section.axes.facet is None and page.parameters.facet in page.parameters.sizes:
@@ -120,21 +120,21 @@ def is_small(section: Section, facet: Any) -> bool:
 
 
 def clients_of(section: Section) -> int:
-    """Return the largest number of cluster clients of the section's points, or 0."""
+    """Return the largest number of cluster clients of any point; 0 without a cluster."""
     return max((point.clients or 0 for point in section.points), default=0)
 
 
 def window_words(section: Section) -> str:
-    """Return "measure window", or "run" for families that measure fixed work as a whole."""
+    """Return ``measure window``, or ``run`` for workloads that do a fixed amount of work."""
     return "run" if FAMILIES[section.kind].fixed_work else "measure window"
 
 
 def latency_kind(
     comparison: Comparison, section: Section, operation: str | None = None
 ) -> tuple[str, str]:
-    """Return the metric prefix and the wording of latencies.
+    """Return the prefix of latency metrics to show, and the words for it.
 
-    In open loop latency counts from the intended start. Flushes have no intended start, so their
+    In open loop, latency counts from the intended start. Flushes have no intended start, so their
     latency always counts from submission.
     """
     if operation in section.page.operations.auxiliary:
@@ -148,7 +148,10 @@ def latency_kind(
 def far_points(
     comparison: Comparison, sections: Sequence[Section]
 ) -> dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]]:
-    """Return the last point of every section by facet text, with the facet's value."""
+    """Return the last point of the sweep of every section, grouped by block size or other facet.
+
+    The keys are facet values as text. Each group has the facet value, and its points with sections.
+    """
     by_facet: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
     for section in sections:
         for facet in section.facets():
@@ -159,21 +162,21 @@ def far_points(
 
 
 def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) -> str:
-    """Return what the last points of several sections share, as ``4 MiB, concurrency 16``."""
+    """Describe what the last points of several mixes share, as ``4 MiB, concurrency 16``."""
     size = places[0][0].facet_text(facet)
     at = " or ".join(sorted({place for section, point in places if (place := section.at(point))}))
     return ", ".join(part for part in (size, at) if part)
 
 
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
-    """Return the last point on the axis at which all targets were measured, else any target."""
+    """Return the last point of the sweep at which the most targets were measured; None if none."""
     return comparison.last_point(section, facet)
 
 
 def far_places(
     comparison: Comparison, sections: Sequence[Section]
 ) -> Iterator[tuple[Section, Any, WorkloadPoint]]:
-    """Yield every section and facet with the last point of its axis."""
+    """Yield every section and block size (or other facet) with the last point of its sweep."""
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -182,11 +185,11 @@ def far_places(
 
 
 def point_ids(comparison: Comparison, points: list[WorkloadPoint]) -> list[str]:
-    """Return the ids of the measured points of all targets."""
+    """Return the point ids of all targets that were measured at these points."""
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     return [cell.point_id for cell in cells if cell.point_id and cell.measured]
 
 
 def plotted(value: float) -> float:
-    """Round a value for a chart's data to seven significant digits."""
+    """Round a value to seven significant digits, for the data of a chart."""
     return float(f"{value:.7g}")

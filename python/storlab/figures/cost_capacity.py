@@ -1,4 +1,4 @@
-"""Figure of the total declared cost of each configuration against its raw capacity in TB."""
+"""Figure of the declared total cost of each target against its raw capacity in TB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storlab.words.text import digits3
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per currency for which at least two targets declare cost and capacity."""
+    """Draw a figure per currency in which at least two targets declare cost and capacity."""
     by_currency: dict[str, list[dict[str, Any]]] = {}
     for column in comparison.dataset.targets:
         target, cost = column.target, whole_cost(column.target)

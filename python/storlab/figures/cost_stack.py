@@ -1,4 +1,4 @@
-"""Figure of the declared costs of each configuration: servers, network and storage stacked."""
+"""Figure of the declared costs of each target: servers, network and storage, stacked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE = 13  # line height in px of the text below a bar
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per currency, because two currencies cannot share an axis."""
+    """Draw a figure per currency, because amounts in two currencies cannot share an axis."""
     targets = comparison.dataset.targets
     costed = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
     currencies = list(dict.fromkeys(column.target.currency for _, column in costed))
@@ -97,7 +97,7 @@ def _row(column: Any) -> list[str]:
 
 
 def _row_height(ends: list[dict[str, Any]]) -> float:
-    """Return the height of a row: the bar with room for text below and as much space above."""
+    """Return the height in px of a row: a bar, text lines below it, and equal space above it."""
     lines: int = max(end["words"].count("|") + 1 for end in ends)
     return BAR + 2 * (6 + LINE * lines)
 

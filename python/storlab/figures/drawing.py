@@ -1,4 +1,4 @@
-"""Drawing of a figure kind (Vega-Lite through Altair), from its parts or its own function."""
+"""Draw figures of a kind with Vega-Lite (through Altair), by its parts or its own function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storlab.figures.worker_bars import worker_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw the figures of one kind, with scale remarks and footers."""
+    """Draw all figures of one kind, with remarks on scaled-down work and with footers."""
     if kind.place:
         figures: list[Figure] = load(kind.place)(comparison, sections)
     else:
@@ -65,7 +65,7 @@ def _part(kind: FigureKind, part: Part, far: Place) -> Figure | None:
 
 
 def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
-    """Append to title and description how far the work was scaled down, if it was."""
+    """Add a remark to a figure's title and description if the work was scaled down."""
     words = [w for w in scale_words(comparison, sections, figure) if w not in figure.title]
     if not words:
         return figure

@@ -1,6 +1,6 @@
-"""Bar chart of data per joule by workload mix, with axes in MB/s/W and TB/kWh.
+"""Bar chart of data per joule by workload mix, with two vertical axes: MB/s/W and TB/kWh.
 
-Both axes apply to the same bars: 1 MB/s/W is 1 MB/J and exactly 3.6 TB/kWh.
+Both axes apply to the same bars, because 1 MB/s/W is 1 MB/J and exactly 3.6 TB/kWh.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAY = "{larger} moves {times} as much data per joule as {smaller}"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per facet, at the last point of the swept axis."""
+    """Draw a figure per block size (or other facet) for the last point of each sweep."""
     if comparison.column(KEY) is None:
         return []
     figures = map(_figure, mixes_of(comparison, sections))
@@ -124,7 +124,7 @@ def _spec(
 
 
 def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
-    """Return the right axis in TB/kWh, carried by an invisible mark."""
+    """Return an invisible chart layer that adds the axis in TB/kWh on the right."""
     expression = f"format(datum.value * {TB_KWH_PER_MB_J}, ',~r')"
     axis = alt.Axis(orient="right", values=ticks, labelExpr=expression, grid=False, title="TB/kWh")
     rule = alt.Chart(alt.Data(values=[{"none": 0}])).mark_rule(opacity=0)
@@ -135,7 +135,7 @@ def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
 
 
 def _ticks(top: float) -> list[float]:
-    """Return four to eight ticks from 0 in steps of 1, 2 or 5 times a power of ten."""
+    """Return four to eight ticks of an axis from 0, in steps of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(top))
     step = next(s for s in (power / 10, power / 5, power / 2, power, 2 * power) if top / s <= 7)
     return [round(step * i, 12) for i in range(int(top / step) + 1)]

@@ -1,4 +1,4 @@
-"""Figure of failed requests by kind, target and mix; drawn only if any failed."""
+"""Figure of failed requests by kind of error, target and mix; drawn only if any failed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import fill, series_of, tooltip
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
 
-MOST_ROWS = 16  # the most frequent kinds; the figure's table lists all
+MOST_ROWS = 16  # rows drawn, of the most frequent errors; the figure's table lists all
 ROW_HEIGHT = 20
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per facet in which any request failed."""
+    """Draw a figure for each block size (or other facet) at which any request failed."""
     figures = (_figure(mixes) for mixes in mixes_of(comparison, sections))
     return [figure for figure in figures if figure is not None]
 

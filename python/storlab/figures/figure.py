@@ -1,4 +1,4 @@
-"""Figure: a chart specification with its title, description and data table."""
+"""Records of a figure and of the points that it shows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from storlab.figures.common import figure_name, place_at, place_of, point_ids, x
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One drawing: a Vega-Lite specification, its text and its data.
+    """Figure of a brief: Vega-Lite specification, texts and data table.
 
-    Colours in ``spec`` are theme roles such as ``var(--s1)``. ``title`` states the result, ``alt``
-    describes the figure for readers who cannot see it; ``columns`` and ``rows`` hold its data.
+    Colours in ``spec`` are names such as ``var(--s1)``, to which a theme assigns values. ``title``
+    states the result. ``alt`` describes the figure for readers who cannot see it. ``columns`` and
+    ``rows`` are the headings and cells of its data table.
     """
 
     name: str  # unique, valid as a file name
@@ -27,9 +28,9 @@ class Figure:
     rows: list[list[str]]
     point_ids: list[str] = field(default_factory=list)
     note: str = ""
-    remark: str = ""  # remark below this figure only
+    remark: str = ""  # sentence to print below this figure
     foot: tuple[str, ...] = ()  # lines below the drawing: source, flags, scale
-    latencies: bool = False  # whether it shows latencies, so that their flags stand below it
+    latencies: bool = False  # whether it shows latencies; if so, flags about them are listed below
 
     @classmethod
     def of(
@@ -46,19 +47,19 @@ class Figure:
         rows: list[list[str]],
         **more: Any,
     ) -> Figure:
-        """Return a figure of points of a comparison.
+        """Make a figure of some points of a comparison.
 
         Args:
-            comparison: Comparison that has the points.
-            points: Points that are drawn.
+            comparison: Comparison that contains the points.
+            points: Points that the figure shows.
             kind: Name of the figure's kind.
             name: File name.
             title: Result that the figure shows.
             shows: Description of the drawing for readers who cannot see it, without the result.
             spec: Vega-Lite specification.
-            columns: Heads of the data table.
+            columns: Headings of the data table.
             rows: Rows of the data table.
-            more: Further fields of the figure.
+            more: Further fields of ``Figure``.
         """
         alt, ids = f"{shows}. {title}", point_ids(comparison, points)
         return cls(name, kind, title, alt, spec, columns, rows, ids, **more)
@@ -66,7 +67,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Points that a figure shows: of one section and facet value, with their words for titles."""
+    """Points that a figure shows: those of one mix and block size, with a text for titles."""
 
     comparison: Comparison
     section: Section
@@ -78,37 +79,37 @@ class Place:
     def at(
         cls, comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
     ) -> Place:
-        """Create the record for a figure of one point."""
+        """Make the record for a figure of one point."""
         return cls(comparison, section, facet, [point], place_at(section, facet, point))
 
     @classmethod
     def along(cls, comparison: Comparison, section: Section, facet: Any) -> Place:
-        """Create the record for a figure of all points of a section and facet value."""
+        """Make the record for a figure of a whole sweep at one mix and block size."""
         words = place_of(section, facet)
         return cls(comparison, section, facet, section.of_facet(facet), words)
 
     @property
     def targets(self) -> list[str]:
-        """Targets on which any of the points is planned."""
+        """Names of the targets on which the study runs any of the points."""
         return self.comparison.planned(self.points)
 
     @property
     def cells(self) -> dict[str, Cell]:
-        """Cells of the first point by target."""
+        """Results of each target at the first point, by target."""
         cells = self.comparison.row(self.points[0]).cells
         return {target: cells[target] for target in self.targets}
 
     @property
     def order(self) -> list[str]:
-        """Positions of the points on the axis."""
+        """Values of the swept parameter at the points, as text."""
         return [x_text(self.section, point) for point in self.points]
 
     def figure(self, *, name: str, text: str, **fields: Any) -> Figure:
-        """Return the figure of these points.
+        """Make a figure of these points.
 
         Args:
-            name: Beginning of its file name.
-            text: Result that the title states after the place.
+            name: Beginning of the file name; mix and block size are added.
+            text: Result for the title; mix and block size are put in front of it.
             fields: Further arguments of ``Figure.of``.
         """
         name, title = figure_name(name, self.section, self.facet), f"{self.words}: {text}"

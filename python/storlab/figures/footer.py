@@ -1,4 +1,4 @@
-"""Footer of every figure: source, flags, scale and remarks."""
+"""Footer lines below every figure: source, flags, scaled-down work and remarks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MARGIN = 60  # px taken by an axis beside the drawing area
 def with_foot(
     comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
 ) -> Figure:
-    """Return the figure with footer lines: flags, scale of the work, remark and source.
+    """Add footer lines to a figure: flags, scaled-down work, remark and source.
 
-    If ``run_id`` is given, the footer describes that run only.
+    With ``run_id``, the lines describe only that run.
     """
     cells = _cells(comparison, figure)
     records = [run.record for cell in cells for run in cell.runs]
@@ -69,7 +69,7 @@ def _cells(comparison: Comparison, figure: Figure) -> list[Cell]:
 
 
 def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
-    """Return the source line, as ``Source: storlab study “demo”: 24 runs by native 1.0, ...``."""
+    """Return a line such as ``Source: storlab study “demo”: 24 runs by native 1.0, ...``."""
     names = list(dict.fromkeys(store.study.study.name for store in comparison.dataset.stores))
     study = f"Source: storlab study “{'”, “'.join(names)}”"
     if not records:
@@ -83,7 +83,7 @@ def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
 
 
 def _single(cells: Sequence[Cell]) -> str:
-    """Return a note on points without an interval because they have a single run."""
+    """Return a note if points have no interval because they have only one run; else empty."""
     counts = [len(cell.runs) for cell in cells if cell.runs]
     if 1 not in counts:
         return ""
@@ -93,9 +93,10 @@ def _single(cells: Sequence[Cell]) -> str:
 
 
 def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield the line of flags, as ``B client bound: Memory at 1 of 4``, in legend order.
+    """Yield a line of flags, such as ``B client bound: Memory at 1 of 4``; nothing without flags.
 
-    Flags about latencies are listed only below figures that show latencies.
+    The flags have the order of the brief's legend. Flags about latencies are listed only below
+    figures that show latencies.
     """
     by_flag: dict[str, dict[str, int]] = {}
     counts: dict[str, int] = {}
@@ -126,7 +127,7 @@ def _scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) 
 
 
 def scale_words(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> list[str]:
-    """Return how far the drawn work is scaled down, as ``scaled to 1 %``."""
+    """Return remarks on how far the work was scaled down, such as ``scaled to 1 %``."""
     shown = set(figure.point_ids)
     words: dict[str, None] = {}
     for section in sections:

@@ -1,4 +1,4 @@
-"""Figure of the cumulative latency distribution, on an axis in nines that spreads the tail."""
+"""Figure of cumulative latency distributions; a percentile axis in nines spreads the tail."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ LABELS = (
 
 
 def nines(percent: float) -> float:
-    """Return the vertical position of a percentile in nines: 90 % is 1, 99 % is 2."""
+    """Convert a percentile to nines, its vertical position: 90 % is 1, 99 % is 2."""
     return -math.log10(1 - percent / 100)
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the distributions at the last point of the axis."""
+    """Draw the latency distributions of all targets at one point; None without histograms."""
     comparison, section, point = far.comparison, far.section, far.points[0]
     curves = _curves(comparison, section, point)
     if not curves:
@@ -81,7 +81,10 @@ def _curves(
 
 
 def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:
-    """Return the curve's points, as far as at least one operation lies beyond them."""
+    """Return the points of a distribution's curve.
+
+    It ends at the last percentile above which at least one operation lies.
+    """
     top = min(4.0, math.log10(histogram.count)) if histogram.count > 1 else 0.0
     line = []
     for step in range(STEPS + 1):
@@ -99,7 +102,7 @@ def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str
 
 
 def percentile_text(histogram: Histogram, percent: float) -> str:
-    """Format a percentile, or "too few operations" if less than one operation lies beyond it."""
+    """Format a percentile of latency; ``too few operations`` if none lies above it."""
     if histogram.count * (1 - percent / 100) < 1:
         return "too few operations"
     return latency_text(histogram.percentile(percent))
@@ -113,13 +116,13 @@ def cdf_panels(
     bounds: tuple[float, float],
     top: float,
 ) -> alt.HConcatChart:
-    """Draw a panel for each operation of the data.
+    """Draw latency distributions in a panel per operation.
 
     Args:
-        data: Points of the curves, as from :func:`cdf_line`.
-        words: What each operation's panel shows, such as ``latency``, in the order of the panels.
-        comparison: Comparison whose targets the curves are of.
-        section: Workload that the curves are of.
+        data: Points of all curves, made by :func:`cdf_line`.
+        words: Axis text of each operation's panel, such as ``latency``, in the order of panels.
+        comparison: Comparison that has the targets.
+        section: Section of the brief that has the workload.
         bounds: Ends of the horizontal axis, in ns.
         top: End of the vertical axis, in nines (99.9 % is 3).
     """

@@ -1,4 +1,4 @@
-"""Figure of latency by operation on a logarithmic scale: mean with interval, tail as a tick."""
+"""Figure of mean latency with interval, and of the tail as a tick, on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ from storlab.words.text import MISSING, interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size with a panel per operation; a section shares its scale."""
+    """Draw a figure per block size with a panel per operation.
+
+    All figures of a section have the same vertical scale.
+    """
     figures = []
     for section in sections:
         bounds = _bounds(comparison, section)
@@ -49,7 +52,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw like :func:`draw`, but only sections whose axis has more than one position."""
+    """Like :func:`draw`, but skip sections whose points all have one value of the sweep."""
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
@@ -62,7 +65,7 @@ def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | N
 def _times(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], statistic: str
 ) -> list[Interval]:
-    """Return the latency statistic of every operation and target at these points."""
+    """Return one statistic, such as the mean, of all latencies measured at these points."""
     keys = [_key(comparison, section, op, statistic) for op in timed_operations(section)]
     return [
         cell.values[key]

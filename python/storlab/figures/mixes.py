@@ -1,4 +1,4 @@
-"""Shared parts of figures with workload mixes on the horizontal axis."""
+"""Parts shared by figures that have workload mixes on the horizontal axis."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from storlab.figures.theme import TAIL, colour, role, shape
 
 PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
 """Size of the tick of each percentile; higher percentiles have wider ticks."""
-CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # marker of a second time, drawn for comparison
-# Line breaks in a long name.
+CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # marker of a second value, for comparison
+# Vega expression that breaks a long label into lines after commas and hyphens.
 LINES = "split(replace(replace(datum.label, /, /g, ',|'), '-', '-|'), '|')"
 SHORT_LABEL = 9  # longest label in characters that is drawn horizontally
 
 
 @dataclass(frozen=True, slots=True)
 class Mixes:
-    """The last point of every mix for one facet value, such as one block size."""
+    """Last point of the sweep of every mix, for one block size (or other facet)."""
 
     comparison: Comparison
     facet: Any
@@ -33,17 +33,17 @@ class Mixes:
 
     @property
     def section(self) -> Section:
-        """Any section of the group, for attributes that all share."""
+        """First section, used for attributes that all sections share."""
         return self.places[0][0]
 
     @property
     def points(self) -> list[WorkloadPoint]:
-        """Workload points, one for each mix."""
+        """Workload points, one per mix."""
         return [point for _, point in self.places]
 
     @property
     def order(self) -> list[str]:
-        """Labels of the mixes on the axis, in order."""
+        """Labels of the mixes in the order of the axis."""
         return without_shared_parts([section.mix for section, _ in self.places])
 
     @property
@@ -53,16 +53,16 @@ class Mixes:
 
     @property
     def whole_place(self) -> str:
-        """The place after the workload and engine of the sections, if there are several."""
+        """Shared parameters, preceded by workload and engine if the brief has several of them."""
         return ": ".join(part for part in (self.section.prefix, self.place) if part)
 
     @property
     def targets(self) -> list[str]:
-        """Targets on which any of these points is planned."""
+        """Names of the targets on which the study runs any of the points."""
         return self.comparison.planned(self.points)
 
     def cells(self) -> Iterator[tuple[str, int, Cell]]:
-        """Yield mix, index of the target among all targets, and cell, in axis order."""
+        """Yield each result with its mix and the index of its target, in the order of the axis."""
         for mix, point in zip(self.order, self.points, strict=True):
             for target in self.targets:
                 cell = self.comparison.row(point).cells[target]
@@ -70,7 +70,7 @@ class Mixes:
                     yield mix, self.comparison.targets.index(target), cell
 
     def name(self, kind: str, *more: str) -> str:
-        """Return a file name that is unique among the figures of a brief."""
+        """Return a file name that is unique in a brief, for a figure of these mixes."""
         return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
     def where(self, quantity: str) -> str:
@@ -79,7 +79,7 @@ class Mixes:
 
     @property
     def x_title(self) -> str:
-        """Title of the mix axis; empty if sections differ in more than the mix."""
+        """Title of the axis of mixes; empty if sections differ in further parameters."""
         page = self.section.page
         plain = page.parameters.mix is not None and self.section.axes.section == (
             page.parameters.mix,
@@ -87,7 +87,7 @@ class Mixes:
         return title_of(page, page.parameters.mix) if plain and page.parameters.mix else ""
 
     def x(self) -> alt.X:
-        """Return the horizontal axis of mixes."""
+        """Return the horizontal axis with the mixes."""
         parts = any(", " in text for text in self.order)
         long = max(len(text) for text in self.order) > SHORT_LABEL and len(self.order) > 2
         level = alt.Axis(labelExpr=LINES, labelLimit=150)
@@ -95,16 +95,16 @@ class Mixes:
         return groups(self.order, self.x_title, level if parts else plain)
 
     def plot(self, y: Any) -> Plot:
-        """Return an empty drawing area with the targets side by side at each mix."""
+        """Make an empty chart in which targets are side by side at each mix."""
         return Plot(self.x(), y, self.targets)
 
     def figure(self, **fields: Any) -> Figure:
-        """Return the figure of these points, with the other arguments of ``Figure.of``."""
+        """Make a figure of these points; ``fields`` are further arguments of ``Figure.of``."""
         return Figure.of(self.comparison, self.points, **{"note": self.place, **fields})
 
 
 def without_shared_parts(names: Sequence[str]) -> list[str]:
-    """Return axis labels without the parts common to all names, as ``direct, reads only``."""
+    """Shorten names to axis labels by removing comma-separated parts that all names share."""
     parts = [name.split(", ") for name in names]
     common = set(parts[0]).intersection(*parts)
     short = [", ".join(part for part in words if part not in common) for words in parts]
@@ -112,7 +112,7 @@ def without_shared_parts(names: Sequence[str]) -> list[str]:
 
 
 def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]:
-    """Return one group of mixes per facet value that has a measured point."""
+    """Group the last points of all mixes by block size (or other facet)."""
     by_facet = far_points(comparison, sections).values()
     return [Mixes(comparison, facet, places) for facet, places in by_facet]
 
@@ -124,7 +124,7 @@ def dot_plot(
     bounds: tuple[float, float],
     title: str,
 ) -> Plot:
-    """Return a dot plot of times on a logarithmic axis: means as markers, percentiles as ticks.
+    """Make a dot plot of latencies on a logarithmic axis: means as markers, percentiles as ticks.
 
     Args:
         mixes: Mixes on the horizontal axis.

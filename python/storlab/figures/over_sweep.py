@@ -1,4 +1,4 @@
-"""Line chart of a quantity against the swept axis: a line per target, every run as a dot."""
+"""Line chart of a quantity against the swept parameter: a line per target, a dot per run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from storlab.model.decision import Interval
 from storlab.words.figures import OF, ratio_title, values_on
 from storlab.words.text import MISSING, digits3, interval_text
 
-BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
-CLOSE = 0.09  # share of the axis; labels closer than this are moved apart
+BESIDE_PX = 9  # distance from the mean at which the dots of single runs are drawn
+CLOSE = 0.09  # fraction of the axis; labels closer than this are moved apart
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Labels, bounds and extra layers of a line figure over the swept axis."""
+    """Labels, axis range and extra layers of a line chart over a sweep."""
 
     kind: str  # figure kind
     name: str  # part of the file name
@@ -48,13 +48,13 @@ class Look:
     latencies: bool = False
 
     def height(self, value: float) -> float:
-        """Return the position of a value on the vertical axis, from 0 to 1."""
+        """Convert a value to its position on the vertical axis, from 0 to 1."""
         low, high = (math.log(b) if self.log else b for b in self.bounds)
         return ((math.log(value) if self.log else value) - low) / (high - low)
 
 
 def mean_of(series: str, x: str, cell: Cell, column: Column, value: Interval) -> dict[str, Any]:
-    """Return one mean of a line, with its interval, as drawn."""
+    """Return the chart data of one mean of a line with its interval."""
     low, high = (value.estimate if end is None else end for end in (value.low, value.high))
     provenance = cell.provenance_of(column)
     return {
@@ -72,13 +72,13 @@ def mean_of(series: str, x: str, cell: Cell, column: Column, value: Interval) ->
 
 
 def rounded(value: float) -> float:
-    """Round a value to the digits that a chart can show."""
+    """Round a value to the precision that a chart can show."""
     return round(value, 2) if abs(value) >= 100 else float(f"{value:.5g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Values of a quantity at every position of the axis, from which lines are drawn."""
+    """Values of a quantity at each point of a sweep, for a line per target."""
 
     place: Place
     column: Column
@@ -95,7 +95,7 @@ class Lines:
         column: Column,
         factor: float = 1.0,
     ) -> Lines:
-        """Collect the values of one section and facet of the comparison."""
+        """Collect a quantity's values at one mix and block size; multiply them by ``factor``."""
         place = Place.along(comparison, section, facet)
         means, dots = [], []
         for x, point in zip(place.order, place.points, strict=True):
@@ -112,24 +112,24 @@ class Lines:
 
     @property
     def values(self) -> list[float]:
-        """Values that must fit below the end of the vertical axis."""
+        """Values that the vertical axis must show; ends of long intervals are limited."""
         return in_sight(
             [*(m["mean"] for m in self.means), *(d["value"] for d in self.dots)],
             [m["high"] for m in self.means],
         )
 
     def bounds(self, *, log: bool = False) -> tuple[float, float]:
-        """Return the ends of a vertical axis that shows all values."""
+        """Return the ends of a vertical axis for these lines, linear or logarithmic."""
         if not log:
             return (0, 1.06 * max(self.values))
         return log_bounds([*(m["low"] for m in self.means if m["low"] > 0), *self.values])
 
     def at(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Return the mean of each target at its place on the axis."""
+        """Return the mean of each target at the value of the sweep that ``places`` gives for it."""
         return [mean for mean in self.means if places.get(mean["target"]) == mean["x"]]
 
     def figure(self, look: Look, text: str) -> Figure:
-        """Return the figure with a line per target; ``text`` follows the place in its title."""
+        """Make the figure; its title is mix and block size, followed by ``text``."""
         place = self.place
         section, comparison = place.section, place.comparison
         targets = comparison.planned(section.points)
@@ -164,16 +164,16 @@ def line_plot(
     series: Sequence[str],
     series_word: str = "target",
 ) -> Plot:
-    """Return the line chart.
+    """Make a line chart with intervals and dots of runs.
 
     Args:
-        look: Labels, bounds and extra layers.
+        look: Labels, axis range and extra layers.
         section: Section whose parameter is swept.
-        order: Positions on the horizontal axis.
-        data: Means and runs.
-        shown: Series to draw.
-        series: All series, in the order of their colours.
-        series_word: What a series stands for.
+        order: Values of the swept parameter on the horizontal axis.
+        data: Chart data of means and of runs.
+        shown: Lines to draw, by name.
+        series: Names of all lines, in the order of their colours.
+        series_word: What a line stands for, such as ``target``.
     """
     means, dots = data
     colours = colour(series, shown)
@@ -222,7 +222,7 @@ def line_plot(
 
 
 def _numbers(high: float) -> str:
-    """Return the number format of an axis; values from one million use SI suffixes."""
+    """Return the number format of an axis; it has SI suffixes if values reach one million."""
     if high >= 1e6:
         return "~s"
     return ",d" if high >= 10 else "~r"
@@ -231,7 +231,7 @@ def _numbers(high: float) -> str:
 def _ends(
     means: list[dict[str, Any]], order: Sequence[str], look: Look
 ) -> list[tuple[dict[str, Any], int]]:
-    """Return each target's last mean with an offset in px that keeps two labels apart."""
+    """Return each target's last mean, with an offset in px so that labels do not overlap."""
     ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
     if len(ends) > 2:
         return []
@@ -241,7 +241,7 @@ def _ends(
 
 
 def sweep_figure(kind: str, part: OverSweep, far: Place) -> Figure | None:
-    """Return the line figure of a quantity over the axis, or None if nothing was measured."""
+    """Draw the line chart of a quantity over the sweep; None if nothing was measured."""
     comparison, section, facet = far.comparison, far.section, far.facet
     columns = (comparison.column(key) for key in part.keys)
     column = next((candidate for candidate in columns if candidate is not None), None)
@@ -267,14 +267,16 @@ def sweep_figure(kind: str, part: OverSweep, far: Place) -> Figure | None:
 
 
 def sweep_title(far: Place, column: Column, noun: str, template: str = OF, unit: str = "") -> str:
-    """Return the ratios at the last point of the axis; without any, each target’s highest mean.
+    """Return a title: ratios to the baseline at the last point of the sweep.
+
+    Without ratios the title gives each target’s highest mean.
 
     Args:
-        far: The points of the figure.
-        column: The quantity.
-        noun: Name of the quantity in the ratio.
-        template: Clause of a ratio, see ``storlab.words.figures``.
-        unit: Name of the values if it is their unit, too, such as IOPS; by default the column’s.
+        far: Points of the figure.
+        column: Quantity to compare.
+        noun: Name of the quantity.
+        template: Clause for a ratio, see ``storlab.words.figures``.
+        unit: Unit to print, such as IOPS; by default that of the column.
     """
     comparison, section, facet = far.comparison, far.section, far.facet
     point = last_point(comparison, section, facet)

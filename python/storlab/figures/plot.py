@@ -1,4 +1,4 @@
-"""Builder of charts: layers of marks at shared positions, in storlab's theme."""
+"""Builder of Vega-Lite charts from layers such as bars, intervals, dots and labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.words.text import digits3, interval_text
 
 Records = Sequence[Mapping[str, Any]]
 INK = alt.ColorValue(role("fig-ink"))
-BESIDE_PX = 7  # raw dots are drawn beside the interval, not under it
+BESIDE_PX = 7  # distance from the interval at which the dots of single runs are drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rule:
 def linear(
     field: str, title: Any, top: float, *, form: str = ",~r", ticks: int = 6, to: Any = alt.Y
 ) -> Any:
-    """Return a linear axis (channel ``to``) from 0 to ``top`` with its number format."""
+    """Make a linear axis from 0 to ``top``; ``to`` is ``alt.X`` or ``alt.Y``."""
     return to(
         f"{field}:Q",
         title=title,
@@ -62,17 +62,17 @@ def logarithmic(
     to: Any = alt.Y,
     **axis: Any,
 ) -> Any:
-    """Return a logarithmic axis (channel ``to``), by default of times in ns.
+    """Make a logarithmic axis, by default a vertical one of times in ns.
 
     Args:
         field: Field of the data.
         title: Title of the axis.
         bounds: Ends of the axis.
-        expr: Expression of a tick's label; empty if ``axis`` has a number format instead.
-        room: Number of decades up to which ticks at 2 and 5 are drawn.
+        expr: Vega expression for a tick's label; empty if ``axis`` has a number format.
+        room: Most decades at which ticks at 2 and 5 times a power of ten are drawn.
         most: Largest number of ticks.
-        to: Channel.
-        axis: Further properties of the axis.
+        to: ``alt.X`` or ``alt.Y``.
+        axis: Further arguments of ``alt.Axis``.
     """
     low, high = bounds
     text: dict[str, Any] = {"labelExpr": expr} if expr else {}
@@ -85,7 +85,7 @@ def logarithmic(
 
 
 def groups(order: Sequence[Any], title: str | None, axis: alt.Axis, field: str = "x") -> alt.X:
-    """Return a horizontal axis of groups of bars."""
+    """Make a horizontal axis with a group of bars at each value of ``order``."""
     return alt.X(
         f"{field}:O",
         sort=list(order),
@@ -96,12 +96,12 @@ def groups(order: Sequence[Any], title: str | None, axis: alt.Axis, field: str =
 
 
 def tooltip(words: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Return a tooltip with the title of each field."""
+    """Make a tooltip from names of data fields and their titles."""
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in words.items()]
 
 
 def fill(data: Records) -> alt.Fill:
-    """Return the fill encoding by series, with a legend; unmeasured series are hatched."""
+    """Make the fill colours of bars and their legend from the fields ``series`` and ``fill``."""
     fills = {d["series"]: d["fill"] for d in data}
     return alt.Fill(
         "series:N",
@@ -117,7 +117,13 @@ def fill(data: Records) -> alt.Fill:
 
 
 def series_of(cell: Cell, index: int, provenance: str = "") -> dict[str, str]:
-    """Return name, fill, provenance (default: the cell's) and run ids of a target's bars."""
+    """Return the chart data that all bars of a target share: names, fill, provenance, run ids.
+
+    Args:
+        cell: Results of the target.
+        index: Index of the target, which selects its colour.
+        provenance: Provenance of the values; by default that of the cell.
+    """
     provenance = provenance or cell.provenance
     return {
         "target": cell.target,
@@ -129,7 +135,10 @@ def series_of(cell: Cell, index: int, provenance: str = "") -> dict[str, str]:
 
 
 def heights(interval: Interval) -> dict[str, Any]:
-    """Return ``value``, ``low``, ``high`` and texts of a bar; missing ends equal the estimate."""
+    """Return the chart data of a bar's height: mean, ends of the interval, and texts.
+
+    Without an interval, ``low`` and ``high`` equal the mean.
+    """
     estimate = interval.estimate
     low = estimate if interval.low is None else interval.low
     high = estimate if interval.high is None else interval.high
@@ -142,26 +151,26 @@ def heights(interval: Interval) -> dict[str, Any]:
 
 
 def runs_of(cell: Cell, column: Column, x: str) -> list[dict[str, Any]]:
-    """Return the dots of every run of a bar at ``x``."""
+    """Return the chart data of a dot per run, to be drawn beside the bar at ``x``."""
     return [
         {"x": x, "target": cell.target, "value": plotted(value)} for value in cell.repeats(column)
     ]
 
 
 class Plot:
-    """Layers of one drawing area and their data; each method adds a layer on top of the others."""
+    """Chart under construction: layers and their data; most methods add a layer on top."""
 
     def __init__(
         self, x: Any, y: Any, beside: Sequence[str] = (), *, by: str = "target", gap: float = 0.1
     ) -> None:
-        """Make an empty drawing area.
+        """Make an empty chart.
 
         Args:
             x: Horizontal axis.
             y: Vertical axis.
-            beside: Series that stand side by side at each position, if any.
-            by: Field of the series.
-            gap: Space between bars of a group, as a share of a bar's band.
+            beside: Names of series, such as targets, to be side by side at each value of ``x``.
+            by: Data field with the name of the series.
+            gap: Space between bars of a group, as a fraction of the space per bar.
         """
         self.y = y
         self.layers: list[alt.Chart] = []
@@ -178,36 +187,36 @@ class Plot:
             self.middle["xOffset"] = alt.XOffset(**of_series, bandPosition=0.5)
 
     def source(self, name: str, records: Records | None = None) -> alt.Chart:
-        """Return marks over a data set, which is added unless it is there already."""
+        """Return a chart on the data set of this name; records given are added as the data set."""
         if records is not None:
             self.data[name] = records
         return alt.Chart(alt.NamedData(name))
 
     def add(self, layer: alt.Chart, **channels: Any) -> None:
-        """Add a layer at the middle of each position."""
+        """Add a layer of marks at the middle of each bar's space."""
         self.layers.append(layer.encode(**{**self.middle, **channels}))
 
     def bars(self, name: str, records: Records, words: Mapping[str, str], **channels: Any) -> None:
-        """Add bars with their intervals (``low``, ``high``) and tooltips."""
+        """Add bars with intervals from ``low`` to ``high``, and with tooltips."""
         encoded = {"y": self.y, "fill": fill(records), "tooltip": tooltip(words), **channels}
         self.add(self.source(name, records).mark_bar(), **self.band, **encoded)
         if any("low" in record for record in records):
             self.intervals(name)
 
     def intervals(self, name: str, colour: Any = INK, width: float = 1.4) -> None:
-        """Add a rule from ``low`` to ``high``."""
+        """Add a vertical line from ``low`` to ``high`` for each record."""
         rule = self.source(name).mark_rule(strokeWidth=width)
         self.add(rule, y=alt.Y("low:Q"), y2="high:Q", color=colour)
 
     def runs(self, records: Records) -> None:
-        """Add every run as a small open dot beside its bar."""
+        """Add a small open dot beside the bar for each run."""
         dots = self.source("dots", records).mark_point(
             size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
         )
         self.add(dots, y=alt.Y("value:Q"), color=INK)
 
     def labels(self, name: str, width: float = WIDTH, at: str = "high") -> None:
-        """Add ``label`` above each bar, if there is room for all."""
+        """Add the text ``label`` above each bar, unless labels would overlap."""
         if not label_room([record["label"] for record in self.data[name]], width):
             return
         ground: dict[str, Any] = {"stroke": role("fig-paper"), "strokeWidth": 4}
@@ -218,19 +227,19 @@ class Plot:
     def markers(
         self, name: str, colours: Any, shapes: Any, tips: list[alt.Tooltip], size: int, **more: Any
     ) -> None:
-        """Add a marker at each value."""
+        """Add a marker at the value of each record."""
         mark = self.source(name).mark_point(size=size, opacity=1, **{"filled": True, **more})
         self.add(mark, y=self.y, color=colours, shape=shapes, tooltip=tips)
 
     def rings(self, name: str, records: Records, field: str = "value", size: int = 190) -> None:
-        """Add a ring around the values that the title names."""
+        """Add a ring around values, to point out those that the title is about."""
         ring = self.source(name, records).mark_point(
             size=size, strokeWidth=1.5, filled=False, shape="circle"
         )
         self.add(ring, y=alt.Y(f"{field}:Q"), color=INK)
 
     def rule(self, rule: Rule) -> None:
-        """Add a dotted line over the full width, with its caption below the left end."""
+        """Add a dotted horizontal line over the full width, with a caption below its left end."""
         data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
         line = alt.Chart(data).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=role("fig-ink"))
         words = alt.Chart(data).mark_text(
@@ -245,9 +254,9 @@ class Plot:
     def chart(
         self, width: float = WIDTH, height: float = HEIGHT
     ) -> alt.LayerChart | alt.FacetChart:
-        """Return the layered chart, without data sets."""
+        """Return the chart of all layers, without data sets."""
         return alt.layer(*self.layers).properties(width=width, height=height)
 
     def spec(self, width: float = WIDTH, height: float = HEIGHT) -> dict[str, Any]:
-        """Return the Vega-Lite specification of this drawing area alone."""
+        """Return the Vega-Lite specification of the chart with its data sets."""
         return configured(self.chart(width, height), self.data)

@@ -1,4 +1,4 @@
-"""Figure of power over time below throughput, one line per repeat, with idle time around."""
+"""Figure of throughput and power over time, one line per run, with idle time before and after."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from storlab.words.text import MISSING, digits3, interval_text
 
 PANEL_HEIGHT = 104
 TIME = "time from the {words}’s start (s)"
-MOST_MARGIN = 0.6  # share of the window shown before and after it
+MOST_MARGIN = 0.6  # longest time drawn before and after the window, as a fraction of the window
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the figure at the last point of the axis; return None without power readings."""
+    """Draw the power of all targets at one point over time; None without power readings."""
     cells = far.cells
     pairs = [(run, cell.power) for cell in cells.values() for run in cell.runs if cell.power]
     power = [datum for run, account in pairs for datum in _power(run, account)]
     if not power:
         return None
-    # A target without power readings still shows its throughput, above an empty panel.
+    # Include targets without power readings: the upper panel shows their throughput.
     runs = [run for cell in cells.values() for run in cell.runs]
     rates = [datum for run in runs for datum in thinned(run)]
     window = max(_window_s(run) for run in runs)

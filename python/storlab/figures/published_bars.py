@@ -1,4 +1,4 @@
-"""Bar chart of measured throughput next to published values at the same points."""
+"""Bar chart of measured throughput beside published throughput at the same points."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ KEY = "throughput_mb_s.all"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size with published throughput.
+    """Draw a figure for each mix and block size with published throughput.
 
-    Published values without an operating point on the axis come after its end, labelled as in the
-    table.
+    If a publication does not state a value of the swept parameter, its bars come last on the axis,
+    with the label that the table of published results has.
     """
     swept = [section for section in sections if not section.page.operations.by_operation]
     figures = [

@@ -1,6 +1,6 @@
 """Figure of measured and published throughput, latency or time to first byte by mix.
 
-It serves families whose publications sweep the mix and have no other axis.
+It is for workload families whose publications only vary the mix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per published quantity and facet."""
+    """Draw a figure for each published quantity and block size (or other facet)."""
     figures: list[Figure] = []
     for family in dict.fromkeys(section.family for section in sections):
         of_family = [section for section in sections if section.family == family]
@@ -61,7 +61,7 @@ def _text(column: Column, value: float) -> str:
 
 
 def _label(column: Column, value: float, digits: str = "") -> str:
-    """Format a value without its unit, which the axis states."""
+    """Format a value without its unit, which the title of the axis states."""
     value = value / 1e6 if column.unit == "ns" else value
     return exact_number(value) if digits else digits3(value)
 
@@ -99,7 +99,7 @@ def _intervals(mixes: Mixes, column: Column) -> list[Interval]:
 
 
 def _bounds(mixes: Mixes, column: Column, cells: Sequence[PublishedCell]) -> tuple[float, float]:
-    """Return axis bounds with room for labels above and for the smallest bar."""
+    """Return the ends of a logarithmic axis with space for labels and for the smallest bar."""
     intervals = _intervals(mixes, column)
     values = [
         value for value in (*(i.estimate for i in intervals), *(c.value for c in cells)) if value
@@ -164,7 +164,7 @@ def _plot(
     series: list[str],
     bounds: tuple[float, float],
 ) -> Plot:
-    """Return the chart, logarithmic because published and measured values may differ widely."""
+    """Make the chart, with a logarithmic axis, as published and measured values may differ much."""
     used = [name for name in series if any(d["series"] == name for d in data)]
     is_time = column.unit == "ns"
     unit, label = ("ms", MS_LABELS) if is_time else (column.unit, "format(datum.value, ',~r')")
@@ -190,7 +190,7 @@ def _plot(
 def _points(
     plot: Plot, data: list[dict[str, Any]], used: list[str], tips: list[alt.Tooltip]
 ) -> None:
-    """Add markers with intervals; unmeasured values are hatched like bars."""
+    """Add markers with intervals; those of values that were not measured are hatched."""
     first = {d["series"]: d for d in reversed(data)}
 
     def scale(values: list[str]) -> alt.Scale:

@@ -1,4 +1,4 @@
-"""Forest plots of ratios to the baseline with intervals, one per metric over all points."""
+"""Forest plots: ratios to the baseline with intervals at all points, one figure per metric."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different 
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per metric with at least one ratio."""
+    """Draw a figure for each metric that has ratios to the baseline."""
     figures = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
     return [figure for figure in figures if figure is not None]
 
 
 def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw the ratios of fixed work, which has its own metrics instead of latencies."""
+    """Draw a figure for each metric of fixed work, such as the time of an epoch."""
     return [replace(f, kind="ratios_of_fixed_work") for f in draw(comparison, sections)]
 
 
 def _metrics(section: Section) -> list[tuple[str, str, str]]:
-    """Return column key, name and better direction of each metric."""
+    """Return the column key and name of each metric, and whether more or less is better."""
     page = section.page
     if page.metrics.findings:
         chosen = (q for q in page.metrics.quantities if q.key in page.metrics.findings)
@@ -133,7 +133,11 @@ def _data(
 
 
 def _names(labels: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Return axis labels by point label ("|" marks line breaks), and the parts common to all."""
+    """Shorten labels of points to axis labels, in which "|" marks line breaks.
+
+    Returns:
+        Axis labels by label, and the text that was removed because all labels share it.
+    """
     heads = {label.rpartition(": ")[0] for label in labels}
     head = heads.pop() if len(heads) == 1 else ""
     bare = [label.removeprefix(f"{head}: ") for label in labels] if head else list(labels)
@@ -177,7 +181,7 @@ def _chart(
         labelOverlap=True,
         titleAnchor="end",
     )
-    # Colours follow the order of all targets, as in every other figure.
+    # A target's colour follows from its position among all targets, so it is the same everywhere.
     shown = list(comparison.others)
     colours = colour(comparison.targets, shown, legend=len(shown) > 1)
     shapes = shape(comparison.targets, shown)

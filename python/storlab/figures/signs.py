@@ -1,4 +1,4 @@
-"""Meaning of each sign used in drawings, the same in all figures of a brief."""
+"""Meanings of the signs in figures, for the legend of a brief."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from storlab.figures.theme import SIGNS
 DRAWN_SIGNS = (
     (
         " ".join(SIGNS.values()),
-        "a target’s mean, in the target’s colour, or one value of it where the words below the "
-        "heading say so; a colour or marker that no target has is named in the legend",
+        "a target’s mean in the target’s colour, or another value if the text below the heading "
+        "says so; other colours and markers are named in the figure’s legend",
     ),
-    ("line through a marker or bar", "95 % interval, or the range that the words below name"),
+    ("line through a marker or bar", "95 % interval, or the range that the text below names"),
     ("small open circle", "one run"),
-    ("horizontal tick", "a percentile, the wider the further out; a thin line leads to it"),
-    ("×", "another value, drawn for comparison; the legend or the words below name it"),
-    ("ring", "the place that the title names"),
+    ("horizontal tick", "a percentile (higher ones are wider), joined to the mean by a thin line"),
+    ("×", "another value, for comparison; the legend or the text below names it"),
+    ("ring", "the point that the title names"),
     (
         "hatched, or a dashed line",
-        "not measured: modelled, emulated, declared or published; several hatches are parts",
+        "not measured: modelled, emulated, declared or published; different hatches are parts",
     ),
-    ("dotted line", "what is wanted or asked for, or a limit: its words stand beside it"),
-    ("grey line", "1: as much as the baseline, or as a fair share"),
+    ("dotted line", "a required value or a limit, with its name beside it"),
+    ("grey line", "1: equal to the baseline, or to the mean of all clients"),
     ("solid to pale", "parts of one bar, from the bottom"),
-    ("grey ground", "a dip of throughput"),
-    ("frame", "the window that was measured"),
-    ("≠", "two latencies that were not taken under the same load, as beside numbers"),
-    ("a marker is missing on its line", "the interval includes 1: nothing is decided"),
+    ("grey background", "a dip of throughput"),
+    ("frame", "the measure window"),
+    ("≠", "two latencies that were measured at different effective concurrency"),
+    ("a line without a marker", "the interval includes 1: no clear difference"),
 )
-"""Pairs of a sign and its meaning."""
+"""Each sign in figures with its meaning."""

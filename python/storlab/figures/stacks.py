@@ -1,4 +1,4 @@
-"""Stacked bars of targets side by side, with the interval of the total."""
+"""Stacked bars, one per target, with the confidence interval of the total."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PALE = 0.25  # opacity of the last part
 
 @dataclass(slots=True)
 class Stacks:
-    """Bars of a stacked chart: their parts, totals and single runs."""
+    """Chart data of stacked bars: parts, totals and single runs."""
 
     comparison: Comparison
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -41,9 +41,15 @@ class Stacks:
         column: Column,
         provenance: str,
     ) -> None:
-        """Add one bar with ``pieces`` from the bottom; they need not add up to ``whole``.
+        """Add a target's bar at position ``x``.
 
-        ``column`` is the quantity, whose single runs are drawn as dots.
+        Args:
+            cell: Results of the target.
+            x: Position on the horizontal axis.
+            pieces: Parts of the bar from bottom to top; they need not add up to ``whole``.
+            whole: Mean of the total with its interval.
+            column: Column of the total, whose single runs are drawn as dots.
+            provenance: Provenance of the total.
         """
         index, start = self.comparison.targets.index(cell.target), 0.0
         common = {"x": x, **series_of(cell, index, provenance)}
@@ -64,7 +70,7 @@ class Stacks:
         self.dots += runs_of(cell, column, x)
 
     def known(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the part names that occur in any bar."""
+        """Return those of ``names`` that are parts of any bar."""
         return tuple(name for name in names if any(part["part"] == name for part in self.parts))
 
     def spec(
@@ -75,10 +81,10 @@ class Stacks:
         titles: tuple[str, str],
         unit: str,
     ) -> dict[str, Any]:
-        """Return the specification of the chart.
+        """Return the Vega-Lite specification of the chart.
 
         Args:
-            targets: Targets side by side.
+            targets: Targets, side by side at each position.
             order: Positions on the horizontal axis.
             parts: Names of the parts from bottom to top, drawn from solid to pale.
             titles: Titles of the horizontal and the vertical axis.
@@ -124,9 +130,9 @@ class Stacks:
 
 
 def _key(plot: Plot, parts: Sequence[str]) -> None:
-    """Add an invisible layer that carries the legend of the parts.
+    """Add an invisible layer whose only purpose is a legend of the parts.
 
-    Vega-Lite draws no legend for fill opacity alone.
+    Vega-Lite does not draw a legend if only the opacity of the fill differs.
     """
     key = plot.source("parts").mark_square(size=0, strokeWidth=0, color=role("fig-ink"))
     shade = alt.Opacity(
@@ -146,7 +152,7 @@ def _key(plot: Plot, parts: Sequence[str]) -> None:
 
 
 def stack_figure(kind: str, part: StackOverSweep, far: Place) -> Figure | None:
-    """Return stacked bars along the swept axis, or None if the total was not measured."""
+    """Draw stacked bars for each point of a sweep; None if the total was not measured."""
     comparison, section = far.comparison, far.section
     column = comparison.column(part.whole)
     if column is None:
@@ -188,20 +194,20 @@ def stack_figure(kind: str, part: StackOverSweep, far: Place) -> Figure | None:
 
 
 def _pieces(part: StackOverSweep, cell: Cell, whole: float) -> dict[str, float]:
-    """Return the components of the total, or the undivided total if a component is missing."""
+    """Return the parts of a bar; if one was not measured, the total is the only part."""
     if any(key not in cell.values for key in part.keys.values()):
         return {part.undivided: whole}
     return {word: cell.values[key].estimate for word, key in part.keys.items()}
 
 
 def mean_text(cell: Cell, key: str) -> str:
-    """Return the mean of a quantity as text."""
+    """Return the mean of a column as text."""
     interval = cell.values.get(key)
     return MISSING if interval is None else digits3(interval.estimate)
 
 
 def _title(part: StackOverSweep, unit: str, place: Place) -> str:
-    """Return a title with the ratio at the last point and each target's lowest value."""
+    """Return a title: the ratio at the last point of the sweep, and each target's lowest value."""
     comparison, section = place.comparison, place.section
     point = last_point(comparison, section, place.facet)
     words = []

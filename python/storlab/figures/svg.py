@@ -1,4 +1,4 @@
-"""Conversion of a figure to SVG that needs neither JavaScript nor network (vl-convert)."""
+"""Convert figures to SVG by vl-convert, which needs no browser and no network."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BOLD_PX = 9  # width of a title character in the widest fallback font
 
 
 def render(figure: Figure) -> str:
-    """Render a figure as SVG with colour roles, for inlining where a style sheet defines them."""
+    """Render a figure as SVG with CSS variables as colours, which a style sheet must define."""
     import vl_convert
 
-    # vl-convert aborts the process on characters that XML cannot hold.
+    # vl-convert would abort the process at control characters, which XML does not allow.
     spec: Any = visible(figure.spec)
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)
@@ -43,12 +43,12 @@ def render(figure: Figure) -> str:
 
 
 def with_colours(svg: str, palette: Mapping[str, str] = LIGHT) -> str:
-    """Replace colour roles by the palette's colours."""
+    """Replace the CSS variables of an SVG by colours of a palette."""
     return _VARIABLE.sub(lambda m: palette[m.group(1)], svg)
 
 
 def inline(svg: str, figure: Figure) -> str:
-    """Adapt an SVG for inlining: it scales with its column and has a label for screen readers.
+    """Adapt an SVG for embedding in HTML: make it scale, and label it for screen readers.
 
     Overflow is visible, because a reader's font may be wider than the one used for layout.
     """
@@ -62,7 +62,7 @@ def inline(svg: str, figure: Figure) -> str:
 
 
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
-    """Return an SVG file with its title on top, fixed colours, background and description."""
+    """Make an SVG file of its own, with title, description, background and fixed colours."""
     width, height = size_of(svg)
     title, alt = visible(figure.title), visible(figure.alt)
     lines = _wrapped(title, int((width - 16) / BOLD_PX))
@@ -101,7 +101,7 @@ def _with_hatches(svg: str) -> str:
 
 
 def _pattern(kind: str, name: str) -> str:
-    """Return hatching on a pale ground of the same colour, by angle, distance and line width."""
+    """Return an SVG pattern of hatching over a pale background of the same colour."""
     angle, step, line = _LINES[kind]
     return (
         f'<pattern id="{kind}-{name}" width="{step}" height="{step}" '
@@ -112,7 +112,7 @@ def _pattern(kind: str, name: str) -> str:
 
 
 def _own_id(match: re.Match[str], name: str) -> str:
-    """Prefix an id by the figure's name, because ids are global on a page."""
+    """Prefix an SVG id with the figure's name, because ids must be unique on a page."""
     if match.group(1) is not None:
         return f'id="{name}-{match.group(1)}"'
     return f"url(#{name}-{match.group(2)})"

@@ -1,8 +1,9 @@
-"""Theme of all figures: colour roles, so that light, dark and print share one drawing.
+"""Colours, markers, fonts and sizes of all figures.
 
-Target colours can be distinguished with any of the common colour-vision deficiencies (after Okabe
-and Ito) and contrast with the background by at least 3:1, light and dark. Every target also has its
-own marker, so that colour is never the only sign.
+Figures contain CSS variables as colours, so that one SVG serves light and dark themes and print.
+The colours of targets can be distinguished with common colour-vision deficiencies (after Okabe
+and Ito), and their contrast to light and dark backgrounds is at least 3:1. Every target also has
+its own marker, so that readers need not rely on colour.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from storlab.figures.common import NOT_MEASURED
 
-if TYPE_CHECKING:  # slow to import, and pages without charts need only the colours
+if TYPE_CHECKING:  # importing Altair is slow, and pages without charts need only the colours
     import altair as alt
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-WIDTH = 340  # px of a drawing area; with its axis it fits a phone's screen
+WIDTH = 340  # px of a chart without its axis; together they fit a phone's screen
 HEIGHT = 190
 PANEL_GAP = 16  # px between panels side by side
 FONT_PX = 13
 SMALL_PX = 12  # smallest text; still legible on a phone, where drawings shrink by a quarter
 CHARACTER_PX = 6.6  # average width of a label character in px
-WIDER = 0.1  # extra width of text in the widest fallback font, as a share
+WIDER = 0.1  # extra width of text in the widest fallback font, as a fraction
 LEGEND_CHARACTERS = 46  # characters that fit in one legend line
 TAIL = "stroke"  # marker of a percentile: a tick
 
@@ -58,12 +59,12 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 
 
 def role(name: str) -> str:
-    """Return the CSS colour of a role."""
+    """Return the CSS variable of a named colour, as ``var(--s1)``."""
     return f"var(--{name})"
 
 
 def series_role(index: int) -> str:
-    """Return the CSS colour of a target by its index."""
+    """Return the CSS variable of a target's colour."""
     return role(f"s{index % SERIES + 1}")
 
 
@@ -78,12 +79,12 @@ SIGNS = {
 
 
 def sign_of(index: int) -> str:
-    """Return a target's marker as a character, for tables and text legends."""
+    """Return the character that looks like a target's marker, for tables and legends."""
     return SIGNS[SHAPES[index % len(SHAPES)]]
 
 
 def fill_of(index: int, provenance: str) -> str:
-    """Return the fill of a bar: plain if measured, hatched otherwise."""
+    """Return the fill of a target's bars: plain if measured, hatched otherwise."""
     if provenance in NOT_MEASURED:
         return f"url(#hatch-s{index % SERIES + 1})"
     return series_role(index)
@@ -93,22 +94,22 @@ PART_HATCHES = ("hatch", "hatch2", "hatch3")  # hatchings in the same colour
 
 
 def part_fill(index: int, part: int) -> str:
-    """Return the hatched fill of one part of a target's stack of unmeasured values."""
+    """Return the fill of one part of a stacked bar whose values were not measured."""
     return f"url(#{PART_HATCHES[part % 3]}-s{index % SERIES + 1})"
 
 
 def panel_width(count: int) -> int:
-    """Return the width in px of each of ``count`` panels side by side."""
+    """Return the width in px of a panel if ``count`` panels are side by side."""
     return (WIDTH - PANEL_GAP * (count - 1)) // count
 
 
 def series_label(target: str, provenance: str) -> str:
-    """Return a target's legend label, with its provenance if not measured: ``HDD (declared)``."""
+    """Return the name of a target for a legend; if not measured, as ``HDD (declared)``."""
     return f"{target} ({provenance})" if provenance in NOT_MEASURED else target
 
 
 def dash_of(provenance: str) -> list[int]:
-    """Return the dash pattern of a line: solid if measured, dashed otherwise."""
+    """Return the dash pattern of a line: solid if its values were measured, else dashed."""
     return [4, 3] if provenance in NOT_MEASURED else [1, 0]
 
 
@@ -119,9 +120,13 @@ def colour(
     legend: alt.Legend | bool = True,
     symbol_size: int | None = None,
 ) -> alt.Color:
-    """Return the colour encoding by target; colours follow the order of all ``targets``.
+    """Make the colours of targets and their legend.
 
-    The legend lists only targets in ``shown``, or all if None.
+    Args:
+        targets: All targets of the brief; their order decides the colours.
+        shown: Targets of this chart; by default all.
+        legend: Legend, or whether to have the default one.
+        symbol_size: Size of the legend's symbols; by default that of Vega-Lite.
     """
     import altair as alt
 
@@ -135,9 +140,9 @@ def colour(
 
 
 def legend_columns(names: Sequence[str]) -> int:
-    """Return the number of legend columns that fits the drawing's width.
+    """Return the number of columns of a legend, so that it fits the width of a chart.
 
-    0 means that all entries fit in one line.
+    It is 0 if all entries fit into one line.
     """
     if sum(len(name) + 4 for name in names) <= LEGEND_CHARACTERS:
         return 0
@@ -145,7 +150,7 @@ def legend_columns(names: Sequence[str]) -> int:
 
 
 def label_room(labels: Sequence[str], width: float) -> bool:
-    """Return whether labels of bars side by side fit without overlap."""
+    """Return whether labels side by side fit into a width in px without overlap."""
     longest = max((len(label) for label in labels), default=0)
     return len(labels) * (longest + 1) * CHARACTER_PX <= 0.95 * width
 
@@ -158,7 +163,7 @@ def _legend(symbol_size: int | None, names: Sequence[str]) -> alt.Legend:
 
 
 def shape(targets: Sequence[str], shown: Sequence[str] | None = None) -> alt.Shape:
-    """Return the marker encoding by target; it merges with the colour legend."""
+    """Make the marker shapes of targets; Vega-Lite shows them in the legend of colours."""
     import altair as alt
 
     own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
@@ -172,15 +177,15 @@ def configured(
     datasets: Mapping[str, Sequence[Mapping[str, Any]]],
     beside: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the Vega-Lite specification of a chart in storlab's theme.
+    """Return the Vega-Lite specification of a chart with fonts, colours and data sets.
 
-    Data sets are attached here once, because Altair would copy and check every value. The tests
-    validate whole specifications.
+    Data sets are added here rather than by Altair, which would copy and check every value. Tests
+    validate whole specifications instead.
 
     Args:
-        chart: The chart, whose layers name their data sets (``alt.NamedData``).
-        datasets: Records of each data set.
-        beside: Long labels beside a vertical axis, which get extra padding for wider fonts.
+        chart: Chart whose layers refer to data sets by name (``alt.NamedData``).
+        datasets: Records of each data set by name.
+        beside: Labels of a vertical axis, for which space is added on the left.
     """
     ink, muted, grid = role("fig-ink"), role("fig-muted"), role("fig-grid")
     spec: dict[str, Any] = chart.to_dict(validate=False)
@@ -236,7 +241,7 @@ LATENCY_LABELS = (
 
 
 def log_bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Return bounds around positive values, rounded to 1, 2 or 5 times a power of ten."""
+    """Return the ends of a logarithmic axis: 1, 2 or 5 times a power of ten around all values."""
     positive = [v for v in values if v > 0]
     if not positive:
         return (1.0, 10.0)
@@ -246,13 +251,13 @@ def log_bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def log_ticks(low: float, high: float, room: float = 2.2, most: int = 12) -> list[float]:
-    """Return ticks of a logarithmic axis: powers of ten, with 2 and 5 if there is room.
+    """Return ticks of a logarithmic axis: powers of ten, on short axes also 2 and 5 times these.
 
     Args:
         low: Lower end of the axis.
         high: Upper end of the axis.
-        room: Number of decades up to which 2 and 5 are included.
-        most: Largest number of ticks; beyond it only every second, third, ... is kept.
+        room: Most decades at which ticks at 2 and 5 times a power of ten are included.
+        most: Largest number of ticks; of more, every second, third, ... is kept.
     """
     decades = math.log10(high / low)
     digits = (1, 2, 5) if decades <= room else (1, 3) if decades <= room + 1 else (1,)

@@ -1,4 +1,4 @@
-"""Line figures of throughput and of operations per second against the axis, such as jobs."""
+"""Line charts of throughput and of operation rate against the swept parameter, such as jobs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per block size; figures of a section share the vertical scale.
+    """Draw a line chart of throughput per block size, or of operation rate for small blocks.
 
-    Small blocks of a client cluster are left to the figure of client rates.
+    All throughput charts of a section have the same vertical scale. Small blocks on a cluster are
+    drawn by ``draw_clients``.
     """
     column = comparison.column(KEY)
     if column is None:
@@ -38,7 +39,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def draw_rates(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw operations per second for the sections that ``draw`` shows as throughput."""
+    """Draw charts of operation rate for the block sizes for which ``draw`` shows throughput."""
     figures = (
         _rates(comparison, section, facet)
         for section in sections
@@ -53,7 +54,7 @@ def _has_clients(section: Section) -> bool:
 
 
 def draw_clients(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw one figure per small block size of a client cluster, if the axis is swept."""
+    """Draw the total operation rate of a cluster's clients for small block sizes."""
     figures = (
         _rates(comparison, section, facet, of_clients=True)
         for section in sections
@@ -87,7 +88,7 @@ def _rates(
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw like ``draw``, but only sections whose axis has more than one position."""
+    """Like ``draw``, but skip sections whose points all have one value of the sweep."""
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
@@ -119,9 +120,9 @@ def _figure(comparison: Comparison, section: Section, facet: Any, column: Column
 
 
 def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> str:
-    """Return a clause on the scaling from the fewest to the most clients.
+    """Return a clause that compares the most clients with the fewest.
 
-    Empty if the axis is not the number of clients.
+    It is empty if the number of clients is not swept.
     """
     points = section.of_facet(facet)
     if section.axes.x != CLIENTS or len(points) < 2:

@@ -1,6 +1,6 @@
-"""Figure of throughput and 99th percentile latency per interval, one line per repeat.
+"""Figure of throughput and p99 latency over time, one line per run.
 
-Flushes are in neither; their 99th percentile has a chart of its own if there were any.
+The p99 latency of flushes has a chart of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from storlab.figures.theme import WIDTH, colour, configured, log_bounds
 from storlab.words.text import digits3, latency_text
 
 PANEL_HEIGHT = 104
-MOST_POINTS = 300  # per line; longer runs are reduced to groups of intervals
+MOST_POINTS = 300  # per line; if a run has more intervals, they are grouped
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the figure at the last point of the axis; return None if no run has intervals."""
+    """Draw the runs of all targets at one point over time; None if no run has intervals."""
     section = far.section
     runs = [run for cell in far.comparison.row(far.points[0]).cells.values() for run in cell.runs]
     data = [datum for run in runs for datum in thinned(run)]
@@ -56,9 +56,9 @@ def draw(far: Place) -> Figure | None:
 
 
 def thinned(run: RunData) -> list[dict[str, Any]]:
-    """Return a run's intervals as data, grouped if there are more than ``MOST_POINTS``.
+    """Return a run's intervals as chart data, reduced to at most ``MOST_POINTS`` groups.
 
-    Groups have the mean throughput and the highest 99th percentile.
+    A group has the mean throughput and the highest p99 latency of its intervals.
     """
     size = -(-len(run.series) // MOST_POINTS)
     groups = [run.series[i : i + size] for i in range(0, len(run.series), max(size, 1))]
@@ -143,7 +143,7 @@ def _range(latencies: list[float]) -> str:
 
 
 def _whole(runs: list[RunData]) -> str:
-    """Return a clause with the mean duration of fixed work per target."""
+    """Return a clause with each target's mean duration of a run of fixed work."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
         records = [run.record for run in runs if run.target == target]
@@ -153,7 +153,7 @@ def _whole(runs: list[RunData]) -> str:
 
 
 def _title(runs: list[RunData]) -> str:
-    """Return a clause with each target's spread of intervals, (highest - lowest) / mean."""
+    """Return a clause with each target's spread of throughput: (highest - lowest) / mean."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
         rates = [i.throughput_mb_s for run in runs if run.target == target for i in run.series]

@@ -1,6 +1,7 @@
-"""Timeline of one run: latency heat map, throughput, device, power and temperature.
+"""Figure of one run over time: latency heat map, throughput, device, power and temperature.
 
-Dips of throughput are shaded across all lanes; flags are bars over the time they refer to.
+Panels are stacked on one time axis. Dips of throughput are shaded in all of them. Flags are bars
+over the time at which they applied.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ DEVICE = ("read", "written")
 
 
 def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[str]) -> Figure:
-    """Return the timeline of one run; ``where`` names the run in the title.
+    """Draw a run over time.
 
-    ``index`` is the index of its target and selects the colour.
+    Args:
+        timeline: Readings, dips and flags of the run.
+        index: Index of the run's target, which selects the colour.
+        where: Name of the run for the title.
+        point_ids: Ids of the points that the figure is about.
     """
     record = timeline.run.record
     data = _data(timeline)
@@ -104,9 +109,9 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
 
 
 def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
-    """Return flags over the times at which they applied, else over the whole window.
+    """Return the chart data of flags: the times at which each applied, or the whole window.
 
-    Intervals with failed operations are added as "errors".
+    Intervals with failed operations are added as a flag named "errors".
     """
     window = [(0.0, timeline.window_s)]
     kinds = dict.fromkeys(flag.kind for flag in timeline.run.record.flags)
@@ -133,7 +138,7 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _extent(timeline: Timeline, kind: str) -> str:
-    """Return a note on the time of a flag if its bar cannot show it."""
+    """Return a note if a flag's bar does not show when the flag applied; else empty."""
     spans = timeline.flag_times.get(kind)
     if spans is None:
         return " (of the whole run)"
@@ -145,7 +150,7 @@ def _s(seconds: float) -> float:
 
 
 def _panel(layers: list[alt.Chart], scale: alt.Scale, is_last: bool) -> alt.LayerChart:
-    """Return one lane with its layers on the shared time axis; only the last lane has labels."""
+    """Make one panel from its layers; only the last panel has labels on the time axis."""
     title = "time in the window (s)" if is_last else None
     axis = alt.Axis(labels=is_last, tickCount=6, title=title)
     for layer in layers:
@@ -230,7 +235,7 @@ def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
 
 
 def _line(name: str, unit: str, readings: Sequence[dict[str, Any]]) -> alt.Chart:
-    """Return a line in ink, because colours are reserved for targets."""
+    """Make a line of readings in the text colour, because other colours stand for targets."""
     ink = role("fig-ink")
     more = {"detail": "what:N"} if readings and "what" in readings[0] else {}
     chart: alt.Chart = (

@@ -1,7 +1,7 @@
-"""Trend of a quantity over months: intervals, runs as dots, and a line per level.
+"""Draw a metric over months: means with intervals, runs as dots, and a line per level.
 
-Drawn as SVG paths rather than through Vega-Lite: thousands of results would be thousands of marks
-there, but are one path each of dots, intervals and means here, in a hundredth of the time and size.
+The SVG is written directly, with one path for all dots, one for intervals and one for means. For
+thousands of results, Vega-Lite would take a hundred times as long and as much space.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Values = TypeVar("Values", float, NDArray[np.float64])
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One result: time in seconds since 1970, value with interval, and single runs."""
+    """Result in a trend: time in seconds since 1970, mean with interval, and single runs."""
 
     time: float
     value: Interval
@@ -43,7 +43,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Change of level: index of the new level's first mark, and the text above its line."""
+    """Change point in a trend: index of the first result after it, and the text to print."""
 
     index: int
     text: str
@@ -51,7 +51,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Data of a trend figure: results, changes of level, and unit."""
+    """Data of a trend: results, change points and unit."""
 
     marks: Sequence[Mark]
     turns: Sequence[Turn]
@@ -59,7 +59,7 @@ class Trend:
 
 
 class _Frame:
-    """Conversion of times and values of a trend figure to px."""
+    """Conversion of times and values to px in a trend."""
 
     def __init__(self, trend: Trend, width: int) -> None:
         self.width, self.height = width, HEIGHT
@@ -79,9 +79,10 @@ class _Frame:
 
 
 def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
-    """Return the SVG with colour roles, and the position of each mark as a share of the width.
+    """Draw a trend of at least one result.
 
-    At least one mark is required.
+    Returns:
+        SVG with CSS variables as colours, and each result's position as a fraction of the width.
     """
     frame = _Frame(trend, WIDE if wide else WIDTH)
     width, height = LEFT + frame.width + RIGHT, TOP + frame.height + BOTTOM
@@ -107,7 +108,7 @@ def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
 
 
 def _reach(marks: Sequence[Mark]) -> tuple[float, float]:
-    """Return the lowest and highest value that the vertical axis must show."""
+    """Return the lowest and the highest value that the vertical axis must show."""
     values = [run for mark in marks for run in mark.runs]
     values += [mark.value.estimate for mark in marks]
     ends = [end for mark in marks for end in (mark.value.low, mark.value.high) if end is not None]
@@ -125,10 +126,10 @@ def _path(data: str, colour: str, width: float, opacity: float) -> str:
 
 
 def _dots(frame: _Frame, points: list[float]) -> str:
-    """Return a path of dots from a flat list of x and value.
+    """Return an SVG path of dots; ``points`` alternates between position in px and value.
 
-    A zero-length line with round ends draws a dot. Ten thousand dots are computed and formatted in
-    one step for speed.
+    Each dot is a line of zero length with round ends. All dots are computed and formatted in one
+    step, because there can be ten thousand.
     """
     scaled = np.array(points).reshape(-1, 2)
     scaled[:, 1] = frame.y(scaled[:, 1])
@@ -148,7 +149,7 @@ def _intervals(frame: _Frame, places: Iterable[tuple[float, Mark]]) -> str:
 
 
 def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
-    """Yield a line at the mean of the results between two changes."""
+    """Yield a horizontal line at the mean of the results between two change points."""
     ends = [0, *(turn.index for turn in trend.turns), len(places)]
     for start, end in pairwise(ends):
         part = places[start:end]
@@ -160,7 +161,7 @@ def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -
 
 
 def _turns(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
-    """Yield a dashed line at each change, with its text in one of two rows above."""
+    """Yield a dashed vertical line at each change point, with its text above if it fits."""
     used = [-math.inf, -math.inf]
     for turn in trend.turns:
         x = (places[turn.index - 1][0] + places[turn.index][0]) / 2
@@ -198,14 +199,14 @@ def _value_axis(frame: _Frame, unit: str) -> Iterable[str]:
 
 
 def _plain(value: float, step: float) -> str:
-    """Format a tick with as many decimals as the tick distance needs."""
+    """Format the value of a tick with as many decimals as the distance between ticks needs."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     decimals += abs(round(step, decimals) - step) > step / 1000  # one more digit for steps like 2.5
     return f"{value:,.{decimals}f}"
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return about five round tick values that enclose the range."""
+    """Return about five round tick values from below ``low`` to above ``high``."""
     raw = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= raw * 0.999)
@@ -227,7 +228,7 @@ def _time_axis(frame: _Frame) -> Iterable[str]:
 
 
 def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
-    """Return at most ``most`` ticks of a time axis in UTC: round times, days or months."""
+    """Return at most ``most`` ticks of a time axis with labels: round times, days or months."""
     span = end - start
     for step in _STEPS:
         if span / step <= most:
@@ -251,7 +252,7 @@ def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
 
 
 def date_text(time: datetime) -> str:
-    """Format a time in UTC as ``20 Nov 2026, 11:30``; a dash if the time is unknown."""
+    """Format a time in UTC as ``20 Nov 2026, 11:30``, or as a dash if it is unknown."""
     if time < datetime.fromtimestamp(0, UTC) + timedelta(days=1):
         return "–"
     utc = time.astimezone(UTC)

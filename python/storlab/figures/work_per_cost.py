@@ -1,7 +1,7 @@
-"""Bar charts of work per terabyte and per money, from facts declared in the study.
+"""Bar charts of measured work divided by declared capacity or price.
 
-Bars by mix at the last point of the axis. The quantity comes from the questions on the family's
-page; for small blocks it is the operation rate.
+The charts show each mix at the last point of its sweep. Work is the quantity that the workload
+family compares per terabyte or price, or for small blocks the operation rate.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def _terabytes(size: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Kind of quotient: work per capacity, work per price, or cost per work."""
+    """Kind of chart: work per capacity, work per price, or cost per work."""
 
     name: str
     words: str  # for example "per terabyte of raw capacity"
     unit: str  # template with {unit} of the work and {money}, the currency
     say: str  # template of a comparison, see storlab.words.figures
-    fact: Callable[[Target], float | None]  # the declared fact: terabytes or money
+    fact: Callable[[Target], float | None]  # declared value: capacity in TB, or price
     divide: Divide
-    costs: bool = False  # fact / work instead of work / fact
-    money: bool = False  # whether the fact is money
+    costs: bool = False  # whether to divide the fact by the work instead
+    money: bool = False  # whether the fact is a price
 
 
 RAW = Worth(
@@ -85,12 +85,12 @@ COST = Worth(
 
 
 def draw_density(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw work per raw terabyte, and per usable terabyte if the study declares it."""
+    """Draw work per raw terabyte, and per usable terabyte if targets declare it."""
     return _of_ways(comparison, sections, (RAW, USABLE))
 
 
 def draw_money(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw work per money and cost per work, if all prices are in one currency."""
+    """Draw work per price, and cost per work, if all prices are in one currency."""
     targets = [column.target for column in comparison.dataset.targets]
     if len(density.currencies(targets)) != 1:
         return []
@@ -116,7 +116,7 @@ def _of_ways(
 
 
 def _column(mixes: Mixes) -> Column | None:
-    """Return the column to divide: the rate for small blocks, else from the family's questions."""
+    """Return the column of the work: operation rate for small blocks, else the family's choice."""
     comparison, page = mixes.comparison, mixes.section.page
     keys = [key for question in page.metrics.questions if question.per for key in question.keys]
     if is_small(mixes.section, mixes.facet):
@@ -128,7 +128,7 @@ def _column(mixes: Mixes) -> Column | None:
 
 
 def _figure(mixes: Mixes, way: Worth) -> Figure | None:
-    """Return the figure, or None unless at least two targets have values."""
+    """Draw one chart; None if fewer than two targets have values."""
     column = _column(mixes)
     if column is None:
         return None
@@ -204,7 +204,10 @@ def _title(mixes: Mixes, column: Column, way: Worth) -> str:
 
 
 def _divided(ratio: Interval, share: float, way: Worth) -> Interval:
-    """Convert a ratio of work to a ratio of work per fact, inverted for costs."""
+    """Convert a ratio of work to one of work per capacity or price; invert it for costs.
+
+    ``share`` is the baseline's capacity or price divided by that of the other target.
+    """
     divided = ratio.scaled(share)
     return divided.inverse() if way.costs else divided
 

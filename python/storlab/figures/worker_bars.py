@@ -1,4 +1,4 @@
-"""Figure of the times of ranks or accelerators side by side, with the slowest marked."""
+"""Figure of the time that each rank or accelerator took, with the slowest marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is 
 
 
 def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
-    """Return the figure, or None if fewer than two ranks or accelerators reported times."""
+    """Draw the times of ranks or accelerators at one point; None if fewer than two have times."""
     by_target = {
         target: workers_of(cell, wanted.pieces, summed=wanted.summed)
         for target, cell in far.cells.items()
