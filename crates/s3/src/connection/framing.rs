@@ -96,7 +96,7 @@ enum State {
     DataEnd,
     /// Trailer fields after the last chunk, up to an empty line.
     Trailer,
-    /// Nothing: the body has ended.
+    /// End of the body: no data follows.
     Over,
 }
 
