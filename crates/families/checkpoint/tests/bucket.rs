@@ -82,7 +82,10 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
     assert_eq!(failure.operation.as_deref(), Some("verify"));
     assert!(failure.offset.is_some_and(|offset| offset > 0), "{failure:?}");
     let message = failure.message;
-    assert!(message.contains("rank0/a.bin") && message.contains("differs from what was written"), "{message}");
+    assert!(
+        message.contains("rank0/a.bin") && message.contains("differs from what was written"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -250,7 +253,10 @@ fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
     server.held().objects.insert(key, short);
     let failed = go(&patient(checkpoint(&server, 0, 1))).summary;
     let message = failed.failure.unwrap().message;
-    assert!(message.contains("rank1.bin") && message.contains("differs from what was written"), "{message}");
+    assert!(
+        message.contains("rank1.bin") && message.contains("differs from what was written"),
+        "{message}"
+    );
 }
 
 #[test]
