@@ -1,4 +1,4 @@
-"""Audit of published claims: do the printed numbers agree with each other and with physics?
+"""Audit of published numbers: check whether they agree with each other and with physics.
 
 Each rule is one module with ``SUMMARY`` (one line) and ``check(table)``, which yields findings.
 Rules depend on columns, units and metric names, never on a particular publication.

@@ -1,4 +1,4 @@
-"""Table cells as typed values, and pairs of values that describe the same quantity and place."""
+"""Cells of a published table as typed values, and pairs of values that a claim compares."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAXIMUM = re.compile(r"max|best|peak|highest")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Number of one configuration, printed in the table or derived from printed numbers."""
+    """Number of one configuration, stated in a published table or derived from stated numbers."""
 
     config: str
     place: Place
@@ -75,19 +75,19 @@ _OPERATIONS = {"read", "write", "get", "put", "total"}
 
 
 def is_one_mix(value: Value) -> bool:
-    """Return whether reads and writes ran together, judging by the workload or mix column."""
+    """Return whether reads and writes ran in one test, judging by the workload or mix column."""
     shares = value.place[1].split("/")
     return "mix" in value.place[0] or (len(shares) == 2 and not {"0", "100"} & set(shares))
 
 
 def is_headline(row: Row) -> bool:
-    """Return whether a claim covers several cells: a maximum or minimum, a range or a headline."""
+    """Return whether a claim summarises several cells, as a maximum, a range or a headline does."""
     bounded = quantity_of(row).bound != ""
     return row.kind == "headline_claim" or row.qualifier.lower() in HEADLINES or bounded
 
 
 def values_of(row: Row) -> Iterator[Value]:
-    """Yield the row's number once for each configuration that the row names."""
+    """Yield a table row's number once for each configuration that the row names."""
     printed, rounded = intervals.printed_interval(row), rounded_interval(row)
     if printed is None or rounded is None:
         return
@@ -112,7 +112,7 @@ def values_of(row: Row) -> Iterator[Value]:
 
 
 def shown(row: Row) -> str:
-    """Return the number as printed, with its unit added if the printed text has none."""
+    """Return a row's number as published, with its unit appended if the text has none."""
     text = row.printed or ("" if row.value is None else exact_number(row.value))
     has_unit = re.search(r"[A-Za-z%]", text)
     unit = row.unit if row.unit not in ("x", "count", "version", "model", "%") else ""
@@ -131,7 +131,7 @@ def measured(table: PublishedTable) -> list[Value]:
 
 
 def facts(table: PublishedTable) -> list[Value]:
-    """Return settings and limits of the table: capacities, prices, power limits, counts."""
+    """Return the settings and limits that a table states: capacities, prices, counts, limits."""
     if "facts" not in table.memo:
         kinds = ("config", "limit")
         rows = [r for r in table.rows if r.kind in kinds and not quantity_of(r).is_claim]
@@ -141,31 +141,32 @@ def facts(table: PublishedTable) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Values of one quantity at one place for a claim's configuration and for its counterpart."""
+    """Two values that a claim compares: of its configuration, and of the one it is compared to."""
 
     config: Value
     compare: Value
 
     @property
     def ratio(self) -> Interval:
-        """Ratio configuration / counterpart, as the range that the printed precision allows."""
+        """Ratio of the two values, as the range that the published precision allows."""
         return self.config.interval / self.compare.interval
 
     @property
     def rounded(self) -> Interval:
-        """Like ``ratio``, but assuming that both numbers were rounded rather than truncated."""
+        """Ratio of the two values, assuming that both were rounded rather than truncated."""
         return self.config.rounded / self.compare.rounded
 
     @property
     def rows(self) -> list[str]:
-        """Ids of the table rows behind both values."""
+        """Ids of the table rows that state the two values."""
         return [row.id for row in (*self.config.rows, *self.compare.rows)]
 
 
 def pairs(claim: Row, values: list[Value]) -> list[Pair]:
-    """Return the value pairs that a claim may refer to.
+    """Return the pairs of values that a claim may compare.
 
-    Columns that the claim leaves empty match anything, provided both values of a pair agree.
+    A column that the claim leaves empty matches anything, but both values of a pair must agree in
+    it.
     """
     quantity = quantity_of(claim)
     wanted = place_of(claim)
@@ -183,9 +184,9 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
 
 
 def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
-    """Like :func:`pairs`, but return pairs of values at two different block sizes.
+    """Return the pairs of values at different block sizes that a claim may compare.
 
-    They reveal a gain that was computed between unequal block sizes.
+    They reveal a gain that was wrongly computed between unequal block sizes.
     """
     quantity, wanted = quantity_of(claim), place_of(claim)
     anywhere: Place = (wanted[0], wanted[1], "", *wanted[3:])
@@ -217,7 +218,7 @@ def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> s
 
 
 def same_place(a: Value, b: Value) -> bool:
-    """Return whether two values belong to the same place.
+    """Return whether two values were measured with the same workload at the same operating point.
 
     For limits the operating point is ignored.
     """
@@ -251,7 +252,7 @@ def is_about(claim: Quantity, value: Quantity) -> bool:
 
 
 def _is_named_after(claim: Quantity, value: Quantity) -> bool:
-    """Return whether a claim about an unrecognised quantity carries the same name as the value."""
+    """Return whether a claim about an unrecognised quantity has the same name as the value."""
     words = [word for word in re.split("[^a-z0-9]+", value.part) if word not in NEUTRAL]
     return bool(words) and "_".join(sorted(words)) == claim.part
 
@@ -263,10 +264,10 @@ def _fits(wanted: Place, value: Value) -> bool:
 
 
 def claimed_ratios(row: Row) -> list[Interval]:
-    """Return the ratios configuration / counterpart that the wording of a claim admits.
+    """Return the ratios of configuration to counterpart that the wording of a claim admits.
 
-    A latency ratio may be printed either way round, and "x % faster" of a time may mean 1 / (1 + x)
-    or 1 - x, so every defensible reading is returned. The list is empty if the unit is unknown.
+    A latency ratio may be published either way round, and "x % faster" of a time may mean
+    1 / (1 + x) or 1 - x. Every defensible reading is returned; none if the unit is unknown.
     """
     quantity, printed = quantity_of(row), intervals.printed_interval(row)
     unit = quantity.unit

@@ -1,4 +1,4 @@
-"""Audit rule: numbers above the limits of the stated network, PCIe, drives, capacity or power."""
+"""Audit rule: report numbers above the limits of network, PCIe, drives, capacity or power."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _POWER_LIMIT = re.compile(r"(max_)?power_(limit|max|budget)|max(imum)?_power|tdp
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings per configuration; only the worst place if several exceed the same limit."""
+    """Yield one finding per configuration and exceeded limit, about the worst value."""
     places = Places(table)
     for config in places.configs():
         yield from _throughput(table, places, config)
@@ -61,7 +61,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _flows(places: Places, config: str) -> list[tuple[Place, Value]]:
-    """Return the total throughput values of a configuration, printed or as IOPS x block size."""
+    """Return the total throughput values of a configuration, as stated or IOPS x block size."""
     flows = []
     for place in places.of_config(config):
         known = places.throughput(config, place)
@@ -80,7 +80,7 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
         over = []
         for place, value in flows:
             share = read_share(place[1])
-            # Links are full duplex, so a mix loads each direction only with its own share.
+            # Links are full duplex: in a mix, reads load one direction and writes the other.
             part = 1.0 if share is None else max(share, 1 - share)
             one_way = value.span.scaled(part if share is not None else 0.5)
             if one_way.low > limit * 1.01:
@@ -94,8 +94,8 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
                 printed=f"{config}, {place_words(place)}: {_gb(value.span)} GB/s",
                 recomputed=f"{words} = {significant(limit / 1e9, 4)} GB/s in one direction, and "
                 f"{significant(low / 1e9, 4)} GB/s would cross it",
-                why="More would have crossed the interface than it can carry. Memory on the near "
-                "side of it served the load, or a number is wrong.",
+                why="The interface cannot transfer that much. A cache in front of it served the "
+                "load, or a number is wrong.",
             )
 
 
@@ -106,7 +106,7 @@ def _gb(span: Interval) -> str:
 def _links(
     table: PublishedTable, config: str
 ) -> Iterator[tuple[float, tuple[str, ...], str, Severity]]:
-    """Yield link limits as (B/s in one direction, row ids, wording, severity).
+    """Yield limits of network and drive links as (B/s in one direction, row ids, text, severity).
 
     The severity is "error" only if every factor of the limit is stated in the table.
     """
@@ -223,8 +223,9 @@ def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Findi
                     printed=f"{config}, {place_words(place)}: {watts.how}; limit "
                     f"{limits[0].printed}",
                     recomputed=f"{watts.span} W",
-                    why="Mean power lies above the limit that is stated for the drive: the drive "
-                    "was not in that state, or the watts include more than the drive.",
+                    why="Mean power lies above the limit that is stated for the drive. The drive "
+                    "was not in the power state with that limit, or the watts include more than "
+                    "the drive.",
                 )
 
 
@@ -253,8 +254,8 @@ def _stated_limits(table: PublishedTable, places: Places, config: str) -> Iterat
                 printed=f"{config}, {place_words(place_of(claimed))}: "
                 f"{claimed.metric} {claimed.printed}",
                 recomputed=f"{row.metric} is {row.printed}",
-                why="More was measured than the limit that the table states: it did not hold, or a "
-                "cache served a part, or a number is wrong.",
+                why="The measured value lies above the limit that the table states. The limit is "
+                "wrong, a cache served a part of the load, or the value is wrong.",
             )
 
 
@@ -285,8 +286,8 @@ def _capacity(table: PublishedTable) -> Iterator[Finding]:
                 rows=[row.id for row in (*raw, *usable)],
                 printed=f"{config}: usable {usable[0].printed}, raw {raw[0].printed}",
                 recomputed="usable capacity is more than raw capacity",
-                why="Usable capacity is what redundancy and spares leave of the raw one. With "
-                "compression it is called effective.",
+                why="Usable capacity is raw capacity minus redundancy and spares. With compression "
+                "it is called effective.",
             )
 
 
@@ -306,5 +307,5 @@ def _memory(table: PublishedTable) -> Iterator[Finding]:
                     rows=[kind.id, row.id],
                     printed=f"{kind.printed} at {row.printed}",
                     recomputed=f"the fastest JEDEC grade of DDR{kind.value:g} is {fastest:g} MT/s",
-                    why="The machine is not described as it was: generation or rate is wrong.",
+                    why="The stated memory generation or its transfer rate is wrong.",
                 )

@@ -1,4 +1,4 @@
-"""Audit rule: one cell printed twice with different values."""
+"""Audit rule: report a number that is published twice with different values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SETTINGS = {"capacity", "memory", "count", "price", "power", "duration", "rate"
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings for cells with incompatible printed values and for differing versions."""
+    """Yield findings on cells with incompatible values, and on differing software versions."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for row in table.rows:
         if row.kind == "context" or not row.has_printed_number:
@@ -40,7 +40,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _is_swept(row: Row) -> bool:
-    """Return whether a setting is one of several that were tried."""
+    """Return whether a table row states a setting of which several values were tried."""
     quantity = quantity_of(row)
     if row.kind != "config":
         return False
@@ -51,8 +51,8 @@ def _is_swept(row: Row) -> bool:
 
 def _cell(row: Row, value: Value) -> tuple[object, ...]:
     quantity = quantity_of(row)
-    # An empty operation column may mean "no operation" or "all operations": compare such rows only
-    # with each other.
+    # An empty operation column may mean "no operation" or "all operations", so such rows are only
+    # compared with each other.
     op = operation_of(row) if row.op else f"{value.place[3]}?"
     whole = row.metric.lower() if quantity.name in ("other", "count") else ""
     unit = value.unit if value.unit else ""
@@ -98,7 +98,7 @@ def _is_one(a: Value, b: Value) -> bool:
 
 
 def _severity(a: Row, b: Row) -> Severity:
-    """Return the severity of a disagreement.
+    """Return the severity of the finding that two rows disagree.
 
     It is below "error" if the rows may describe two machines or two unnamed operating points.
     """
@@ -138,7 +138,7 @@ def _versions(table: PublishedTable) -> Iterator[Finding]:
                 rows=[r.id for r in rows if _version(r) in pair],
                 printed=f"{a.metric} {first} and {second}",
                 recomputed="one version",
-                why="The same digits are printed with the point elsewhere: these are two "
+                why="The same digits are printed with the point at another position: these are two "
                 "releases, or one is mistyped."
                 if same_digits
                 else "Two versions are printed: a reader cannot know which one was used.",
@@ -151,6 +151,6 @@ def _version(row: Row) -> str:
 
 
 def _one_version(a: str, b: str) -> bool:
-    """Return whether two versions are equal or one is a shorter form, as 20.04 of 20.04.6."""
+    """Return whether two versions are equal, or one is shorter, such as 20.04 for 20.04.6."""
     short, long = sorted((a, b), key=len)
     return long == short or (long.startswith(short) and not long[len(short)].isalnum())

@@ -1,4 +1,4 @@
-"""Audit rule: latencies compared at different effective concurrency."""
+"""Audit rule: report latencies that are compared at different effective concurrency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAR = 1.10
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield at most one finding per pair of configurations and place.
+    """Yield at most one finding per pair of configurations and workload.
 
     It is a warning if the table claims a latency ratio for the pair, otherwise a note.
     """

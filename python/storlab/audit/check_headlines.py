@@ -1,4 +1,4 @@
-"""Audit rule: headlines, ranges and "up to" claims must be supported by cells of the same table."""
+"""Audit rule: headlines, ranges and "up to" claims must follow from cells of the same table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PlaceKey = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Evidence for a headline: the ratio of two cells or one claimed ratio, or a single value."""
+    """Evidence for a headline: a ratio of two cells, a claim about one cell, or a single value."""
 
     interval: Interval
     place: PlaceKey
@@ -52,7 +52,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The values of a table against which headlines are checked."""
+    """Values of a table, stated and derived, against which headlines are checked."""
 
     table: PublishedTable
     direct: list[Value]
@@ -81,7 +81,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _end(row: Row) -> str:
-    """Return which end of the cells a headline states: "max", "min" or "any"."""
+    """Return which of its cells a headline states: the highest (max), lowest (min) or any."""
     bound, words = quantity_of(row).bound, row.qualifier.lower()
     if bound == "min" or words == "range_min":
         return "min"
@@ -119,12 +119,12 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
 
 
 def _on_side(readings: list[Interval], above_one: bool) -> Interval:
-    """Return the first reading on the same side of 1 as the cells, or the first reading of all."""
+    """Return the first reading of a claim on the cells' side of 1, or else the first reading."""
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 
 def _within(reading: Interval, supports: list[Support]) -> bool:
-    """Return whether a headline without "up to" or "at least" stays within the cells' best."""
+    """Return whether a claimed ratio is not better than the best cell that supports it."""
     cells = hull(s.interval for s in supports)
     if reading.middle >= 1:
         return reading.low <= cells.high and (cells.low >= 1 or reading.meets(cells))
@@ -132,7 +132,7 @@ def _within(reading: Interval, supports: list[Support]) -> bool:
 
 
 def _direction(reading: Interval, end: str) -> str:
-    """Return "max" or "min": whether the reading means the highest or lowest ratio of the cells."""
+    """Return whether a claimed ratio means the highest ("max") or lowest ratio of the cells."""
     if reading.middle >= 1:
         return "min" if end == "min" else "max"
     return "max" if end == "min" else "min"
@@ -144,10 +144,10 @@ def _extreme(supports: list[Support], direction: str) -> Interval:
 
 
 def _supports(claim: Row, cells: Cells) -> list[Support]:
-    """Return the evidence for a claim, one entry per place.
+    """Return the evidence for a claim, one entry per workload and operating point.
 
-    Measured pairs come first, then pairs of derived values for places without measured ones, then
-    claims about single cells.
+    Pairs of measured values are preferred, then pairs with derived values, then claims about single
+    cells.
     """
     supports = _by_place([_of_pair(p, True) for p in pairs(claim, cells.direct)])
     known = {s.place for s in supports}
@@ -157,7 +157,7 @@ def _supports(claim: Row, cells: Cells) -> list[Support]:
 
 
 def _by_place(supports: list[Support]) -> list[Support]:
-    """Merge evidence for the same place into one entry that spans all its intervals."""
+    """Merge evidence for the same workload and operating point; the interval spans all of it."""
     groups: defaultdict[PlaceKey, list[Support]] = defaultdict(list)
     for support in supports:
         groups[support.place].append(support)
@@ -184,7 +184,10 @@ def _of_pair(pair: Pair, is_direct: bool) -> Support:
 
 
 def _cell_claims(claim: Row, table: PublishedTable, given_supports: list[Support]) -> list[Support]:
-    """Return evidence from claims about single cells, inverted if the measured pairs require it."""
+    """Return evidence for a headline from the table's claims about single cells.
+
+    They are inverted if the measured pairs show that the ratio was published the other way round.
+    """
     wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in given_supports}
     supports = []
     for row in table.rows:
@@ -211,7 +214,7 @@ def _same_subject(a: Quantity, b: Quantity) -> bool:
 
 
 def _has_values(claim: Row, table: PublishedTable) -> bool:
-    """Return whether the table has values of both sides, at any place or as range ends."""
+    """Return whether the table has any values of both configurations that a claim compares."""
     sides = (configs_of(claim.config), configs_of(claim.compare_config))
     rows = [r for r in table.rows if r.is_measured and r.value is not None]
     about = [r for r in rows if _same_subject(quantity_of(claim), quantity_of(r))]
@@ -262,7 +265,7 @@ def _misfit(rows: list[Row], reading: Interval, supports: list[Support], cells: 
 
 
 def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> bool:
-    """Return whether the table shows no sign of omitted cells of the claimed quantity."""
+    """Return whether the evidence covers all cells that a claim may summarise."""
     if any(s.x_value == NOT_STATED or not s.is_direct for s in supports):
         return False
     wanted, covered = place_of(claim)[:3], {s.place[:3] for s in supports}
@@ -289,7 +292,7 @@ def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
 
 
 def _one_of_many(rows: list[Row], supports: list[Support], cells: Cells) -> Iterator[Finding]:
-    """Yield a note if a maximum is stated without the range it was picked from."""
+    """Yield a note if a maximum over many cells is stated without their range."""
     claim = rows[0]
     places = {s.place for s in supports}
     middles = [s.interval.middle for s in supports]
@@ -319,7 +322,7 @@ def _is_maximum_word(claim: Row) -> bool:
 
 
 def _has_low_end(claim: Row, table: PublishedTable) -> bool:
-    """Return whether the table also states the low end of the same range."""
+    """Return whether the table also states the low end of the range that a claim tops."""
     q = quantity_of(claim)
     return any(
         {r.config, r.compare_config} == {claim.config, claim.compare_config}
@@ -330,7 +333,7 @@ def _has_low_end(claim: Row, table: PublishedTable) -> bool:
 
 
 def _plain(rows: list[Row], cells: Cells) -> Iterator[Finding]:
-    """Yield findings for a headline with a value of one configuration, as "3 ms to 5 ms"."""
+    """Yield findings on a headline with a value of one configuration, such as "3 ms to 5 ms"."""
     claim = rows[0]
     values = _values(claim, cells)
     printed = printed_interval(claim)

@@ -49,9 +49,9 @@ _SPREAD_OUT = ("latency", "ttfb", "power")
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings for broken identities.
+    """Yield findings on metrics that contradict each other by definition.
 
-    Identities that a mix-up of units explains are left to the rule ``units``.
+    Contradictions that a mix-up of units explains are left to the rule ``units``.
     """
     for broken in (*broken_identities(table), *broken_quotients(table)):
         if broken.slip is None:
@@ -65,7 +65,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _order(values: list[Value]) -> Iterator[Finding]:
-    """Yield an error if a higher percentile of a distribution is the lower number."""
+    """Yield an error if a higher percentile of a distribution has the lower value."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for v in values:
         if v.quantity.name in _SPREAD_OUT and (v.quantity.statistic or v.quantity.name == "power"):
@@ -91,7 +91,7 @@ def _rank(value: Value) -> float:
 
 
 def _ordered(low: Value, high: Value) -> bool:
-    """Return whether two statistics have a fixed order; the mean has one only with min and max."""
+    """Return whether two statistics have a fixed order; a mean has one only to min and max."""
     names = {low.quantity.statistic, high.quantity.statistic}
     if len(names) == 1:
         return False
@@ -105,7 +105,10 @@ def _named(value: Value) -> str:
 
 
 def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a finding if the ratios of MB/s/W and TB/kWh differ; the factor 3.6 cancels."""
+    """Yield a finding if a claimed gain in MB/s/W differs from the one in TB/kWh.
+
+    The units differ by the factor 3.6, which cancels in a ratio.
+    """
     values = [*measured(table), *facts(table)]
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in table.rows:
@@ -124,7 +127,7 @@ def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
 
 
 def apart(first: list[Interval], second: list[Interval]) -> str:
-    """Return a sentence if re-rounding explains why equal ratios differ, else an empty string."""
+    """Return a sentence if rounding explains why two ratios differ, else an empty string."""
     pairs = [Broken((), "", "", "", left, other) for left in first for other in second]
     return min(pairs, key=lambda pair: pair.off).rerounded if pairs else ""
 
@@ -139,10 +142,10 @@ def _unequal(a: Row, b: Row, values: list[Value]) -> Finding:
         any(r.meets(p.ratio) for p in pairs(row, values) for r in claimed_ratios(row))
         for row in (a, b)
     )
-    why = "MB/s/W and TB/kWh differ by the factor 3.6, so that their ratios are one number."
+    why = "MB/s/W and TB/kWh differ by the factor 3.6, so their ratios must be equal."
     severity: Severity = "error"
     if follows:
-        why += " Both follow from their cells: these had been rounded before the division."
+        why += " Both follow from their cells, which had been rounded before the division."
         severity = "note"
     elif text := apart(claimed_ratios(a), claimed_ratios(b)):
         why, severity = why + text, "warning"

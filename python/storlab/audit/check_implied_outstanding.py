@@ -1,4 +1,4 @@
-"""Audit rule: operations in flight by Little's law against the configured number."""
+"""Audit rule: compare operations in flight by Little's law with the configured number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY = (
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield one finding per configuration whose latencies do not fit its load."""
+    """Yield one finding per configuration whose latencies do not fit the configured load."""
     places = Places(table)
     for config in places.configs():
         off = [
@@ -44,7 +44,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 def _off(
     table: PublishedTable, places: Places, config: str, place: Place
 ) -> tuple[Place, list[str], str, str] | None:
-    """Return (place, row ids, implied load, configured load), or None if the two can agree."""
+    """Return (workload, row ids, implied load, configured load), or None if both loads agree."""
     pairs = list(_pairs(table, places, config, place))
     sides = {_side(implied_load, fact) for implied_load, fact in pairs}
     if not pairs or len(sides) != 1 or "" in sides:
@@ -82,7 +82,7 @@ def _pairs(
 
 
 def _side(implied_load: Implied, fact: Fact) -> str:
-    """Return "less" or "more" if the implied load is off by more than ``OFF``, else ""."""
+    """Return "less" or "more" if the implied load is off by more than a factor ``OFF``, else ""."""
     if implied_load.whole and implied_load.span.high * OFF < fact.value.low:
         return "less"
     if fact.complete and implied_load.span.low > fact.value.high * OFF:

@@ -1,4 +1,7 @@
-"""Audit rule: watts implied by throughput / efficiency or energy / time, against sibling cells."""
+"""Audit rule: compare the watts implied by efficiency or energy with those of similar cells.
+
+Watts are implied by throughput / efficiency, or by energy / time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ CLEARLY = 1.03  # how far implied watts must lie on the other side of 1 to contr
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield one finding per cell whose implied watts are an outlier, and per contradicted claim."""
+    """Yield findings on cells whose implied watts are outliers, and on contradicted claims."""
     places = Places(table)
     for config in places.configs():
         every = [
@@ -38,8 +41,8 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 def _families(every: list[Watts]) -> list[list[Watts]]:
     """Group cells by kind of work and operating point.
 
-    If operating points are not stated, only the point with the least scatter is used: the most
-    favourable reading for the author.
+    If operating points are not stated, each possible one is tried, and the one with the least
+    scatter is used. That reading is the most favourable for the author.
     """
     kinds: dict[str, dict[str, list[Watts]]] = {}
     for watts in every:
@@ -55,7 +58,7 @@ def _families(every: list[Watts]) -> list[list[Watts]]:
 
 
 def _kind(place: Place) -> str:
-    """Return a grouping key: mixes are compared only with mixes, reads only with reads."""
+    """Return a key that is equal for comparable work: mixes, reads only, or writes only."""
     share = read_share(place[1])
     direction = "" if share is None else f"{share:g}" if share in (0.0, 1.0) else "mixed"
     pattern = re.search(r"rand|seq", place[0], re.I)
@@ -64,7 +67,7 @@ def _kind(place: Place) -> str:
 
 
 def _scatter(group: list[Watts]) -> float:
-    """Return the log deviation from the median that two thirds of the group stay within.
+    """Return the log deviation from the median that two thirds of a group's cells do not exceed.
 
     In a group of up to three cells it is the largest deviation.
     """
@@ -97,17 +100,18 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
             severity="warning",
             rows=list(watts.rows),
             printed=f"{config}, {place_words(watts.place)}{at}: {watts.how}",
-            recomputed=f"{watts.span} W, where {expected}; siblings: {siblings}",
-            why="Power of one configuration under like load stays within a family. One of the "
-            "numbers it follows from belongs to another operating point or is wrong, and the "
-            "efficiency ratio of this cell inherits the difference.",
+            recomputed=f"{watts.span} W, but {expected}; similar cells: {siblings}",
+            why="A configuration draws similar power under similar load. One of the numbers that "
+            "give the watts is wrong or belongs to another operating point, and so the efficiency "
+            "ratio of this cell is wrong as well.",
         )
 
 
 def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
-    """Return whether a cell agrees with others of its block size or mix, or cannot be compared.
+    """Return whether a cell's power agrees with others of its block size or mix.
 
-    Small blocks draw less power than large ones, and writes more than reads.
+    Also true if no other cell has its block size, because small blocks draw less power than large
+    ones, and writes more than reads.
     """
     same_block = [w for w in others if w.place[2] == watts.place[2]]
     if test is _far_from and size_bytes(watts.place[2]) and not same_block:
@@ -123,7 +127,7 @@ def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
 
 
 def _fits(watts: Watts, others: list[Watts]) -> bool:
-    """Return whether a cell agrees with the family under another assumed operating point."""
+    """Return whether a cell's power agrees with that of similar cells."""
     return _far_from(watts, others) is None and _beyond_neighbours(watts, others) is None
 
 
@@ -133,11 +137,11 @@ def _far_from(watts: Watts, others: list[Watts]) -> str | None:
         return None
     if centre / FAR <= watts.span.high and watts.span.low <= centre * FAR:
         return None
-    return f"the median of its siblings is {shown(centre)} W"
+    return f"the median of similar cells is {shown(centre)} W"
 
 
 def _beyond_neighbours(watts: Watts, others: list[Watts]) -> str | None:
-    """Return a sentence on the neighbouring mixes if a cell's power lies outside of theirs."""
+    """Return a clause on the two nearest mixes if a cell's power lies outside of theirs."""
     share = read_share(watts.place[1])
     known = [(read_share(w.place[1]), w) for w in others if w.place[2] == watts.place[2]]
     if share is None:
@@ -155,7 +159,7 @@ def _beyond_neighbours(watts: Watts, others: list[Watts]) -> str | None:
 
 
 def _claims(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a note if two gains imply more power and the table claims less, or the reverse."""
+    """Yield a note if two claimed gains imply more power but a third claims less, or vice versa."""
     power = [row for row in table.rows if quantity_of(row).name == "power" and _ratio(row)]
     for (config, compared, place, _), claims in _gains(table).items():
         for above, below in (("throughput", "power_efficiency"), ("energy", "duration")):
@@ -176,14 +180,14 @@ def _claims(table: PublishedTable) -> Iterator[Finding]:
                     f"{other.printed}; {against[0].metric} {against[0].printed}",
                     recomputed=f"{config} drew {implied} times the power of {compared}, "
                     f"{100 * change:.0f} % {more}",
-                    why="The two gains together say how the watts under this load compare, and "
-                    "they compare the other way round than the claim about power does. That claim "
-                    "holds for a limit, not for what was drawn here.",
+                    why="The two gains imply a ratio of the watts under this load that contradicts "
+                    "the claim about power. That claim is true of a power limit at best, not of "
+                    "the power drawn under this load.",
                 )
 
 
 def _gains(table: PublishedTable) -> dict[tuple[str, str, Place, str], dict[str, Row]]:
-    """Return the exact ratio claims by cell and operating point, then by quantity."""
+    """Return the ratio claims about single cells, by cell and operating point, then quantity."""
     gains: dict[tuple[str, str, Place, str], dict[str, Row]] = {}
     for row in table.rows:
         exact = row.kind == "ratio_claim" and row.compare_config and not is_headline(row)
@@ -205,9 +209,9 @@ def _opposes(row: Row, config: str, compared: str, implied: Interval) -> bool:
 
 
 def _ratio(row: Row) -> Interval | None:
-    """Return a claim as the ratio configuration / counterpart.
+    """Return a claim as the ratio of its configuration to the one it is compared to.
 
-    None if the claim is open-ended or its wording does not fix the direction.
+    None if the claim is open-ended or its wording does not define the direction.
     """
     form, span = quantity_of(row).form, si_interval(row)
     if span is None or not (math.isfinite(span.low) and math.isfinite(span.high)):

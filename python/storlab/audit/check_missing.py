@@ -1,4 +1,4 @@
-"""Audit rule: facts that a reader needs to check the numbers but the table does not state."""
+"""Audit rule: report facts that are missing from a table but needed to check its numbers."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     powered = [row for row in results if quantity_of(row).name in POWERED]
     if powered and not any(_METER.search(name) for name in names):
         yield _note(powered, "power, energy or efficiency", "no meter or sensor, with its rate and "
-                    "accuracy", "Sensors differ by what they include and by several percent; "
-                    "without the meter a reader cannot judge a difference.")  # fmt: skip
+                    "accuracy", "Sensors include different parts and differ by several percent. "
+                    "Without the meter a reader cannot judge a difference.")  # fmt: skip
     rates = [row for row in results if quantity_of(row).name in (*RATES, "latency", "ttfb")]
     has_data = any(_DATA.search(n) for n in names) and any(_MEMORY.search(n) for n in names)
     if rates and not has_data and not any(_DIRECT.search(name) for name in names):
@@ -83,7 +83,7 @@ def _is_result(row: Row) -> bool:
 
 
 def _values_behind(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a note on ratios for which no value of either side is printed."""
+    """Yield a note on ratios if the table has no value of either configuration."""
     known = {
         (row.config, quantity_of(row).name)
         for row in table.rows
@@ -103,8 +103,8 @@ def _values_behind(table: PublishedTable) -> Iterator[Finding]:
     ]
     if bare:
         names = ", ".join(dict.fromkeys(row.metric for row in bare))
-        yield _note(bare, names, "no value of either side", "A ratio without the values it was "
-                    "made of can be neither recomputed nor applied.")  # fmt: skip
+        yield _note(bare, names, "no value of either side", "A ratio without the values that it "
+                    "compares can be neither recomputed nor applied.")  # fmt: skip
 
 
 def _operating_point(table: PublishedTable) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def _operating_point(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _has_load(table: PublishedTable, config: str) -> bool:
-    """Return whether the configuration states a single load, such as a number of clients."""
+    """Return whether the table states one load for a configuration, such as a client count."""
     stated: dict[str, set[float | None]] = {}
     for row in table.rows:
         if row.kind == "config" and covers(row, config) and _LOAD.search(metric_name(row)):
@@ -149,10 +149,10 @@ def _has_load(table: PublishedTable, config: str) -> bool:
 
 
 def _repetition(table: PublishedTable, results: list[Row], names: list[str]) -> Iterator[Finding]:
-    # "samples per second" is not a number of repeats
+    # "samples_per_second" would match a word for repeats, but is a rate.
     repeated = any(_REPEATS.search(name) for name in names if "_per_second" not in name)
     if not repeated:
-        why = "Without repeats a reader cannot tell whether a difference would come back."
+        why = "Without repeats a reader cannot tell whether a difference is reproducible."
         yield _note(results, f"{len(results)} results", "no number of repeats", why)
     spread = any(_SPREAD.search(name) for name in names) or any(
         quantity_of(row).statistic == "stdev" or "±" in row.printed for row in table.rows

@@ -1,4 +1,4 @@
-"""Audit rule: efficiency and performance, or sides of a ratio, at different operating points."""
+"""Audit rule: report numbers that are compared but belong to different operating points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
-    """Yield findings on efficiencies whose operating point is unstated or has no throughput."""
+    """Yield findings on efficiencies without an operating point, or without throughput at it."""
     points: dict[tuple[str, Place], set[str]] = {}
     rates: dict[tuple[str, Place], list[str]] = {}
     for row in table.rows:
@@ -50,8 +50,8 @@ def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
                 printed=f"{row.config}, {place_words(place_of(row))}: {row.metric} at "
                 f"{row.x_name} {row.x_value}",
                 recomputed=f"throughput is printed at {', '.join(sorted(points[key]))} only",
-                why="Efficiency and performance of one cell are read at different operating "
-                "points; together they describe no state that the storage was in.",
+                why="Efficiency and performance of one cell are stated at different operating "
+                "points, so the storage never had both at the same time.",
             )
     if unstated:
         names = ", ".join(dict.fromkeys(row.metric for row in unstated))
@@ -63,9 +63,9 @@ def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
             rows=[row.id for row in unstated],
             printed=f"{names} without a value of {x_name}",
             recomputed=f"throughput of the same cells is printed at {x_name} {', '.join(seen)}",
-            why="Efficiency depends on the load. Without its operating point it cannot be set "
-            "beside the throughput of the same cell, and its ratio may be taken where it is "
-            "largest.",
+            why="Efficiency depends on the load. Without its operating point it cannot be compared "
+            "with the throughput of the same cell, and its ratio may have been taken at the load "
+            "that makes it largest.",
         )
 
 
@@ -77,7 +77,7 @@ def _order(text: str) -> tuple[float, str]:
 
 
 def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
-    """Yield findings if efficiency and performance claims of a cell are at different points."""
+    """Yield findings if a cell's gains in efficiency and performance are at different loads."""
     claims: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
     for row in table.rows:
         quantity = quantity_of(row)
@@ -100,13 +100,13 @@ def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
             rows=[row.id for row in (*other, *first)],
             printed=f"{config} against {compared}, {place_words(place)}: {'; '.join(places)}",
             recomputed="the two gains have no operating point in common",
-            why="The two gains stand side by side and were read at different operating points: a "
-            "system runs at one of them, and has the other gain at a size that is not printed.",
+            why="The two gains were measured at different operating points. A system runs at only "
+            "one of them, at which the size of the other gain is not stated.",
         )
 
 
 def _claims_off_peak(table: PublishedTable) -> Iterator[Finding]:
-    """Yield notes on gains at a point other than the one stated as best for performance."""
+    """Yield notes on gains that are not stated at the load with the best performance."""
     best: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
         if row.value is not None and _AT_BEST.fullmatch(row.metric.strip().lower()):
@@ -125,13 +125,13 @@ def _claims_off_peak(table: PublishedTable) -> Iterator[Finding]:
                 printed=f"{place_words(place_of(row))}: {row.metric} {row.printed} at {row.x_name} "
                 f"{row.x_value}",
                 recomputed=f"performance is best at {', '.join(p.printed for p in peaks)}",
-                why="The gain is read where the difference is largest, not where either side "
-                "performs best; the gain at best performance is not printed with it.",
+                why="The gain is stated at a load at which neither side performs best. The gain at "
+                "best performance is missing.",
             )
 
 
 def _ratios_across(table: PublishedTable) -> Iterator[Finding]:
-    """Yield findings on ratios that match values at two different points but at no common one."""
+    """Yield findings on ratios that only match values at two different operating points."""
     for row in table.rows:
         quantity, printed = quantity_of(row), si_interval(row)
         if quantity.form != "ratio" or printed is None or row.kind != "ratio_claim":
@@ -179,14 +179,17 @@ def _ratio(above: Row, below: Row) -> Interval | None:
 
 
 def _agrees(ratio: Interval | None, printed: Interval) -> bool:
-    """Return whether a ratio or its inverse matches; latency ratios are often printed as gains."""
+    """Return whether a ratio or its inverse matches a published one.
+
+    The inverse is allowed, because latency ratios are often published as gains.
+    """
     if ratio is None:
         return False
     return ratio.meets(printed) or (Interval(1, 1) / ratio).meets(printed)
 
 
 def _different_points(table: PublishedTable) -> Iterator[Finding]:
-    """Yield one note if configurations are printed side by side without a common load."""
+    """Yield one note if a table compares configurations that have no load in common."""
     rows_by_config: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
     for row in table.rows:
         quantity = quantity_of(row)

@@ -33,7 +33,7 @@ def _percent(row: Row) -> bool:
 
 
 def _impossible(claims: list[Row]) -> Iterator[Finding]:
-    """Yield an error for each reduction of a non-negative quantity by more than 100 %."""
+    """Yield an error for each claim that a quantity falls by more than 100 %."""
     groups: defaultdict[tuple[str, str, str, float], list[Row]] = defaultdict(list)
     for row in claims:
         if _percent(row) and _takes_away(row) and (row.value or 0.0) > 100:
@@ -48,7 +48,7 @@ def _impossible(claims: list[Row]) -> Iterator[Finding]:
             printed=f"{metric} {shown(rows[0])} ({config} to {compare})",
             recomputed=f"at most 100 %; if the other is {value:g} % higher, this one is "
             f"{number(less)} % lower",
-            why="A quantity cannot fall by more than all of it.",
+            why="A quantity that cannot be negative cannot fall by more than 100 %.",
         )
 
 
@@ -65,7 +65,7 @@ def _takes_away(row: Row) -> bool:
 
 
 def _work(row: Row) -> tuple[object, ...]:
-    """Return what a claim measured, apart from the operation: workload, mix, size, point."""
+    """Return workload, mix, block size and operating point of a claim, without the operation."""
     place = place_of(row)
     return (*place[:3], *place[4:])
 
@@ -100,12 +100,13 @@ def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
             printed=f"{time.metric} {shown(time)}, {rate.metric} {shown(rate)} "
             f"({time.config} to {time.compare_config})",
             recomputed=f"throughput x {needed[0]}, which is {_in_percent(needed[0])}",
-            why="The same work in another time is one over it in throughput: these two differ.",
+            why="For the same work, the ratio of throughputs is the inverse of the ratio of times, "
+            "but these two do not match.",
         )
 
 
 def _about_work(time: Row, rate: Row) -> bool:
-    """Return whether a time and a rate are of one whole job, not of a phase or one operation."""
+    """Return whether a time and a rate claim both describe a whole job, not a part of it."""
     parts = quantity_of(time).part or quantity_of(rate).part
     return not parts and not rate.op.strip() and any(place_of(time))
 
@@ -116,7 +117,7 @@ def _in_percent(ratio: Interval) -> str:
 
 
 def _exact_ratios(row: Row) -> list[Interval]:
-    """Return the ratios that the claim admits if a qualifier such as "up to" is ignored."""
+    """Return the ratios that a claim's wording admits if a qualifier like "up to" is ignored."""
     return claimed_ratios(replace(row, qualifier="exact"))
 
 
@@ -125,7 +126,7 @@ def _reciprocal(time: Row, rate: Row) -> bool:
 
 
 def _both_directions(claims: list[Row]) -> Iterator[Finding]:
-    """Yield an error if A to B and B to A disagree: 25 % above is 20 % below in reverse."""
+    """Yield an error if claims "A against B" and "B against A" disagree: 25 % more, 20 % less."""
     for place, a in enumerate(claims):
         for b in claims[place + 1 :]:
             turned = a.config == b.compare_config and a.compare_config == b.config
@@ -144,12 +145,12 @@ def _both_directions(claims: list[Row]) -> Iterator[Finding]:
                 printed=f"{a.metric} {shown(a)} ({a.config} to {a.compare_config}), "
                 f"{b.metric} {shown(b)} the other way",
                 recomputed=f"the other way round x {back}, which is {_in_percent(back)}",
-                why="Up by p % is down by p / (1 + p / 100) % when read from the other side.",
+                why="If A is p % above B, then B is p / (1 + p / 100) % below A.",
             )
 
 
 def _ratio_and_percent(claims: list[Row]) -> Iterator[Finding]:
-    """Yield an error if a ratio and a percentage disagree: 2.5 x is 150 % more, not 250 %."""
+    """Yield an error if a ratio contradicts a percentage: 2.5 x is 150 % more, not 250 %."""
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in claims:
         if not _is_loose(row) and configs_of(row.config):
@@ -170,5 +171,5 @@ def _ratio_and_percent(claims: list[Row]) -> Iterator[Finding]:
                     printed=f"{a.metric} {shown(a)}, {b.metric} {shown(b)} "
                     f"({a.config} to {a.compare_config})",
                     recomputed=f"{shown(a)} is {_in_percent(x[0])}",
-                    why="A ratio of r is 100 x (r - 1) % more: the two state different facts.",
+                    why="A ratio of r is 100 x (r - 1) % more, so the two claims disagree.",
                 )

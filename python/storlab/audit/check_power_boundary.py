@@ -1,4 +1,7 @@
-"""Audit rule: power compared between configurations at unequal or unstated boundaries."""
+"""Audit rule: report power that is compared between unequal or unstated power boundaries.
+
+A power boundary is what a meter's reading includes: drive, enclosure, server or wall outlet.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +76,8 @@ def _unequal(
         printed=", ".join(f"{row.metric} {row.printed}" for row in rows[:6]),
         recomputed=f"power of {first} is that of the {'/'.join(stated[first])}, "
         f"of {other} that of the {'/'.join(stated[other])}",
-        why="The ratio divides watts that include different things. The side with the wider "
-        "boundary also carries fans, power supplies and controllers, which the other side "
-        "needs as well.",
+        why="The ratio divides watts that include different things. The wider boundary includes "
+        "fans, power supplies and controllers, which the other configuration needs as well.",
     )
 
 
@@ -90,14 +92,14 @@ def _unstated(rows: list[str], stated: dict[str, dict[str, list[str]]]) -> Findi
         rows=rows,
         printed="ratios of power, energy or efficiency",
         recomputed="; ".join([*known, f"no boundary stated for {', '.join(silent)}"]),
-        why="Whether the watts are those of the drives, of an enclosure or of a server decides "
-        "such a ratio. The table does not say it, so a reader cannot tell whether both sides "
-        "include the same things.",
+        why="Such a ratio depends on whether the watts are those of drives, of an enclosure or of "
+        "a server. The table does not say so, and a reader cannot tell whether both sides include "
+        "the same things.",
     )
 
 
 def boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
-    """Return the power boundaries stated for a configuration, each with the ids of its rows."""
+    """Return the power boundaries stated for a configuration, with the ids of the rows."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
         for scope in _scopes(row, config):

@@ -28,7 +28,7 @@ COARSE = 1.1  # high / low end of a ratio above which it is known to about one d
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings on claims about one cell; ``headlines`` checks claims about several."""
+    """Yield findings on ratio claims about one cell; rule ``headlines`` checks other claims."""
     values = [*measured(table), *facts(table)]
     others = derived(table)
     for claim in table.rows:
@@ -61,7 +61,7 @@ def _judge(
             rows=rows,
             printed=_printed(claim),
             recomputed=f"{_division(turned[0])}; the other way round it fits",
-            why="The ratio is inverted: it makes the lower number the higher one.",
+            why="The ratio is inverted: it presents the lower number as the higher one.",
         )
         return
     yield Finding(
@@ -108,7 +108,7 @@ def _why(claim: Row, candidates: list[Pair]) -> str:
 
 
 def _too_fine(claim: Row, fitting: list[Pair]) -> Iterable[Finding]:
-    """Yield a note if the claim has more digits than the printed cells support."""
+    """Yield a note if a claimed ratio has more digits than its cells support."""
     best = min(fitting, key=lambda p: _spread(p.rounded))
     turned = best.rounded.high < 1 and (claim.value or 0) > 1
     known = Interval(1 / best.rounded.high, 1 / best.rounded.low) if turned else best.rounded
@@ -123,7 +123,7 @@ def _too_fine(claim: Row, fitting: list[Pair]) -> Iterable[Finding]:
         rows=[claim.id, *best.rows],
         printed=_printed(claim),
         recomputed=f"{best.config.text} and {best.compare.text} leave {known}",
-        why="The cells are printed with too few digits to carry the digits of the ratio.",
+        why="The ratio has more digits than follow from the digits of the cells.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Audit rule: a series over a swept parameter that leaves its trend and returns to it."""
+"""Audit rule: report a series over a swept parameter that leaves its trend and returns to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Series = list[tuple[float, Value]]
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield one note for each series that leaves its trend, about the clearest excursion."""
+    """Yield one note for each series that leaves its trend, about the largest deviation."""
     groups: defaultdict[tuple[object, ...], dict[float, Value]] = defaultdict(dict)
     for value in measured(table):
         x = value.rows[0].x
@@ -68,7 +68,7 @@ def _count(points: int) -> str:
 
 
 def _excursion(points: Sequence[Interval], start: int, stop: int) -> float:
-    """Return the factor by which all points of a range lie off the trend of the others.
+    """Return the factor by which all points of a range deviate from the trend of the others.
 
     Args:
         points: Values in the order of the swept parameter, all above zero.
@@ -76,8 +76,8 @@ def _excursion(points: Sequence[Interval], start: int, stop: int) -> float:
         stop: First point after the range.
 
     Returns:
-        The smallest factor of the range's points; 0 if the others show no trend, or if a series
-        that rises, peaks and declines (or falls and recovers) explains all points.
+        The smallest factor of the range's points. 0 if the other points show no trend, or if the
+        whole series just rises and then falls, or falls and then rises.
     """
     others = [*points[:start], *points[stop:]]
     if len(others) < FEWEST or len(others) <= stop - start:
@@ -96,7 +96,10 @@ def _excursion(points: Sequence[Interval], start: int, stop: int) -> float:
 
 
 def _uneven(points: Sequence[Interval]) -> float:
-    """Return the largest factor by which a later point surely lies below an earlier one."""
+    """Return the largest factor by which a later point lies below an earlier one.
+
+    Intervals that overlap count as equal.
+    """
     highest, worst = points[0].low, 1.0
     for point in points[1:]:
         worst = max(worst, highest / point.high)

@@ -42,7 +42,7 @@ _COUNTED = ("size", "jobs", "queue_depth", "count")
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Swept parameter over which a gain within one configuration is claimed."""
+    """Swept parameter, such as the block size, over which a claim states a gain."""
 
     axes: tuple[int, ...]
     """Indices in a Place: BLOCK, POINT, or both if the claim leaves the parameter open."""
@@ -51,10 +51,10 @@ class Sweep:
 
 
 def sweep_of(claim: Row) -> Sweep | None:
-    """Return the parameter over which a claim states a gain, or None for other claims.
+    """Return the swept parameter over which a claim states a gain, or None for other claims.
 
-    A claim without a counterpart may refer to something outside the table, so it counts only if it
-    names the swept parameter or two of its points.
+    A claim that names no second configuration may refer to something outside the table. It counts
+    only if it names the swept parameter or two of its points.
     """
     if claim.kind not in ("ratio_claim", "headline_claim") or not quantity_of(claim).is_claim:
         return None
@@ -78,7 +78,7 @@ def _ends(text: str) -> frozenset[str]:
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield one finding for each gain that no two cells of one configuration give."""
+    """Yield one finding for each gain that does not follow from two cells of a configuration."""
     for claim in table.rows:
         sweep = sweep_of(claim)
         if sweep is None:
@@ -126,7 +126,7 @@ def _is_about(claim: Quantity, value: Quantity) -> bool:
 
 
 def _fits(claim: Row, sweep: Sweep, axis: int, value: Value) -> bool:
-    """Return whether a value matches the claim's place, ignoring the swept parameter."""
+    """Return whether a value matches a claim's workload and point, except the swept parameter."""
     wanted = list(place_of(claim))
     wanted[axis] = ""
     if axis == POINT:
@@ -137,7 +137,7 @@ def _fits(claim: Row, sweep: Sweep, axis: int, value: Value) -> bool:
 
 
 def _judge(claim: Row, readings: list[Interval], candidates: list[Pair]) -> Iterator[Finding]:
-    """Yield a finding if neither a pair nor a mean over pairs of the same points gives the gain."""
+    """Yield a finding if no pair of values, and no mean over pairs, gives the claimed gain."""
     of_ends: defaultdict[tuple[str, ...], list[Interval]] = defaultdict(list)
     for pair in candidates:
         name = pair.config.quantity.name
@@ -155,8 +155,8 @@ def _judge(claim: Row, readings: list[Interval], candidates: list[Pair]) -> Iter
         rows=[claim.id, *dict.fromkeys(rows)],
         printed=f"{claim.metric} {shown(claim)} ({claim.config})",
         recomputed="; ".join(_division(pair) for pair in nearest[:NEAREST]),
-        why="No two cells that differ in the swept parameter alone give this gain; these come "
-        "nearest.",
+        why="No two cells that differ in the swept parameter alone give this gain; the nearest "
+        "ones are listed.",
     )
 
 

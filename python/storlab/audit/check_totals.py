@@ -21,7 +21,7 @@ RULE = "totals"
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings on sums and products that do not match.
+    """Yield findings on totals that are not the sum or product of their parts.
 
     Products that differ only by the units 1,000 and 1,024 are left to the rule ``units``.
     """
@@ -35,7 +35,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _operations(values: list[Value]) -> Iterator[Finding]:
-    """Yield an error if GET + PUT or reads + writes at one place differ from the printed total."""
+    """Yield an error if GET + PUT or reads + writes of a mixed test differ from the total."""
     cells: defaultdict[tuple[object, ...], dict[str, list[Value]]] = defaultdict(dict)
     for v in values:
         if v.quantity.name in ("throughput", "iops") and v.quantity.statistic in ("", "avg"):
@@ -50,9 +50,9 @@ def _operations(values: list[Value]) -> Iterator[Finding]:
 
 
 def _is_named_total(value: Value) -> bool:
-    """Return whether a value is labelled as a total.
+    """Return whether a value is labelled as a total of reads and writes.
 
-    Without the label, reads, writes and a mix may be three separate tests.
+    Without the label, it may be from a separate test.
     """
     words = {value.rows[0].op.lower(), *quantity_of(value.rows[0]).part.split("_")}
     return bool(words & {"total", "sum", "aggregate", "combined", "get+put"})
@@ -64,7 +64,8 @@ def _sum(first: list[Value], second: list[Value], totals: list[Value]) -> Iterat
         if any(total.interval.meets(made) for made, _, _ in sums):
             continue
         made, a, b = sums[0]
-        # Other requests (list, stat, delete) add to a total, and maxima of parts need not coincide.
+        # A total may include other requests (list, stat, delete), and the maxima of parts need not
+        # occur at the same time.
         requests = total.quantity.name == "iops" and a.place[3] == "get"
         maxima = any(_is_maximum(v) for v in (total, a, b))
         if (requests and made.below(total.interval)) or (maxima and total.interval.below(made)):
@@ -98,7 +99,7 @@ def _finding(severity: Severity, values: tuple[Value, ...], made: str, why: str)
 
 
 def _shares(table: PublishedTable) -> Iterator[Finding]:
-    """Yield an error if the shares of reads and writes at one place do not add up to 100 %."""
+    """Yield an error if the shares of reads and writes in a test do not add up to 100 %."""
     groups: defaultdict[tuple[str, ...], dict[str, Value]] = defaultdict(dict)
     for row in table.rows:
         if quantity_of(row).name == "share" and quantity_of(row).part in ("read", "write"):
@@ -111,11 +112,12 @@ def _shares(table: PublishedTable) -> Iterator[Finding]:
             made = read.interval + write.interval
             if not made.meets(Interval(1.0, 1.0)):
                 text = f"{read.text} + {write.text} = {made.scaled(100)} %"
-                yield _finding("error", (read, write), text, "Reads and writes make 100 %.")
+                why = "The shares of reads and writes must add up to 100 %."
+                yield _finding("error", (read, write), text, why)
 
 
 def _mixes(table: PublishedTable) -> Iterator[Finding]:
-    """Yield an error if a mix such as 70/30 does not add up to 100; 2/1 is a proportion."""
+    """Yield an error if a mix such as 70/30 does not add up to 100; 2/1 is no percentage."""
     seen: dict[str, list[str]] = {}
     for row in table.rows:
         match = re.fullmatch(r"(\d{1,3})/(\d{1,3})", normal(row.rw_mix))
@@ -130,7 +132,7 @@ def _mixes(table: PublishedTable) -> Iterator[Finding]:
             rows=rows,
             printed=mix,
             recomputed=f"{sum(map(int, mix.split('/')))} %",
-            why="The shares of a mix make 100 %.",
+            why="The shares of a mix must add up to 100 %.",
         )
 
 
@@ -166,7 +168,7 @@ def _cost_total(total: Value, parts: list[Value]) -> Iterator[Finding]:
     text = " + ".join(p.text for p in parts)
     why = "The total is less than the sum of its parts."
     if less:
-        why = "The parts that are printed do not make the total: one is wrong, or one is missing."
+        why = "The stated parts do not add up to the total: a part is wrong or missing."
     shown = f"{text} = {made.scaled(1 / _factor(total))} {total.rows[0].unit}".rstrip()
     yield _finding("warning" if less else "error", (total, *parts), shown, why)
 
@@ -182,7 +184,7 @@ _WHOLES = {
 
 
 def broken_products(table: PublishedTable) -> Iterator[Broken]:
-    """Yield printed totals that are not count x size, for drives, DIMMs and files."""
+    """Yield stated totals that are not count x size, for drives, DIMMs and files."""
     wholes = [r for r in table.rows if r.kind == "config" and r.value is not None]
     for row in wholes:
         for part, pattern in _WHOLES.items():
@@ -222,7 +224,7 @@ def _apart(a: float, b: float) -> float:
 
 
 def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: str) -> bool:
-    """Return whether the row may be about something other than the products.
+    """Return whether a row with a total may be about something other than count x size.
 
     A rated capacity may be that of one drive. A row without a configuration may describe another
     machine if a second row of the same metric fits.
@@ -243,7 +245,10 @@ def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: st
 
 
 def _sizes(product: Product, part: str) -> list[Interval]:
-    """Return the sizes a product may stand for; DIMM sizes in GiB are often labelled GB."""
+    """Return the sizes that a product count x size may mean.
+
+    DIMM sizes in GiB are often labelled GB, so both are returned for memory.
+    """
     readings = [product.interval]
     if part == "dimm":
         readings += [product.interval.scaled(1.024**power) for power in (-1, 1)]

@@ -1,4 +1,4 @@
-"""Audit rule: mixed-up units, such as 1,000 and 1,024, ms and us, or MB and MiB."""
+"""Audit rule: report mixed-up units, such as 1,000 and 1,024, ms and us, or MB and MiB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULE = "units"
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings on broken relations and repeated cells that a unit mix-up would explain."""
+    """Yield findings on contradictions that a mix-up of units would explain."""
     broken_relations = [
         *broken_identities(table),
         *broken_products(table),
@@ -38,14 +38,14 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 def _slipped(broken: Broken, slip: tuple[str, float]) -> Finding:
     name, factor = slip
     severity: Severity = "warning" if factor in BINARY else "error"
-    text = f"{broken.why} It fits when {name} are taken for each other."
+    text = f"{broken.why} It would fit if {name} had been mixed up."
     if factor in DECIMAL:
-        text = f"{broken.why} It is off by {name}: a prefix of a unit was mixed up."
+        text = f"{broken.why} It is off by {name}: a unit prefix was mixed up."
     return broken.finding(RULE, severity, text)
 
 
 def slip_between(a: Value, b: Value) -> tuple[str, float] | None:
-    """Return the unit mix-up (name and factor) that explains two values, or None if none does."""
+    """Return the unit mix-up (name, factor) that explains why two values differ; None if none."""
     if a.unit or b.unit or a.interval.meets(b.interval):
         return None
     for factor, name in {**BINARY, **DECIMAL}.items():
@@ -79,12 +79,13 @@ def _repeated(values: list[Value]) -> Iterator[Finding]:
                     rows=[a.rows[0].id, b.rows[0].id],
                     printed=f"{a.rows[0].metric} {a.text} and {b.text} ({a.config})",
                     recomputed=f"{a.text} is not {b.text}; {slip[0]} were mixed up",
-                    why="One cell stands in two units that do not convert into each other.",
+                    why="One value is stated in two units, and the two numbers do not convert into "
+                    "each other.",
                 )
 
 
 def _both_ways(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a warning if a size is printed with the same number in MB and in MiB."""
+    """Yield a warning if a size is stated with the same number in MB and in MiB."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for value in facts(table):
         if not value.unit and quantity_of(value.rows[0]).name in ("size", "capacity", "memory"):
@@ -99,8 +100,8 @@ def _both_ways(table: PublishedTable) -> Iterator[Finding]:
                     rows=[a.rows[0].id, b.rows[0].id],
                     printed=f"{a.rows[0].metric} {a.text} and {b.text}",
                     recomputed=f"the units differ by {percent:.1f} %",
-                    why="One size stands in two units: which was used changes every throughput "
-                    "that was counted in operations.",
+                    why="One size is stated in two units, and every throughput that was computed "
+                    "from operations depends on which one was used.",
                 )
                 break
 

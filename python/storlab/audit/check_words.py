@@ -16,8 +16,8 @@ SUMMARY = "words such as slightly, double or orders of magnitude against the num
 _N = {"an": 1, "one": 1, "a": 1, "two": 2, "three": 3, "four": 4, "five": 5, "several": 2}
 _ORDERS = re.compile(r"\b(?:(more than|over|nearly|almost|about) )?(\w+) orders? of magnitude")
 
-# Lower and upper bounds of larger / smaller number, wide enough for ordinary usage. The first match
-# counts, so longer phrases come first.
+# Phrases with the lower and upper bound of the ratio larger / smaller value that they may describe,
+# wide enough for ordinary usage. The first match counts, so longer phrases come first.
 _WORDS: tuple[tuple[str, float, float], ...] = (
     (r"no (measurable |noticeable |significant )?difference|negligibl[ey]|insignificant", 1.0, 1.1),
     (r"(less|lower|fewer) than half|under half|below half", 1.9, math.inf),
@@ -55,7 +55,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def bounds(text: str) -> tuple[str, Interval] | None:
-    """Return the first qualitative phrase in a text with the range of multiples it may mean.
+    """Return the first phrase like "double" in a text, with the range of ratios it may describe.
 
     None if the text has no such phrase.
     """
@@ -64,7 +64,7 @@ def bounds(text: str) -> tuple[str, Interval] | None:
         power = _N[match[2]]
         open_end = match[1] in ("more than", "over") or match[2] == "several"
         high = math.inf if open_end else 10.0 ** (power + 1) * (1 - 1e-9)
-        # "n orders of magnitude" may be the floor or the rounding of the logarithm
+        # "n orders of magnitude": n may be the logarithm rounded down or to the nearest integer.
         low = 10.0**power if match[1] in ("more than", "over") else 10.0 ** (power - 0.5)
         return match.group(), Interval(low, high) if open_end else _orders(power, low)
     for pattern, low, high in _PATTERNS:
@@ -79,7 +79,7 @@ def _orders(power: int, low: float) -> Interval:
 
 
 def _numbers(table: PublishedTable, row: Row) -> Iterator[tuple[Interval, tuple[str, ...], str]]:
-    """Yield multiples (at least 1) that the words may describe, with row ids and source."""
+    """Yield the ratios (at least 1) that a row's words may describe, with row ids and source."""
     own = multiple(row) if row.has_printed_number else None
     if own is not None:
         yield own, (row.id,), "the number beside the words"
@@ -101,7 +101,7 @@ def _same_cell(row: Row, other: Row) -> bool:
 
 
 def multiple(row: Row) -> Interval | None:
-    """Return a claim as larger / smaller value, or None if the row states no ratio."""
+    """Return the ratio larger / smaller value that a row claims; None if it claims none."""
     quantity, span = quantity_of(row), si_interval(row)
     if span is None or not math.isfinite(span.low) or not math.isfinite(span.high):
         return None
@@ -122,9 +122,11 @@ def multiple(row: Row) -> Interval | None:
 
 
 def _from_cells(table: PublishedTable, row: Row) -> tuple[Interval, tuple[str, ...]] | None:
-    """Return the range of ratios of measured values of the same cell, with the row ids.
+    """Return the range of ratios between measured values of both configurations of a claim.
 
-    None if no values of both sides are printed.
+    Returns:
+        The range of larger / smaller value, and the row ids; None if one configuration has no
+        values in the table.
     """
     name = quantity_of(row).name
     bounds: list[Interval] = []
@@ -171,6 +173,5 @@ def _finding(
         rows=list(dict.fromkeys([row.id, *rows])),
         printed=f'"{words}" ({row.metric} of {row.config} against {row.compare_config})',
         recomputed=f"{number} times, by {source}",
-        why=f'"{words}" stands for a multiple of {meant}: the word gives readers another size of '
-        "the difference than the number does.",
+        why=f'"{words}" suggests a multiple of {meant}, which the number contradicts.',
     )

@@ -1,4 +1,4 @@
-"""Recomputation of a claim's metric from the stored runs of one side."""
+"""Recomputation of the metric that a claim compares, from the stored runs of one target."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_percentile(metric: str) -> bool:
 
 
 def estimate(metric: str, records: Sequence[RunRecord], values: Sequence[float]) -> float:
-    """Return the estimate over all runs, in SI base units.
+    """Return the estimate of a metric over several runs, in SI base units.
 
-    It is the percentile over all operations for percentile metrics, otherwise the mean of
+    Percentiles are taken over the operations of all runs; other metrics are the mean of
     ``values``.
     """
     again = percentile(metric, records)

@@ -27,7 +27,7 @@ _COUNTED = re.compile(r"(?<![\w.])(\d+)\s*[x×]\s*(?:[\w.]+\s+)*?(HDD|SSD|disk|d
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Number that follows from table rows; a lower bound if ``complete`` is False."""
+    """Number that follows from rows of a table; only a lower bound if ``complete`` is False."""
 
     value: Interval
     rows: tuple[str, ...]
@@ -36,12 +36,12 @@ class Fact:
 
 
 def metric_name(row: Row) -> str:
-    """Return the metric's name in lower case with underscores."""
+    """Return the name of a row's metric in lower case with underscores."""
     return re.sub(r"[^a-z0-9]+", "_", row.metric.strip().lower()).strip("_")
 
 
 def covers(row: Row, config: str) -> bool:
-    """Return whether a row applies to a configuration: by name, in a list of names, or to all."""
+    """Return whether a row names a configuration, alone or in a list, or applies to all."""
     if row.config in ("", config):
         return True
     return config in members(row.config)
@@ -53,7 +53,7 @@ def members(config: str) -> list[str]:
 
 
 def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> list[Row]:
-    """Return setting rows whose metric name matches the pattern.
+    """Return the rows that state a setting of a configuration whose name matches a pattern.
 
     Rows that name the configuration take precedence over rows for all configurations.
     """
@@ -69,7 +69,7 @@ def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> li
 
 
 def number(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> Fact | None:
-    """Return the range of values printed for a setting, or None if it is not stated."""
+    """Return the range of values stated for a setting, or None if there are none."""
     rows = settings(table, config, pattern)
     if not rows:
         return None
@@ -187,7 +187,7 @@ _PACED = re.compile(
 
 
 def is_paced(table: PublishedTable, config: str, x_names: Iterable[str]) -> bool:
-    """Return whether operations arrived at a set rate (open loop).
+    """Return whether operations were issued at a fixed rate (open loop).
 
     Queue depth and jobs are then only upper limits of the load.
     """

@@ -1,4 +1,4 @@
-"""Values derived from printed ones: totals, throughput from throughput per TB, efficiency."""
+"""Values derived from published ones: totals, throughput from throughput per TB, efficiency."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.audit.quantities import Quantity
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import exact_number
 
-# Words of capacities that are only a part of the whole, such as one drive or one node.
+# Words in the names of capacities that are only a part of the whole, such as one drive or node.
 _PIECE = re.compile(r"drive|ssd|hdd|disk|dimm|node|server|boot|client|per|range|class")
 
 
@@ -29,7 +29,7 @@ class Product:
 
 
 def capacities(table: PublishedTable, config: str) -> list[Value]:
-    """Return total capacities of a configuration, printed or as drives x capacity (x nodes).
+    """Return total capacities of a configuration, as stated or as drives x size (x nodes).
 
     Capacities of a single node or server come last.
     """
@@ -45,7 +45,7 @@ def capacities(table: PublishedTable, config: str) -> list[Value]:
 
 
 def products(table: PublishedTable, config: str, part: str) -> list[Product]:
-    """Return the products of count and size of a drive, DIMM or file, also times the node count."""
+    """Return count x size of a configuration's drives, DIMMs or files, with and without nodes."""
     sizes = [r for r in _of(table, config) if _names(r, part, ("size", "capacity")) and r.value]
     counts = [r for r in _of(table, config) if _counts(r, part)]
     nodes = [r for r in _of(table, config, shared=True) if _counts(r, "node")]
@@ -53,7 +53,7 @@ def products(table: PublishedTable, config: str, part: str) -> list[Product]:
     for size in sizes:
         for value in [v for v in values_of(size) if not v.unit][:1]:
             product = Product(config, value.interval, value.rounded, (size,), value.text)
-            # File sizes are settings, so not rounded.
+            # File sizes are settings, so they are exact rather than rounded.
             if part == "file" and value.quantity.unit is not None:
                 exact = (size.value or 0.0) * value.quantity.unit.factor
                 product = replace(product, interval=Interval(exact, exact))
@@ -101,7 +101,7 @@ def _names(row: Row, part: str, kinds: tuple[str, ...]) -> bool:
 
 
 def _counts(row: Row, part: str) -> bool:
-    """Return whether a row counts parts of the configuration, as drive_count or drives_per_node."""
+    """Return whether a row states a number of parts, such as drive_count or drives_per_node."""
     value = row.value
     if value is None or value <= 0 or not math.isclose(value, round(value)):
         return False
@@ -114,7 +114,7 @@ def _counts(row: Row, part: str) -> bool:
 
 
 def derived(table: PublishedTable) -> list[Value]:
-    """Return derived values that the table does not print.
+    """Return values that follow from a table but are not stated in it.
 
     These are totals of GET and PUT or reads and writes, throughput or IOPS from values per TB, and
     efficiency from rate and power.
@@ -157,7 +157,7 @@ _OVER_WATTS = (
 
 
 def _over_watts(values: list[Value]) -> Iterator[Value]:
-    """Yield efficiency from rate and mean power of one place unless the table prints it."""
+    """Yield efficiencies (rate / mean power) of cells whose efficiency the table does not state."""
     known = {(v.config, v.place, v.quantity.name) for v in values}
     powers = [v for v in values if v.quantity.same in (("power", "", ""), ("power", "avg", ""))]
     for power in powers:

@@ -22,7 +22,7 @@ class Finding(Table):
 
     rule: str
     severity: Severity
-    rows: list[str] = Field(description="ids of the rows that it is about")
-    printed: str = Field(description="what was printed")
+    rows: list[str] = Field(description="ids of the rows that the finding is about")
+    printed: str = Field(description="the published number or claim")
     recomputed: str = Field(description="what follows from the other rows, or from the definition")
     why: str = Field(description="why it matters")

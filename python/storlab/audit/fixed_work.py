@@ -1,4 +1,7 @@
-"""Recomputation of times, rates and energies of fixed work from the engine's records."""
+"""Recomputation of times, rates and energies of fixed work from records of the engine.
+
+Fixed work ends when it is done, such as an epoch or a checkpoint, rather than after a given time.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,16 @@ from storlab.model.result import RunRecord
 
 
 def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
-    """Return the family's quantity of this name, or None unless it declares its source counts."""
+    """Return the family's metric of a name if it declares the counts it derives from, else None."""
     own = page_of(record.kind).metrics.quantities
     return next((q for q in own if q.name == name and q.counted is not None), None)
 
 
 def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float | None:
-    """Return the mean time in seconds or the rate in B/s of fixed work, from sums over entries.
+    """Return the mean time in seconds or the rate in B/s of fixed work.
 
-    None if the engine recorded no complete entries.
+    It is computed from sums over the entries that the engine recorded, one per piece of work. None
+    if there are no entries or one is incomplete.
     """
     counted = quantity.counted or Counted()
     if not counted.entries:
@@ -53,9 +57,9 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
 def mean_span_energy_j(
     kind: str, records: Sequence[RunRecord], boundary: str | None
 ) -> float | None:
-    """Return the energy in joules of one span of this kind: the mean of the runs' means.
+    """Return the mean energy in joules of a span of a kind, such as the write of a checkpoint.
 
-    None if the energy of any span is unknown.
+    It is the mean of the runs' means; None if the energy of any span is unknown.
     """
     means = []
     for record in records:

@@ -1,9 +1,9 @@
 """Audit of the claims in storlab's own brief against the records of their runs.
 
-A brief consists of means, ratios and sentences. Each claim carries the numbers printed in its
-sentence; here they are recomputed from what the runs counted over the measure window (bytes,
-operations, mean latencies, histograms), not from the metrics that the brief used. Any difference is
-an error and stops the brief.
+A brief consists of means, ratios and sentences. Each claim lists the numbers in its sentence. They
+are recomputed from the counts of the runs over the measure window (bytes, operations, mean
+latencies, histograms), not from the metrics that the brief used. If any number differs, the brief
+is not written.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _WRONG: dict[NumberKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimNumber:
-    """Number printed in a claim's sentence: a value of either side, or how they compare.
+    """Number in the sentence of a claim: a value of one of two targets, or how they compare.
 
-    ``multiple`` is target / baseline, ``inverse`` is baseline / target; ``least more`` and ``least
-    less`` are the ends of their intervals nearest to 1. ``less`` and ``more`` are percentages of
-    the baseline. ``step`` is the value of one unit of the last significant digit if the printed
-    digits look finer than that.
+    ``multiple`` is target / baseline and ``inverse`` is baseline / target. ``least more`` and
+    ``least less`` are the ends of their intervals nearest to 1. ``less`` and ``more`` are
+    percentages of the baseline. ``step`` is the value of one unit of the last significant digit, if
+    the text has more digits than that.
     """
 
     kind: NumberKind
@@ -71,14 +71,14 @@ class ClaimNumber:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Sentence of a brief that asserts a decision between two targets, with what it prints."""
+    """Sentence of a brief about the comparison of two targets, with its numbers and warnings."""
 
     statement: str
     decision: Decision
     caveat: str = ""  # qualification as a sentence
     beside: frozenset[str] = frozenset()  # kinds of warnings printed next to the statement
     numbers: tuple[ClaimNumber, ...] = ()  # numbers in the statement
-    # boundaries of what the power meters of both sides include; None if not metered
+    # power boundary (device, enclosure, host, wall) of each side's meter; None if not metered
     boundaries: tuple[str | None, str | None] = (None, None)
 
 
@@ -106,9 +106,9 @@ class BriefClaims:
 
 
 class AuditError(StorlabError):
-    """Contradiction between storlab's own brief and its runs; the brief is not written.
+    """A brief contradicts the runs that it was made from, so it is not written.
 
-    ``findings`` holds the errors.
+    ``findings`` are the contradictions.
     """
 
     exit_code = ExitCode.AUDIT
@@ -127,7 +127,7 @@ class AuditError(StorlabError):
 
 
 def audit_brief(model: BriefClaims) -> list[Finding]:
-    """Return all contradictions between the claims and the runs they name."""
+    """Return all contradictions between the claims of a brief and the runs they name."""
     return [finding for claim in model.claims for finding in _audit(claim, model)]
 
 
@@ -158,8 +158,8 @@ def _audit(claim: Assertion, model: BriefClaims) -> Iterator[Finding]:
     if twice:
         yield _finding(claim, "; ".join(twice), "One run contradicts itself.")
     if any(len(k) != len(v) or min(k) <= 0 for k, v in zip(known, values, strict=True)):
-        yield _finding(claim, f"some runs have no {metric}", "The value that is asserted "
-                       "was not measured in every run it is said to rest on.")  # fmt: skip
+        yield _finding(claim, f"some runs have no {metric}", "The claimed value was not measured "
+                       "in every run that the claim names.")  # fmt: skip
         return
     estimates = [estimate(metric, r, v) for r, v in zip(runs, known, strict=True)]
     again = ratio_interval(known[0], known[1], claim.decision.confidence)
@@ -222,7 +222,7 @@ def _ratio_findings(claim: Assertion, again: Interval) -> Iterator[Finding]:
                        "The ratio does not follow from the runs.")  # fmt: skip
         return
     if is_power(claim.decision.quantity):
-        return  # the interval includes the meter's uncertainty, which runs do not record
+        return  # the interval includes the meter's uncertainty, which runs do not contain
     ends = zip((ratio.low, ratio.high), (again.low, again.high), strict=True)
     for printed, recomputed in ends:
         if (printed is None) != (recomputed is None) or (
@@ -234,7 +234,7 @@ def _ratio_findings(claim: Assertion, again: Interval) -> Iterator[Finding]:
             return
     if not again.excludes(1.0):
         yield _finding(claim, f"95 % interval {again.low} to {again.high}",
-                       "The interval includes 1: the runs do not decide.")  # fmt: skip
+                       "The interval includes 1, so the difference may be noise.")  # fmt: skip
 
 
 def _near(first: float, other: float) -> bool:
@@ -246,18 +246,18 @@ def _near(first: float, other: float) -> bool:
 def _number_findings(
     claim: Assertion, estimates: Sequence[float], again: Interval
 ) -> Iterator[Finding]:
-    """Yield a finding for each number of a claim that is not its value recomputed from the runs.
+    """Yield a finding for each number of a claim that differs from its value in the runs.
 
-    A number that the claim's sentence does not contain is a finding as well.
+    A number that is missing from the claim's sentence is a finding as well.
 
     Args:
         claim: Claim of a brief, with its numbers.
-        estimates: Mean of each of the two sides, recomputed from the runs.
-        again: Ratio of the sides with its interval, recomputed from the runs.
+        estimates: Mean of each of the two targets, recomputed from the runs.
+        again: Ratio of the targets with its interval, recomputed from the runs.
     """
     mean, base = estimates
     ratio = again.estimate
-    # The interval of power includes the meter's uncertainty, which runs do not record.
+    # The interval of power includes the meter's uncertainty, which cannot be recomputed from runs.
     ends = claim.decision.ratio if is_power(claim.decision.quantity) else again
     for number in claim.numbers:
         factor = _UNITS.get(number.unit, 1.0)
@@ -271,7 +271,8 @@ def _number_findings(
             "less": (100 * (1 - ratio), "% less"),
             "more": (100 * (ratio - 1), "% more"),
         }[number.kind]
-        # A metric as recorded may be a mean over runs here and a ratio of sums in the brief.
+        # Metrics without a unit in _UNITS are means over runs here, but may be a ratio of sums in
+        # the brief.
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
         is_printed = number.text in number.words and number.words in claim.statement
         if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
@@ -290,7 +291,10 @@ def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
 def _context_findings(
     claim: Assertion, runs: list[list[RunRecord]], model: BriefClaims
 ) -> Iterator[Finding]:
-    """Yield a finding for each caveat that a claim lacks: flags, concurrency, power boundary."""
+    """Yield a finding for each caveat that is missing from a claim.
+
+    Caveats are flags of the runs, different concurrency, and different power boundaries.
+    """
     metric = claim.decision.quantity
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
     flags |= {DRIFT for side in runs if _drifts(side[0], model)}
@@ -320,7 +324,7 @@ def _context_findings(
 
 
 def _drifts(one: RunRecord, model: BriefClaims) -> bool:
-    """Return whether the finished runs of a run's point depend on their order in time."""
+    """Return whether the values of a run's point drift over its repeats."""
     repeats = [
         Repeat(
             record.run_id,
@@ -333,7 +337,7 @@ def _drifts(one: RunRecord, model: BriefClaims) -> bool:
 
 
 def is_power(metric: str) -> bool:
-    """Return whether a run metric rests on watts or joules and so has a power boundary."""
+    """Return whether a metric is derived from watts or joules, and so has a power boundary."""
     name = metric.partition(".")[0]
     return name.startswith(("power", "energy", "efficiency", "idle_power", "span_energy")) or (
         name in RATES_PER_WATT
@@ -423,7 +427,7 @@ def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
 
 
 def _record_problems(claim: Assertion, record: RunRecord) -> Iterator[str]:
-    """Yield a problem if a run's mean latency from histograms and from engine totals disagree."""
+    """Yield a problem if a run's recorded mean latency differs from that of the engine's totals."""
     name, _, operation = claim.decision.quantity.partition(".")
     totals = _chosen(record, operation).get(operation)
     if totals is None:

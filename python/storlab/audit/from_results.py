@@ -1,8 +1,7 @@
-"""Audit of a result directory: caveats on its own comparison.
+"""Audit of a result directory: warnings about its comparison of targets.
 
-The rules for published tables are applied to the means (see ``results_table``). The checks in this
-module need the runs: effective concurrency, flags, repeats, engines, power boundaries and
-provenance.
+The rules for published tables are applied to the means (see ``results_table``). The other checks
+need the runs: effective concurrency, flags, repeats, engines, power boundaries and provenance.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from storlab.contracts.registry import FAMILIES
 from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
-# Rules for tables that are replaced here by more precise checks on the runs.
+# Rules for published tables that are not applied to results, because the checks of this module are
+# more precise.
 FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")
-# Rules of the checks below, besides those of flags and of workload families.
+# Names of the rules of this module, besides those of flags and of workload families.
 RUN_RULES = (
     "selection",
     "repeats",
@@ -67,9 +67,9 @@ def audit_results(path: str | Path) -> list[Finding]:
 
 
 def audit_comparison(comparison: Comparison) -> list[Finding]:
-    """Audit an existing comparison and return the findings, errors first.
+    """Audit a comparison of targets and return the findings, errors first.
 
-    ``rows`` of the findings hold point or run ids.
+    ``rows`` of a finding are the ids of points or runs.
     """
     chosen = select(comparison)
     table = results_table(comparison, chosen.points)
@@ -87,11 +87,11 @@ def _left_out(chosen: Selection) -> Iterator[Finding]:
             severity="note",
             rows=[],
             printed=f"{chosen.of:,} workload points",
-            recomputed=f"the rules for tables looked at {len(chosen.points):,} of them: "
-            f"{chosen.suspicious:,} of all break an identity at a glance and come first, then the "
-            "extremes of each target, then points spread evenly",
+            recomputed=f"the rules for tables were applied to {len(chosen.points):,} of them: "
+            f"first points whose numbers contradict each other in a quick check (there are "
+            f"{chosen.suspicious:,}), then the extremes of each target, then points spread evenly",
             why="Rules that compare each number with all others are not applied to every point "
-            "of a large campaign. The identities between the numbers of one point were "
+            "of a large campaign. Whether the numbers of one point agree with each other was "
             "checked at every point.",
         )
 
@@ -137,8 +137,8 @@ def _concurrency(comparison: Comparison) -> Iterator[Finding]:
                 printed=f"latency ratios of {target} to {comparison.baseline}",
                 recomputed=f"operations in flight: {_examples(texts)}",
                 why="Comparison made at different effective concurrency (Little's law: rate x mean "
-                "latency). Latency grows with the operations in flight, so the ratio shows the "
-                "queue as well as the target.",
+                "latency). Latency grows with the operations in flight, so the ratio depends on "
+                "the queues as well as on the targets.",
             )
 
 
@@ -277,7 +277,7 @@ def _power(comparison: Comparison) -> Iterator[Finding]:
             rows=_ids(*without),
             printed="power, energy and efficiency",
             recomputed=f"not measured ({_examples(list(reasons))})",
-            why="Nothing can be said about watts or efficiency at these points.",
+            why="Watts and efficiency are unknown at these points.",
         )
     for target in comparison.others:
         unequal = [

@@ -1,8 +1,8 @@
-"""Interval arithmetic on printed numbers, covering rounding and truncation.
+"""Interval arithmetic on published numbers, which may have been rounded or truncated.
 
-A number printed as 3.1 was rounded from 3.05 .. 3.15 or truncated from 3.1 .. 3.2, so it may stand
-for 3.05 .. 3.2. A recomputed value agrees with a printed one if true inputs within their intervals
-can give an output within its interval.
+A number published as 3.1 was rounded from 3.05 .. 3.15 or truncated from 3.1 .. 3.2, so it may mean
+3.05 .. 3.2. A recomputed value agrees with a published one if inputs within their intervals can
+give an output within its interval.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _times(a: float, b: float) -> float:
 
 
 def _over_zero(above: Interval, below: Interval) -> Interval:
-    """Return a quotient by an interval that contains zero.
+    """Divide an interval by one that contains zero.
 
-    It is bounded below if the divisor only touches zero from above, otherwise unbounded.
+    The quotient has a lower bound if the divisor has no negative part, otherwise no bounds.
     """
     if below.low == 0 < below.high and above.low >= 0:
         return Interval(above.low / below.high, math.inf)
@@ -124,7 +124,7 @@ def shown(value: float) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def rounding_unit(row: Row, digits: int = 3) -> float:
-    """Return the value of one unit of the last significant digit, in the row's unit.
+    """Return the value of one unit of the last significant digit of a row's number.
 
     Trailing zeros of a whole number beyond the third digit may be placeholders: 12,000 may have
     been rounded to hundreds. ``digits`` replaces the third digit by another.
@@ -139,12 +139,12 @@ def rounding_unit(row: Row, digits: int = 3) -> float:
 
 
 def has_places(row: Row) -> bool:
-    """Return whether the number ends in zeros that may be placeholders."""
+    """Return whether a row's number ends in zeros that may be due to rounding, like 28,000."""
     return _coarse_half(row) * 2 > rounding_unit(row)
 
 
 def _coarse_half(row: Row) -> float:
-    """Return half a unit of the second digit if the zeros after it may be placeholders, else 0.
+    """Return half a unit of the second digit if the zeros after it may be due to rounding, else 0.
 
     28,000 IOPS may have been rounded to thousands and 130 % to tens. Settings are exact.
     """
@@ -156,7 +156,7 @@ def _coarse_half(row: Row) -> float:
 
 @lru_cache(maxsize=REMEMBERED)
 def printed_interval(row: Row) -> Interval | None:
-    """Return the range that a printed number may stand for, in the row's unit.
+    """Return the range of true values that a published number may mean, in the row's unit.
 
     ``approx`` widens it to one unit of the second digit. ``more_than``, ``below`` and similar words
     leave one end open, as does ``up_to`` on a claim; on a measurement ``up_to`` marks the maximum
@@ -187,7 +187,7 @@ def printed_interval(row: Row) -> Interval | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def rounded_interval(row: Row) -> Interval | None:
-    """Return the narrower range that assumes rounding rather than truncation."""
+    """Return the range of true values of a published number if it was rounded, not truncated."""
     if row.value is None:
         return None
     half = rounding_unit(row) / 2
@@ -196,7 +196,7 @@ def rounded_interval(row: Row) -> Interval | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def si_interval(row: Row) -> Interval | None:
-    """Return the range that a printed number may stand for in B, s, J or operations.
+    """Return the range of true values that a published number may mean, in B, s, J or operations.
 
     None if the unit is unknown or the row states a version.
     """

@@ -1,8 +1,8 @@
-"""Measurements by configuration and place: throughput, rates and latencies.
+"""Measurements of a published table, by configuration and place: throughput, rates, latencies.
 
-A place is a workload, mix and block size, measured at one or several operating points. Rules that
-combine several metrics of a place (watts from throughput and efficiency, outstanding I/O from rate
-and latency) take their values from here.
+A place is a workload, mix and block size, measured at one or several operating points. Some rules
+combine metrics of a place: watts from throughput and efficiency, outstanding I/O from rate and
+latency. They take their values from this module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Quantity in B, s, J or operations, with the rows it comes from."""
+    """Value in B, s, J or operations, with the ids of the table rows it comes from."""
 
     span: Interval
     rows: tuple[str, ...]
@@ -47,7 +47,7 @@ def place_of(row: Row) -> Place:
 
 
 def place_words(place: Place) -> str:
-    """Return a place as text, for example ``90/10 256KB``."""
+    """Return workload, mix and block size as text, for example ``90/10 256KB``."""
     return " ".join(part for part in place if part) or "the whole table"
 
 
@@ -74,12 +74,12 @@ def read_share(mix: str) -> float | None:
 
 
 class Places:
-    """Measurements of a table, indexed by configuration and place."""
+    """Measurements of a table, indexed by configuration and place (workload, mix, block size)."""
 
     def __init__(self, table: PublishedTable) -> None:
         self.table = table
         self._rows: dict[tuple[str, Place], list[Row]] = {}
-        # Cache: rules repeat the same queries.
+        # Caches, since several rules make the same queries.
         self._rows_of: dict[tuple[str, Place, str], list[Row]] = {}
         self._rates: dict[tuple[str, Place, str], dict[str, Value]] = {}
         for row in table.rows:
@@ -95,7 +95,7 @@ class Places:
         return [place for name, place in self._rows if name == config]
 
     def of(self, config: str, place: Place, quantity: str) -> list[Row]:
-        """Return rows of a quantity under load: means, plain values and maxima."""
+        """Return the rows that state a quantity under load: means, plain values and maxima."""
         asked = (config, place, quantity)
         if asked not in self._rows_of:
             self._rows_of[asked] = [
@@ -111,7 +111,7 @@ class Places:
     def throughput(self, config: str, place: Place) -> dict[str, Value]:
         """Return total throughput by operating point.
 
-        It is printed as a total, summed from reads and writes, or throughput per TB times capacity.
+        It is the stated total, the sum of reads and writes, or throughput per TB times capacity.
         """
         rows = self.of(config, place, "throughput")
         values = {point: value for point in _points(rows) if (value := _total(rows, point, place))}
@@ -142,7 +142,7 @@ class Places:
         return rows_of
 
     def capacity(self, config: str) -> Value | None:
-        """Return the raw capacity of a configuration, as the range of its printed values."""
+        """Return the raw capacity of a configuration, as the range of its stated values."""
         rows = [
             row
             for row in self.table.rows
@@ -192,7 +192,7 @@ def _operation(row: Row, place: Place) -> str:
 
 
 def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
-    """Return the printed value of one operation, the most precise if it is printed repeatedly."""
+    """Return the stated value of one operation; the most precise one if there are several."""
     values = [
         Value(span, (row.id,), point)
         for row in rows
@@ -205,7 +205,7 @@ def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | N
 
 
 def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
-    """Return the total over operations: printed, of the only operation, or reads + writes."""
+    """Return the total over operations: as stated, of the only operation, or reads + writes."""
     rows = list(rows)
     whole = _single(rows, point, "total", place)
     if whole is not None:
@@ -220,7 +220,7 @@ def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
 
 
 def _shared(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
-    """Return one operation's part of the total by the read/write mix."""
+    """Return the value of one operation, computed from the total and the read/write mix."""
     whole, share = _total(rows, point, place), read_share(place[1])
     if op == "total" or whole is None or share is None:
         return whole if op == "total" else None

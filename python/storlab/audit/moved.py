@@ -1,4 +1,4 @@
-"""Check of time x throughput against the transferred size, if other cells confirm that size."""
+"""Check of time x throughput against a stated data size that most cells of a table confirm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.audit.intervals import Interval
 from storlab.audit.quantities import plain_part
 from storlab.audit.table import PublishedTable
 
-FEWEST = 2  # cells that must agree to show that each run transferred the size once
+FEWEST = 2  # cells that must agree to show that each test transferred the stated size once
 _SIZE = re.compile(
     r"(?:\w+_)?(?:checkpoint|data_?set|data|file|transfer|working_set|database|total)_?size"
     r"(?:_\w+)?|data_(?:read|written|moved|ingested|transferred|restored|copied|processed)"
@@ -22,7 +22,7 @@ _SIZE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TimedCell:
     """Time and throughput that a published table states for one cell."""
 
     time: Value
@@ -30,27 +30,27 @@ class Run:
 
     @property
     def moved(self) -> Interval:
-        """Transferred bytes, as printed time times printed throughput."""
+        """Transferred bytes: stated time times stated throughput."""
         return self.time.interval * self.rate.interval
 
 
 def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
     """Yield findings on cells whose time x throughput differs from the size most others match."""
-    runs = _runs(table)
+    cells = _timed_cells(table)
     for size in (*facts(table), *measured(table)):
         row = size.rows[0]
         if size.unit or not _SIZE.fullmatch(metric_name(row)):
             continue
         candidates = [
-            r for r in runs
-            if covers(row, r.rate.config) and size.place[0] in ("", r.rate.place[0])
+            c for c in cells
+            if covers(row, c.rate.config) and size.place[0] in ("", c.rate.place[0])
         ]  # fmt: skip
-        agree = [r for r in candidates if r.moved.meets(size.interval)]
-        differ = [r for r in candidates if not r.moved.meets(size.interval)]
+        agree = [c for c in candidates if c.moved.meets(size.interval)]
+        differ = [c for c in candidates if not c.moved.meets(size.interval)]
         if len(agree) < FEWEST or len(differ) * 2 > len(agree):
             continue
-        for run in differ:
-            time, rate = run.time, run.rate
+        for cell in differ:
+            time, rate = cell.time, cell.rate
             factor = time.quantity.unit.factor if time.quantity.unit is not None else 1.0
             needed = (size.interval / rate.interval).scaled(1 / factor)
             yield Finding(
@@ -65,11 +65,11 @@ def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
             )
 
 
-def _runs(table: PublishedTable) -> list[Run]:
+def _timed_cells(table: PublishedTable) -> list[TimedCell]:
     groups: defaultdict[tuple[object, ...], dict[str, Value]] = defaultdict(dict)
     for value in measured(table):
         q = value.quantity
         means = q.statistic in ("", "avg") and not plain_part(value.rows[0]) and not value.unit
         if means and q.name in ("throughput", "duration"):
             groups[value.config, value.place].setdefault(q.name, value)
-    return [Run(g["duration"], g["throughput"]) for g in groups.values() if len(g) == 2]
+    return [TimedCell(g["duration"], g["throughput"]) for g in groups.values() if len(g) == 2]

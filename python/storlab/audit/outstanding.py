@@ -1,4 +1,4 @@
-"""Outstanding I/O implied by printed rates and latencies (Little's law)."""
+"""Outstanding I/O implied by published rates and latencies (Little's law)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Implied:
 
 
 def implied(places: Places, config: str, place: Place, op: str = "") -> list[Implied]:
-    """Return the implied operations in flight of a cell, one entry per operating point.
+    """Return the operations in flight that rate x latency implies, one entry per operating point.
 
-    A latency without an operating point is combined with the rate at every printed point. ``op``
+    A latency without an operating point is combined with the rate at every stated point. ``op``
     restricts the result to one kind of operation.
     """
     latency = places.latency(config, place)
@@ -81,7 +81,7 @@ def _is_whole(names: Iterable[str], place: Place) -> bool:
 def shared_points(first: Iterable[Implied], other: Iterable[Implied]) -> Iterator[
     tuple[Implied, Implied]
 ]:  # fmt: skip
-    """Yield pairs at the same operating point; an unstated point matches every point."""
+    """Yield pairs of implied loads at the same operating point; an unstated one matches any."""
     for a, b in itertools.product(first, other):
         if a.point == b.point or not a.point or not b.point:
             yield a, b

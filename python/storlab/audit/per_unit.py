@@ -1,7 +1,7 @@
 """Recomputation of numbers per node, drive, rack unit, accelerator, terabyte or currency unit.
 
-All totals and counts that the table states for the configuration are tried; a number is reported
-only if no combination gives it.
+All totals and counts that the table states for the configuration are tried. A number is reported
+only if no quotient of them agrees with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PER_TIME = re.compile(r"month|year|hour|annual|day|opex|energy|tco")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Numerator or denominator of a quotient, with the rows it comes from."""
+    """Numerator or denominator of a quotient, with the table rows it comes from."""
 
     interval: Interval
     rows: tuple[Row, ...]
@@ -43,7 +43,7 @@ class Part:
 
 
 def broken_quotients(table: PublishedTable) -> Iterator[Broken]:
-    """Yield numbers per unit that no stated total and count give."""
+    """Yield numbers such as MB/s per drive that are not a stated total over a stated count."""
     values = [v for v in (*measured(table), *facts(table)) if not v.unit]
     for row in table.rows:
         left, _, right = metric_name(row).partition("_per_")
@@ -69,8 +69,8 @@ def _broken(
         (row, *a.rows, *b.rows),
         f"{row.metric} {shown(row)} ({row.config})",
         f"{a.text} / {b.text} = {number(best.middle / unit.factor)} {row.unit}",
-        f"A number per {right.replace('_', ' ')} is the whole over that: no whole and no count "
-        "that the table states for this configuration gives it.",
+        f"A number per {right.replace('_', ' ')} is a total divided by a count. No total and count "
+        "that the table states for this configuration give this number.",
         stated,
         best,
         binary=True,
@@ -78,7 +78,7 @@ def _broken(
 
 
 def _unit(row: Row, right: str) -> tuple[Unit | None, bool]:
-    """Return the row's unit, and whether the divisor is only in the metric's name."""
+    """Return a row's unit, and whether the divisor is in the metric's name but not in the unit."""
     unit = parse_unit(row.unit)
     if unit is None and "/" in row.unit:
         head, _, tail = row.unit.rpartition("/")
@@ -105,7 +105,10 @@ def _is_money(right: str) -> bool:
 def _above(
     table: PublishedTable, row: Row, left: str, values: list[Value], right: str
 ) -> list[Part]:
-    """Return totals of the quantity at the row's place, or at all places if the row names none."""
+    """Return the totals from which a number per unit may be computed.
+
+    They are those of the row's workload and point, or all if the row names none.
+    """
     whole_unit = {"throughput": "MB/s", "iops": "IOPS", "power": "W", "price": "USD"}
     wanted = quantity(left, "")
     if wanted.name not in _NUMERATORS or (
@@ -157,7 +160,7 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
 
 
 def _counts(counted: Row, row: Row, metric: str) -> bool:
-    """Return whether a row counts the units, as a setting or measured under the same workload."""
+    """Return whether a row counts the units by which another row's number is divided."""
     here = counted.kind == "config" or (
         counted.kind == "measured" and counted.workload == row.workload
     )
@@ -173,7 +176,7 @@ def _all_drives(table: PublishedTable, config: str) -> Iterator[Part]:
 
 
 def _sizes(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[Part]:
-    """Return capacities of the configuration, of the named kind (raw, usable) if there are any."""
+    """Return a configuration's capacities; only raw or usable ones if the row names the kind."""
     unit = parse_unit(_SIZE_UNITS[right.rpartition("_")[2]])
     scale = 1 / unit.factor if is_whole and unit is not None else 1.0
     sizes = capacities(table, row.config)

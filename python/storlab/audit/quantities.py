@@ -1,9 +1,9 @@
-"""Parser of metric names and units into quantity, statistic and form.
+"""Parser of metric names and units in published tables into quantity, statistic and form.
 
-All recognised spellings are listed in this module. Quantities: throughput, iops, latency, ttfb,
+All recognised spellings are listed in this module. Quantities are throughput, iops, latency, ttfb,
 power, energy, energy_per_work, power_efficiency, energy_efficiency, iops_per_watt,
 throughput_per_tb, iops_per_tb, capacity, size, memory, rate, count, duration, queue_depth, jobs,
-price, share, version, other.
+price, share, version and other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Quantity:
 
     @property
     def same(self) -> tuple[str, str, str]:
-        """Key that is equal for rows about the same quantity."""
+        """Key that is equal for two rows about the same quantity."""
         return self.name, self.statistic, self.part
 
 
@@ -74,7 +74,8 @@ _STATISTICS = {
 }
 _PERCENTILE = re.compile(r"p?(\d{2})(?:th)?(?:[._](\d+))?|p(\d{3,6})")
 
-# Patterns of quantity names: all words must occur, in any order. The first match counts.
+# Words by which a quantity is recognised in a metric's name. All words of a pattern must occur, in
+# any order. The first match counts.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("share", "share"),
     ("ttfb", "ttfb"),
@@ -225,7 +226,7 @@ def quantity(metric: str, unit_text: str) -> Quantity:
 
 
 def _without_unit(tokens: list[str], has_unit: bool) -> tuple[Unit | None, list[str]]:
-    """Split off the unit at the end of a name or before its statistic, as in power_w_avg."""
+    """Split off the unit at the end of a metric's name or before its statistic (power_w_avg)."""
     end = len(tokens)
     while end > 1 and _statistic([tokens[end - 1]])[0]:
         end -= 1
@@ -243,7 +244,7 @@ def _unit(text: str) -> Unit | None:
 
 
 def _unit_as_name(metric: str) -> Unit | None:
-    """Return the unit that is itself the metric's name, such as TB/kWh or mb_s_per_w."""
+    """Return the unit if a metric is named after it, as TB/kWh or mb_s_per_w; otherwise None."""
     for text in (metric.strip(), re.sub("_per_|_", "/", metric.strip())):
         unit = parse_unit(text)
         if unit is not None and _by_unit(unit) is not None and text.lower() not in _WORDS:
@@ -263,7 +264,7 @@ def _form(tokens: list[str], unit: Unit | None) -> Form:
 
 
 def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
-    """Split off the statistic from a name's tokens; a percentile outranks min and max."""
+    """Split off the statistic from a metric's name; a percentile is preferred to min and max."""
     statistics: list[str] = []
     rest: list[str] = []
     skip = False
@@ -327,7 +328,7 @@ _QUOTIENTS = {
 
 
 def _settled(name: str, by_unit: str) -> str:
-    """Return the quantity by name or unit; for ambiguous names the unit decides."""
+    """Return the quantity by name if the name is specific, otherwise by unit."""
     if name in ("rate", "memory", "size", "queue_depth", "jobs", "count"):
         return name
     return by_unit
@@ -335,7 +336,7 @@ def _settled(name: str, by_unit: str) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def quantity_of(row: Row) -> Quantity:
-    """Return the parsed quantity of a row.
+    """Return the parsed quantity of a table row.
 
     In headlines and ranges, "min" and "max" mean an end of the range rather than a statistic.
     """
@@ -353,7 +354,10 @@ _RANGE_ENDS: dict[str, Bound] = {"range_min": "min", "range_max": "max"}
 
 
 def factor_of(row: Row) -> float | None:
-    """Return the factor to B, s, J, operations or money, or None for an unknown unit."""
+    """Return the factor that converts a row's value to B, s, J, operations or money.
+
+    None if the unit is unknown.
+    """
     unit = quantity_of(row).unit
     return None if unit is None else unit.factor
 
@@ -386,7 +390,7 @@ _PLAIN = {
 
 @lru_cache(maxsize=REMEMBERED)
 def plain_part(row: Row) -> str:
-    """Return the qualifying words of a metric, without generic words and those of the workload."""
+    """Return the words that qualify a row's metric, without generic ones and the workload's."""
     workload = re.sub(r"[^a-z0-9]+", "", row.workload.lower())
     words = [w for w in quantity_of(row).part.split("_") if w and w not in _PLAIN]
     return "_".join(w for w in words if w not in workload)
@@ -402,9 +406,9 @@ _PART_NAMES = ("read", "write", "get", "put")
 
 @lru_cache(maxsize=REMEMBERED)
 def operation_of(row: Row) -> str:
-    """Return the operation: read, write, get, put, total, or the operation column's own text.
+    """Return a row's operation: read, write, get, put, total, or the text of its column.
 
-    If the column is empty, the metric's name is used.
+    If the operation column is empty, the metric's name is used.
     """
     candidates = [row.op.strip().lower()] if row.op.strip() else quantity_of(row).part.split("_")
     for word in candidates:

@@ -1,4 +1,4 @@
-"""Relations between printed numbers that hold by definition, and detection of broken ones."""
+"""Detection of published numbers that contradict a relation which holds by definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BINARY = {
     1.024**3: "GB and GiB",
     1.024**4: "TB and TiB",
 }
-# Letter that a unit must contain for a mix-up of these prefixes to be possible.
+# Letter that one of the units must contain for a mix-up by the factor to be possible.
 _LETTERS = {1.024: "B", 1.024**2: "M", 1.024**3: "G", 1.024**4: "T"}
 COARSE = 0.1  # relative error up to which a number with one digit does not mislead
 REROUNDED = 0.005  # at most half a unit of the third digit
@@ -30,7 +30,7 @@ DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Printed number that does not follow from others. Both intervals are in the same unit."""
+    """Published number that does not follow from others; both intervals have the same unit."""
 
     rows: tuple[Row, ...]
     printed: str
@@ -56,17 +56,14 @@ class Broken:
 
     @property
     def off(self) -> float:
-        """Relative gap between the printed and the recomputed interval."""
+        """Relative gap between the published and the recomputed interval."""
         first, other = self.is_printed, self.should_be
         near, far = (first.low, other.high) if first.low > other.high else (other.low, first.high)
         return near / far - 1 if far > 0 else math.inf
 
     @property
     def rerounded(self) -> str:
-        """Sentence on the rounding of an intermediate value, if that explains the gap.
-
-        Empty otherwise.
-        """
+        """Sentence that rounding an intermediate value explains the difference; empty if not."""
         if not 0 < self.off < REROUNDED:
             return ""
         digits = math.floor(1 - math.log10(2 * self.off))
@@ -76,7 +73,7 @@ class Broken:
         )
 
     def finding(self, rule: str, severity: Severity, why: str = "") -> Finding:
-        """Return this broken relation as an audit finding."""
+        """Return an audit finding about the number."""
         return Finding(
             rule=rule,
             severity=severity,
@@ -88,7 +85,7 @@ class Broken:
 
 
 def broken_identities(table: PublishedTable) -> Iterator[Broken]:
-    """Yield all identities between metrics that the table breaks."""
+    """Yield all numbers of a table that contradict others by definition, as W x s against J."""
     values = [v for v in measured(table) if not v.unit]
     groups: Groups = defaultdict(list)
     for value in values:
@@ -96,7 +93,7 @@ def broken_identities(table: PublishedTable) -> Iterator[Broken]:
     objects = {v.config for v in values if v.place[3] in ("get", "put")}
     for group in _joined(groups):
         yield from _efficiencies(group)
-        # Object store requests include list, stat and delete, which transfer no block.
+        # Totals of an object store include list, stat and delete, which transfer no block.
         if group[0].place[3] != "total" or group[0].config not in objects:
             yield from _block_size(group)
         if not MAXIMUM.search(group[0].place[5]):  # maxima may come from different moments
@@ -110,9 +107,9 @@ Groups = defaultdict[tuple[str, Place, str], list[Value]]
 
 
 def _joined(groups: Groups) -> Iterator[list[Value]]:
-    """Yield groups of values per place.
+    """Yield the values of each workload and operating point as a group.
 
-    Values without an operation join those of operation "total".
+    Values without an operation are added to those of operation "total".
     """
     for (config, place, part), group in groups.items():
         total, general = ((*place[:3], op, *place[4:]) for op in ("total", ""))
@@ -123,7 +120,7 @@ def _joined(groups: Groups) -> Iterator[list[Value]]:
 
 
 def _combinations(group: list[Value], *names: str) -> Iterator[tuple[Value, ...]]:
-    """Yield combinations of mean values, one of each named quantity."""
+    """Yield all combinations of mean values with one value of each named quantity."""
     lists = [
         [v for v in group if v.quantity.name == n and v.quantity.statistic in ("", "avg")]
         for n in names
@@ -224,7 +221,7 @@ def _density_words(value: Value) -> str:
 def _densities(
     table: PublishedTable, value: Value, values: list[Value]
 ) -> list[tuple[Interval, Value, Value]]:
-    """Return the possible numbers per TB: each rate of the place over each stated capacity."""
+    """Return the numbers per TB that a table admits: each rate over each stated capacity."""
     wanted = _DENSITIES.get(value.quantity.name)
     if wanted is None:
         return []
@@ -239,7 +236,7 @@ def _densities(
 
 
 def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
-    """Yield numbers per TB with one digit that are rounded correctly but over 10 % off."""
+    """Yield numbers per TB that are over 10 % off because they are rounded to one digit."""
     values = [v for v in measured(table) if not v.unit]
     for value in values:
         row = value.rows[0]

@@ -1,8 +1,8 @@
 """Conversion of a result directory into a published table, so that the same rules apply.
 
-Values are means over the repeats with three significant digits, as printed in a brief. Power is
-left out: it was measured, not implied, and efficiency is a ratio of sums over the repeats, not of
-two printed means.
+Values are means over the repeats with three significant digits, as printed in a brief. Power and
+efficiency are left out: power was measured, not implied, and efficiency is a ratio of sums over the
+repeats, not of two printed means.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from storlab.contracts.page import Page
 
 
 def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
-    """Return metric, operation and unit of a published table by column key.
+    """Return metric, operation and unit in a published table, by column key of the comparison.
 
-    Fixed work has none: its rates cover parts of a run and have no operating point.
+    Empty for fixed work, whose rates cover parts of a run and have no operating point.
     """
     if page.metrics.quantities:
         return {}
@@ -90,7 +90,7 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
 
 
 def _axis(section: Section) -> str:
-    """Return the parameter that is the operating point.
+    """Return the name of the parameter that is the operating point of a section.
 
     For a sweep over clients it is the per-client load (jobs, concurrency), if known for all points.
     """
@@ -100,7 +100,7 @@ def _axis(section: Section) -> str:
 
 
 def _of_all(point: WorkloadPoint, name: str) -> Any:
-    """Return a parameter as a table states it: a per-client load is multiplied by the clients."""
+    """Return a parameter's value over all clients: a load per client times their number."""
     value = point.params.get(name)
     if name == point.page.load.per_client and isinstance(value, int):
         return value * (point.clients or 1)
@@ -108,12 +108,12 @@ def _of_all(point: WorkloadPoint, name: str) -> Any:
 
 
 def _config(label: str) -> str:
-    """Replace the separators "/" and ";" in a target's label, which would split it in tables."""
+    """Replace "/" and ";" in a target's label, because they separate names in tables."""
     return label.translate({ord("/"): "\u2215", ord(";"): "\u037e"})
 
 
 def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
-    """Return whether a cell has only operations that transfer data, so that rate x size applies."""
+    """Return whether all operations of a cell transfer data, so that throughput = rate x size."""
     page = point.page
     others = [
         operation for operation in page.operations.main if operation not in page.operations.moved
@@ -123,7 +123,7 @@ def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
 
 
 def _work(section: Section, point: WorkloadPoint) -> str:
-    """Return the workload text, including all varying parameters without a column of their own."""
+    """Return the text of the workload column, with the swept parameters that have no column."""
     facet = point.page.parameters.facet if _block(point) else None  # random sizes fill no column
     own = (point.page.parameters.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]

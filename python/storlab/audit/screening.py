@@ -1,8 +1,8 @@
 """Selection of the points of a large campaign to which the rules for tables are applied.
 
 These rules compare all numbers of a table with each other, which is too slow for thousands of
-points. So each cell is first checked against the identities of its own numbers. Points that break
-one are selected, then the extremes of each target, then points spread evenly over the rest.
+points. So each point is first checked alone. Points whose numbers contradict each other are
+selected first, then the extremes of each target, then points spread evenly over the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUEUE_OFF = 1.8  # factor for operations in flight that selects a point; the rul
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selected points, the number of all points, and the number that break an identity."""
+    """Selected points, the number of all points, and of those that contradict themselves."""
 
     points: list[WorkloadPoint]
     of: int
@@ -36,7 +36,7 @@ class Selection:
 
 
 def select(comparison: Comparison, most: int = MOST_POINTS) -> Selection:
-    """Select at most ``most`` points, in page order; all of them if there are no more."""
+    """Select at most ``most`` points of a campaign for the audit, in page order."""
     points = [point for section in comparison.sections for point in section.points]
     if len(points) <= most:
         return Selection(points, len(points), 0)
@@ -59,7 +59,7 @@ def spread(count: int, wanted: int) -> list[int]:
 
 
 def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterator[int]:
-    """Yield the indices of the points with the extreme values of each target and quantity."""
+    """Yield the indices of the points with the extreme values of each target and metric."""
     extremes: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
     for place, point in enumerate(points):
         for label, cell in comparison.row(point).cells.items():
@@ -113,7 +113,7 @@ def _differ(first: float, other: float, share: float) -> bool:
 
 
 def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
-    """Return whether a higher percentile is lower than a lower one."""
+    """Return whether a higher percentile of latency has a lower value than a lower percentile."""
     names = [name for name in STATISTICS if name != "mean"]
     for operation in operations:
         latencies = [known.get(f"latency_{name}_ns.{operation}") for name in names]

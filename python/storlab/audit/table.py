@@ -1,4 +1,4 @@
-"""Table type used by the audit rules, read from a publication or built from results."""
+"""Table that audit rules check, read from a publication or built from results."""
 
 from __future__ import annotations
 

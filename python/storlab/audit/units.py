@@ -1,4 +1,4 @@
-"""Parser of printed units (MB/s/W, TB/kWh, us, k IOPS) into dimensions and a factor.
+"""Parser of published units (MB/s/W, TB/kWh, us, k IOPS) into dimensions and a factor.
 
 Factors convert to B, s, J, operations and currency units.
 """
@@ -107,7 +107,7 @@ _UNITS = _table()
 _LOWER = {
     name.lower(): unit
     for name, unit in _UNITS.items()
-    # mb, kb and similar in lower case mean bytes; bits are written out
+    # In lower case, mb, kb and similar mean bytes, because bits are usually written out.
     if not re.fullmatch(r"[kKMGTPE]?i?b|[Mm]W|[Mm]J|[Mm]Wh|MW", name)
 }
 _SHORT = {
@@ -154,7 +154,7 @@ def unit_of_name(tokens: list[str]) -> tuple[Unit | None, int]:
         tail = tokens[-count:]
         if len(tokens) <= count or "per" in (tail[0], tail[-1]):
             continue
-        # A single unit after "per" is a divisor, not the unit.
+        # One unit after "per" is only the divisor, as "w" in mb_s_per_w.
         if tokens[-count - 1] == "per" and count == 1:
             continue
         text = "/".join(token for token in tail if token != "per")  # noqa: S105 - a word
@@ -166,7 +166,8 @@ def unit_of_name(tokens: list[str]) -> tuple[Unit | None, int]:
     return None, 0
 
 
-# Words that look like units but are not at the end of a name, or are ambiguous (mbps).
+# Words that are no unit at the end of a metric's name although they look like one, or that are
+# ambiguous (mbps).
 _NOT_A_SUFFIX = {
     *("drives", "nodes", "servers", "files", "objects", "requests", "ops", "op", "obj", "req"),
     *("ratio", "times", "fold", "x", "min", "count", "1", "model", "version", "b", "iops", "bits"),

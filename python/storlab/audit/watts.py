@@ -1,4 +1,4 @@
-"""Power that is printed or follows from other printed numbers."""
+"""Power that a published table states, or that follows from other numbers of the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.audit.table import Row
 
 @dataclass(frozen=True, slots=True)
 class Watts:
-    """Power of one cell, printed or implied by other numbers."""
+    """Power of one cell of a table, stated or implied by other numbers."""
 
     place: Place
     point: str
@@ -21,18 +21,18 @@ class Watts:
     rows: tuple[str, ...]
     how: str
     is_printed: bool = False
-    # The efficiency's operating point is not stated, and this is one candidate.
+    # whether ``point`` is only one candidate, as the efficiency's operating point is not stated
     is_guess: bool = False
 
     @property
     def words(self) -> str:
-        """Short text of place and power, such as ``90/10 256KB 160.8 W``."""
+        """Short text of mix, block size and power, such as ``90/10 256KB 160.8 W``."""
         short = " ".join(part for part in self.place[1:] if part) or place_words(self.place)
         return f"{short} {shown(self.span.middle)} W"
 
 
 def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
-    """Yield the power values of a place, one per possible operating point."""
+    """Yield the power values of a workload, one per possible operating point."""
     throughput = places.throughput(config, place)
     seen: set[str] = set()
     for quantity in ("power_efficiency", "energy_efficiency"):
@@ -64,7 +64,7 @@ def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
 
 
 def _points(values: dict[str, Value], row: Row) -> list[tuple[str, Value]]:
-    """Return the operating points an efficiency may belong to: its own, or all printed ones."""
+    """Return the operating points that an efficiency may belong to: its own, or all stated."""
     own = point_of(row)
     if own:
         return [(own, values[own])] if own in values else []
