@@ -79,8 +79,8 @@ enum Started {
     Operation,
     /// A flush was started, which precedes the due operation; that one still has to be started.
     Flush,
-    /// No operation was started: all drawn blocks are in use by other operations (verify mode), or no
-    /// buffer is free.
+    /// No operation was started: other operations use all drawn blocks (verify mode), or no buffer
+    /// is free.
     Nothing,
 }
 

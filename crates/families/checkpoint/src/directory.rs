@@ -1,4 +1,4 @@
-//! Checkpoints as files in a directory, with a permanent thread per rank.
+//! Storage for checkpoints as files in a directory, with one permanent thread per rank.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ mod tests;
 pub struct Directory {
     crew: Arc<RankShared>,
     shelf: CheckpointDirectory,
-    /// Directory of the checkpoint that is being written.
+    /// Directory in which the current checkpoint is being written.
     aside: PathBuf,
-    /// Content with which the files of the next restore are compared.
+    /// Content with which the files are compared in the next restore.
     expected: Option<Content>,
     orders: Vec<Sender<Order>>,
     answers: Option<Receiver<Result<RankTimes>>>,
@@ -34,7 +34,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Create the storage for an order; its ranks are not started yet.
+    /// Create the storage for a job. Its ranks are not started yet.
     pub fn new(job: &CheckpointJob, shelf: CheckpointDirectory, control: &Arc<Control>) -> Self {
         let crew = Arc::new(RankShared {
             content: Content::new(job.seed, slots(job), job.io_bytes as usize),
@@ -48,8 +48,8 @@ impl Directory {
         Directory { crew, shelf, aside, expected, orders, answers, backend, device }
     }
 
-    /// Send an order to every rank and wait for all of them. `None` if the run is stopping; the
-    /// first error of a rank stops all.
+    /// Send a request to every rank, and wait until all have executed it. Return their times;
+    /// `None` if the run is stopping. The first error of a rank stops all.
     fn order_all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let answers = self.answers.as_ref().ok_or_else(ranks_missing)?;
         for rank in &self.orders {
@@ -102,7 +102,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Return the bytes of a checkpoint that are in the page cache.
+    /// Return how many bytes of a checkpoint are in the page cache.
     fn resident(&self, directory: &Path) -> Result<u64> {
         let mut sum = 0;
         for file in &self.crew.job.files {
@@ -218,17 +218,20 @@ impl Home for Directory {
             extras.features = features;
         }
         if self.crew.buffered.load(Relaxed) {
-            extras.notes.push("the file system has no O_DIRECT: I/O was buffered".into());
+            extras
+                .notes
+                .push("the file system does not support O_DIRECT, so I/O was buffered".into());
         }
         if self.crew.unallocated.load(Relaxed) {
-            extras.notes.push("the file system cannot preallocate: files grew as written".into());
+            let note = "the file system cannot preallocate files, so they grew while written";
+            extras.notes.push(note.into());
         }
         extras.details.insert("device_counters".into(), self.device.is_some().into());
     }
 }
 
 fn ranks_missing() -> Error {
-    Error::Backend { backend: "checkpoint", what: "its ranks were not started".into() }
+    Error::Backend { backend: "checkpoint", what: "the ranks were not started".into() }
 }
 
 fn serve(rank: Rank, index: usize, orders: &Receiver<Order>, answer: &Sender<Result<RankTimes>>) {

@@ -1,5 +1,5 @@
 //! Workload family `checkpoint`: parallel ranks write checkpoints, make them durable and publish
-//! them as trainers do, and read the newest one back.
+//! them as training programs do, and read the newest one back.
 
 mod clean;
 mod directory;
@@ -32,12 +32,12 @@ use rank::KINDS;
 use run::write_and_restore;
 use spec::{CheckpointJob, Task};
 
-/// Start a run that writes and restores checkpoints, or removes those of earlier runs. If `held`,
-/// the work begins when the run is released.
+/// Start a run that writes and restores checkpoints, or one that removes those of earlier runs. If
+/// `held`, the work begins only when the caller releases the run.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an invalid order or store. A place that cannot be created
-/// fails the run instead.
+/// [`storlab_base::Error::Spec`] for an invalid job description or store. If the checkpoint
+/// directory cannot be created, the run fails later instead.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }

@@ -1,5 +1,5 @@
-//! Checkpoints as objects: each file is an object, uploaded in parts over several connections. The
-//! manifest is written last; a checkpoint without it is incomplete.
+//! Storage for checkpoints as objects. Each file is an object, uploaded in parts over several
+//! connections. The manifest is written last; a checkpoint without it is incomplete.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,24 +20,24 @@ const MANIFEST: &str = "storlab-checkpoint.json";
 const WRITE: usize = 0;
 const READ: usize = 1;
 
-/// Create the store of an order.
+/// Create the object store of a job.
 ///
 /// # Errors
-/// [`Error::Spec`] if the order's format is not supported on buckets or it names no store; errors
-/// of [`Store::new`].
+/// [`Error::Spec`] if the job's format is not supported for objects or the job names no store;
+/// errors of [`Store::new`].
 pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result<Store> {
     if job.format != Format::Raw {
-        let what = "safetensors files are written to directories only";
-        return Err(Error::spec("format", what, "use raw, or a directory"));
+        let what = "safetensors is not supported for object stores";
+        return Err(Error::spec("format", what, "use raw, or a directory instead of a bucket"));
     }
     let spec = job.place.store.as_ref();
     let spec = spec.ok_or_else(|| {
-        Error::spec("place", "has no object store", "name the store of the bucket")
+        Error::spec("place", "names neither a directory nor an object store", "give one of them")
     })?;
     Store::new(spec, credentials)
 }
 
-/// Connections and counters of a rank.
+/// Connections and counters of one rank.
 struct Rank {
     bucket: Bucket,
     ledger: WorkerRecorder,
@@ -48,15 +48,15 @@ pub struct Objects<'o> {
     job: &'o CheckpointJob,
     store: Store,
     control: &'o Arc<Control>,
-    /// Connection for manifests and listings.
+    /// Connection for manifests, listings and deletes.
     desk: Bucket,
-    /// Connections of the ranks, before the window.
+    /// Connections of the ranks; moved into `ranks` when the window begins.
     buckets: Vec<Bucket>,
     ranks: Vec<Rank>,
 }
 
-/// Create a bucket connection that stops retrying when the run is cancelled, even if the store no
-/// longer responds.
+/// Create connections to the bucket. They stop retrying when the run is cancelled, even if the
+/// store no longer responds. `turn` selects the endpoint to start with.
 fn bucket(
     job: &CheckpointJob,
     store: &Store,
@@ -69,24 +69,24 @@ fn bucket(
     Bucket::new(store.clone(), connections, turn, &job.place.request_policy(), cancelled)
 }
 
-/// Function that moves one file of one rank.
+/// Function that writes or reads one file of one rank. It returns false if the run is stopping.
 type Transfer = fn(&CheckpointJob, &Control, &mut Rank, &str, u64) -> Result<bool>;
 
 impl<'o> Objects<'o> {
-    /// Create the storage for an order; its ranks are not connected yet.
+    /// Create the storage for a job. Its ranks are not connected yet.
     pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Arc<Control>) -> Result<Self> {
         let desk = bucket(job, &store, 1, 0, control)?;
         let (buckets, ranks) = (Vec::new(), Vec::new());
         Ok(Objects { job, store, control, desk, buckets, ranks })
     }
 
-    /// Return the prefix of the keys of a checkpoint.
+    /// Return the key prefix of checkpoint `number`.
     fn below(&self, number: u32) -> String {
         format!("{}checkpoint-{number:06}/", self.job.place.prefix)
     }
 
-    /// Delete all objects below a prefix, the manifest first: half a checkpoint must not look
-    /// complete.
+    /// Delete all objects below a prefix, the manifest first, so that a partly deleted checkpoint
+    /// does not look complete.
     fn delete(&mut self, below: &str) -> Result<()> {
         let mut keys = self.desk.keys(below)?;
         keys.sort_unstable_by_key(|key| !key.ends_with(MANIFEST));
@@ -96,7 +96,7 @@ impl<'o> Objects<'o> {
         Ok(())
     }
 
-    /// Delete all objects below a prefix, and abort its unfinished multipart uploads.
+    /// Delete all objects below a prefix, and abort the unfinished multipart uploads there.
     fn delete_all(&mut self, below: &str) -> Result<()> {
         self.delete(below)?;
         for upload in self.desk.uploads(below)? {
@@ -105,13 +105,13 @@ impl<'o> Objects<'o> {
         Ok(())
     }
 
-    /// Remove every checkpoint, complete or not.
+    /// Remove all checkpoints of the job, complete or not.
     pub fn clean(&mut self) -> Result<()> {
         self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
     }
 
-    /// Let every rank move its files. `None` if the run is stopping; the first error of a rank
-    /// stops all.
+    /// Let every rank write or read its files. Return the ranks' times; `None` if the run is
+    /// stopping. The first error of a rank stops all.
     fn move_all(
         &mut self,
         below: &str,
@@ -191,7 +191,7 @@ impl Home for Objects<'_> {
         let key = format!("{}{MANIFEST}", self.below(number));
         let text = self.desk.read(&key)?;
         serde_json::from_slice(&text).map_err(|e| {
-            let what = format!("{key} cannot be read as the list of a checkpoint's files: {e}");
+            let what = format!("object {key} is not a valid checkpoint manifest: {e}");
             Error::dependency(what, "remove the objects of that checkpoint")
         })
     }
@@ -212,8 +212,8 @@ impl Home for Objects<'_> {
         self.desk.put(&key, &text.into())
     }
 
-    /// Remove a failed checkpoint. Objects that cannot be deleted do no harm, because without a
-    /// manifest they are no checkpoint.
+    /// Remove a failed checkpoint. Objects that cannot be deleted are harmless: without a manifest
+    /// they do not count as a checkpoint.
     fn discard(&mut self, number: u32) -> Option<String> {
         let error = self.delete_all(&self.below(number)).err()?;
         Some(format!("its objects could not be removed: {error}"))

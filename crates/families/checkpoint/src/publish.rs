@@ -1,6 +1,6 @@
 //! Checkpoints as directories: written under a temporary name, made durable, then renamed.
 //!
-//! A checkpoint with its final name is complete. A crash leaves only a partial one under a
+//! A checkpoint with its final name is complete. A crash leaves only a partial checkpoint under a
 //! temporary name, which the next run removes.
 
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ const MANIFEST: &str = "storlab-checkpoint.json";
 const PARTIAL: &str = ".partial-";
 const WHOLE: &str = "checkpoint-";
 
-/// Description of a checkpoint, stored with it.
+/// Description of a checkpoint, stored with its files.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Manifest {
-    /// Number of the checkpoint in its place.
+    /// Number of the checkpoint in its directory or prefix.
     pub number: u32,
     /// Seed from which the content of the files is generated.
     pub seed: u64,
-    /// Buffer size in bytes, on which its content depends.
+    /// Size of an I/O buffer in bytes; the files' content depends on it.
     pub io_bytes: u64,
-    /// Number of buffers, on which its content depends.
+    /// Number of I/O buffers; the files' content depends on it.
     pub slots: usize,
-    /// Names and sizes of the files, as in the order.
+    /// Names and sizes of the files.
     pub files: Vec<(String, u64)>,
 }
 
@@ -40,22 +40,22 @@ pub struct CheckpointDirectory {
 }
 
 impl CheckpointDirectory {
-    /// Create the handle for the checkpoint directory of an order.
+    /// Create the handle for the checkpoint directory of a job.
     pub fn new(job: &CheckpointJob, home: &Path) -> Self {
         CheckpointDirectory { home: home.to_owned(), publish: job.publish, sync: job.sync }
     }
 
-    /// Return the path of the directory with all checkpoints.
+    /// Return the path of the directory that contains all checkpoints.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Return the path of checkpoint `number` after it is published.
+    /// Return the final path of checkpoint `number`, under which it is published.
     pub fn whole(&self, number: u32) -> PathBuf {
         self.home.join(format!("{WHOLE}{number:06}"))
     }
 
-    /// Return the path at which checkpoint `number` is written.
+    /// Return the path under which checkpoint `number` is written.
     pub fn aside(&self, number: u32) -> PathBuf {
         match self.publish {
             Publish::Rename => self.home.join(format!("{PARTIAL}{number:06}")),
@@ -63,7 +63,7 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Create the directory if it is missing; its parent must exist.
+    /// Create the checkpoint directory if it is missing; its parent must exist.
     pub fn open(&self) -> Result<()> {
         match fs::create_dir(&self.home) {
             Ok(()) if self.sync == SyncMode::Fsync => {
@@ -75,7 +75,8 @@ impl CheckpointDirectory {
         }
     }
 
-    /// List the directory: checkpoints, complete or not, and foreign entries.
+    /// List the directory. Return the paths of checkpoints, complete or not, and of all other
+    /// entries.
     pub fn entries(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let listed = fs::read_dir(&self.home).map_err(failed("list", &self.home))?;
         let mut paths = listed
@@ -89,8 +90,8 @@ impl CheckpointDirectory {
         }))
     }
 
-    /// Remove a checkpoint. It is renamed first: a crash during the removal must not leave half a
-    /// checkpoint under its final name.
+    /// Remove a checkpoint. It is renamed first, so that a crash during the removal does not leave
+    /// a partly deleted checkpoint under its final name.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let mut gone = path.to_owned();
         if let Some(number) = name_of(path).strip_prefix(WHOLE) {
@@ -100,7 +101,7 @@ impl CheckpointDirectory {
         fs::remove_dir_all(&gone).map_err(failed("remove", &gone))
     }
 
-    /// Remove partial checkpoints left by crashes.
+    /// Remove partial checkpoints that crashes have left.
     pub fn tidy(&self, control: &Control) -> Result<()> {
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
             let path = entry.map_err(failed("list", &self.home))?.path();
@@ -112,8 +113,8 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Create the directories of a new checkpoint, and remove an existing one with the same number.
-    /// Return the path at which to write.
+    /// Create the directories of a new checkpoint. An existing one with the same number is removed.
+    /// Return the path in which to write.
     pub fn prepare(&self, number: u32, names: &[&str]) -> Result<PathBuf> {
         let aside = self.aside(number);
         for old in [self.whole(number), aside.clone()] {
@@ -130,15 +131,15 @@ impl CheckpointDirectory {
         Ok(aside)
     }
 
-    /// Publish a checkpoint whose files are all written.
+    /// Publish a checkpoint: write its manifest and give it its final name. All its files must be
+    /// written.
     ///
     /// # Errors
     /// [`storlab_base::Error::Io`] if the file system refuses; the checkpoint is then not
     /// published.
     pub fn publish(&self, manifest: &Manifest) -> Result<()> {
         let aside = self.aside(manifest.number);
-        // The manifest marks the checkpoint as complete, so the files that it lists must be durable
-        // first.
+        // The manifest marks the checkpoint as complete, so all files in it must be durable before.
         if self.sync == SyncMode::Fsync {
             sync_tree(&aside)?;
         }
@@ -158,7 +159,7 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Rename a file or directory to its final name; durably, if the order flushes.
+    /// Rename a file or directory to its final name. If the job flushes, make the new name durable.
     fn name(&self, aside: &Path, path: &Path) -> Result<()> {
         match self.sync {
             SyncMode::Fsync => durable::name(aside, path),
@@ -173,7 +174,7 @@ impl CheckpointDirectory {
         let _ = fs::remove_dir_all(self.aside(number));
     }
 
-    /// Return the numbers of the complete checkpoints, the newest last.
+    /// Return the numbers of the complete checkpoints in ascending order.
     pub fn numbers(&self) -> Result<Vec<u32>> {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
@@ -187,7 +188,7 @@ impl CheckpointDirectory {
         Ok(numbers)
     }
 
-    /// Read the manifest of a checkpoint.
+    /// Read the manifest of a published checkpoint.
     pub fn manifest(&self, number: u32) -> Result<Manifest> {
         let path = self.whole(number).join(MANIFEST);
         let text = fs::read(&path).map_err(failed("read", &path))?;
@@ -199,7 +200,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Flush a tree of directories, the deepest first.
+/// Flush a directory and all directories below it, the deepest first.
 fn sync_tree(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
         let path = entry.map_err(failed("list", directory))?.path();

@@ -1,4 +1,4 @@
-//! Rank: writes its files of each checkpoint, and reads them back.
+//! Rank: a thread that writes its files of each checkpoint, and reads them back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,27 +22,28 @@ const READ: usize = 1;
 const SYNC: usize = 2;
 const HEADER: usize = 4096;
 
-/// Request sent to the thread of a rank: write or restore a checkpoint.
+/// Request to the thread of a rank: write or restore a checkpoint.
 #[derive(Clone)]
 pub enum Order {
     /// Write checkpoint `number` into a directory.
     Write { number: u32, directory: PathBuf },
-    /// Read checkpoint `number` from a directory; `content` is what its manifest describes.
+    /// Read checkpoint `number` from a directory, and compare it with `content` if the job
+    /// verifies.
     Restore { number: u32, content: Content, directory: PathBuf },
 }
 
-/// Times of a rank for one checkpoint, on the run's clock.
+/// Times of one rank for one checkpoint, on the run's clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RankTimes {
-    /// Number of the rank among those of all clients.
+    /// Number of the rank, counted over all clients.
     pub rank: usize,
     /// Bytes of the rank's files.
     pub bytes: u64,
-    /// Time at which the rank began its transfer.
+    /// Time at which the rank began to write or read.
     pub start_ns: u64,
-    /// Time at which its last byte was written or read.
+    /// Time at which the rank's last byte was written or read.
     pub moved_ns: u64,
-    /// Time at which its files were flushed; same as `moved_ns` without a flush.
+    /// Time at which the rank's files were flushed; equal to `moved_ns` if there was no flush.
     pub end_ns: u64,
     /// Whether the run ended before the rank was done.
     #[serde(skip)]
@@ -56,11 +57,11 @@ pub fn slots(job: &CheckpointJob) -> usize {
 
 /// State shared by the threads of all ranks.
 pub struct RankShared {
-    /// Order that describes the run.
+    /// Parsed description of the run.
     pub job: CheckpointJob,
     /// Generator of the files' content.
     pub content: Content,
-    /// Control by which the run is stopped.
+    /// Handle by which the run is stopped.
     pub control: Arc<Control>,
     /// Set if direct I/O was requested but the file system does not support it.
     pub buffered: AtomicBool,
@@ -68,7 +69,7 @@ pub struct RankShared {
     pub unallocated: AtomicBool,
 }
 
-/// Rank with its buffers; stays on its thread.
+/// Rank with its buffers and counters, owned by one thread.
 pub struct Rank {
     crew: Arc<RankShared>,
     rank: usize,
@@ -77,7 +78,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Create a rank and fill its buffers with the pattern; `begin` then opens its counters.
+    /// Create a rank and fill its buffers with the content's pattern; then open its counters by
+    /// `begin`.
     pub fn new(
         crew: Arc<RankShared>,
         rank: usize,
@@ -92,7 +94,7 @@ impl Rank {
         Ok(Rank { crew, rank, stream, ledger })
     }
 
-    /// Execute orders until the channel is closed.
+    /// Execute requests until the channel is closed.
     pub fn serve(mut self, orders: &Receiver<Order>, answers: &Sender<Result<RankTimes>>) {
         while let Ok(order) = orders.recv() {
             let answer = match order {
@@ -188,8 +190,8 @@ impl Rank {
         Ok(ended)
     }
 
-    /// Read the rank's files of a checkpoint. Leaves read data in the buffers, so a rank cannot
-    /// write afterwards.
+    /// Read the rank's files of a checkpoint. The buffers then contain data that was read instead
+    /// of the pattern, so the rank cannot write afterwards.
     fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
         let crew = self.crew.clone();
         let direct = crew.job.cold == Cold::Direct;
@@ -244,19 +246,19 @@ fn header_of(job: &CheckpointJob, spec: &FileSpec) -> Vec<u8> {
     }
 }
 
-/// Check that data read at `offset` matches the part of the header there.
+/// Check the part of a file's header that lies in `data`, which was read at `offset`.
 fn check_header(header: &[u8], name: &str, offset: u64, data: &[u8]) -> Result<()> {
     let header = &header[header.len().min(offset as usize)..];
     let end = header.len().min(data.len());
     if data[..end] == header[..end] {
         return Ok(());
     }
-    let what = "the header differs from what was written";
+    let what = "the header differs from the one that was written";
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     Err(Error::io("verify", name, offset, source))
 }
 
-/// Open a file for reading, with direct I/O if requested and supported.
+/// Open a file for reading, with direct I/O if `direct` and if the file system supports it.
 fn open_to_read(path: &Path, direct: bool) -> Result<File> {
     let name = path.display().to_string();
     let access = |direct| Access { read: true, write: false, direct };

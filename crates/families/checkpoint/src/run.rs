@@ -1,4 +1,4 @@
-//! Runs of checkpoints on any storage: first all writes, then all restores.
+//! Control a checkpoint run on any storage: first all writes, then all restores.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -18,35 +18,35 @@ use crate::spec::CheckpointJob;
 
 /// Interval at which a waiting thread checks whether the run is stopping.
 pub const LOOK: Duration = Duration::from_millis(50);
-/// Timeout for the last reports of ranks that have ended.
+/// Timeout for the last statistics of ranks that have ended.
 const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Function that is called regularly while ranks work.
+/// Function that is called regularly while ranks work, to collect their statistics.
 pub type Look<'l> = &'l mut dyn FnMut();
 
-/// Checkpoint storage, and the ranks that move checkpoints to and from it.
+/// Storage for checkpoints, together with the ranks that write and read them.
 pub trait Home {
     /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, books: &RecorderFactory) -> Result<()>;
 
-    /// Hook for the beginning of the window; does nothing by default.
+    /// Called when the window begins; does nothing by default.
     fn begin(&mut self, _books: &RecorderFactory) {}
 
-    /// Return the numbers of the complete checkpoints, the newest last.
+    /// Return the numbers of the complete checkpoints in ascending order.
     fn numbers(&mut self) -> Result<Vec<u32>>;
 
-    /// Return the manifest of a checkpoint that this order writes.
+    /// Return the manifest that this job writes for checkpoint `number`.
     fn describe(&self, number: u32) -> Manifest;
 
     /// Read the manifest of an existing checkpoint.
     fn manifest(&mut self, number: u32) -> Result<Manifest>;
 
-    /// Prepare the writing of a checkpoint.
+    /// Prepare the writing of checkpoint `number`; does nothing by default.
     fn prepare(&mut self, _number: u32) -> Result<()> {
         Ok(())
     }
 
-    /// Let every rank write its files. `None` if the run is stopping.
+    /// Let every rank write its files. Return the ranks' times; `None` if the run is stopping.
     ///
     /// # Errors
     /// The first error of a rank, which stops all.
@@ -62,14 +62,14 @@ pub trait Home {
     /// of it remain.
     fn discard(&mut self, number: u32) -> Option<String>;
 
-    /// Evict a checkpoint from the caches, and prepare everything that reading it needs. Return the
-    /// bytes that remain in the caches.
+    /// Evict a checkpoint from the page cache, and prepare its restore. Return how many of its
+    /// bytes remain in the cache.
     fn evict_page_cache(&mut self, _manifest: &Manifest) -> Result<u64> {
         Ok(0)
     }
 
-    /// Let every rank read its files of the checkpoint passed to [`Home::evict_page_cache`]. `None` if the run
-    /// is stopping.
+    /// Let every rank read its files of a checkpoint, after [`Home::evict_page_cache`] was called
+    /// for it. Return the ranks' times; `None` if the run is stopping.
     ///
     /// # Errors
     /// The first error of a rank, which stops all.
@@ -78,16 +78,17 @@ pub trait Home {
     /// Remove a complete checkpoint from the storage.
     fn remove(&mut self, number: u32) -> Result<()>;
 
-    /// Return the bytes moved by the block device until now, if it has counters.
+    /// Return the number of bytes that the block device has moved until now; `None` if it has no
+    /// counters.
     fn device_bytes(&self) -> Option<DeviceBytes> {
         None
     }
 
-    /// End the ranks, which hand over their last interval.
+    /// End the ranks, which then hand over the statistics of their last interval.
     fn end(&mut self, extras: &mut Extras);
 }
 
-/// Run of checkpoints: drives the ranks from one checkpoint to the next.
+/// State of a checkpoint run, which drives the ranks from one checkpoint to the next.
 pub struct Checkpoints<'b, H> {
     job: &'b CheckpointJob,
     /// Storage of the checkpoints.
@@ -99,11 +100,11 @@ pub struct Checkpoints<'b, H> {
     extras: Extras,
     writes: Vec<Value>,
     restores: Vec<Value>,
-    /// Number of barriers with the other clients' ranks so far.
+    /// Number of barriers passed so far with the ranks of other clients.
     met: u64,
 }
 
-/// Start the ranks, run `work`, and build the outcome.
+/// Start the ranks, call `work`, and build the outcome.
 pub fn run<H: Home>(
     job: &CheckpointJob,
     mut home: H,
@@ -126,8 +127,8 @@ pub fn run<H: Home>(
     run.finish(done)
 }
 
-/// Write all checkpoints, then restore. Restores come last, because they may leave buffers unusable
-/// for writing.
+/// Write all checkpoints, then restore. Restores come last, because they may leave the buffers
+/// unusable for writing.
 pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
     let first = run.home.numbers()?.last().map_or(1, |last| last + 1);
     for number in first..first + run.job.writes {
@@ -144,7 +145,7 @@ pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
 }
 
 impl<H: Home> Checkpoints<'_, H> {
-    /// Wait for the training time between two checkpoints. Return false if the run is stopping.
+    /// Sleep for the training time between two checkpoints. Return false if the run is stopping.
     fn pause(&self) -> bool {
         let until = monotonic_ns() + self.job.pause_ns;
         while monotonic_ns() < until && !self.control.stopping() {
@@ -154,8 +155,8 @@ impl<H: Home> Checkpoints<'_, H> {
         !self.control.stopping()
     }
 
-    /// Wait at the barrier, so that all ranks of all clients begin together. Return false if the
-    /// run is stopping.
+    /// Wait at a barrier, so that all ranks of all clients begin together. Return false if the run
+    /// is stopping.
     fn meet(&mut self) -> bool {
         let (meeting, ready_ns) = (self.control.meeting(), monotonic_ns());
         meeting.announce(ready_ns);
@@ -183,15 +184,15 @@ impl<H: Home> Checkpoints<'_, H> {
         let times = match published {
             Ok(Some(times)) => times,
             Err(hung) if hung.hangs() => {
-                // Any further request to this file system would hang as well.
+                // Do not clean up: any further request to this file system would hang as well.
                 self.extras.notes.push(format!(
-                    "checkpoint {number} was not published; what is left of it is removed when the \
-                     run is put right after, or by storlab clean"
+                    "checkpoint {number} was not published; its remaining files are removed when \
+                     storlab cleans up after the run, or by storlab clean"
                 ));
                 return Err(hung);
             }
             ended => {
-                // The original failure counts: an error of the clean-up is only noted.
+                // Report the original failure; an error of the clean-up becomes a note only.
                 self.give_up(number);
                 return ended.map(|_| false);
             }
@@ -213,7 +214,7 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 
     fn give_up(&mut self, number: u32) {
-        // If nothing can be removed, listing would fail as well and take as long again.
+        // If the removal failed, do not list checkpoints: that would fail as well and take as long.
         let left = self.home.discard(number).unwrap_or_else(|| self.newest_beside(number));
         self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
     }
@@ -226,7 +227,7 @@ impl<H: Home> Checkpoints<'_, H> {
         match numbers.as_deref() {
             Ok([.., last]) => format!("checkpoint {last} is the newest complete one"),
             Ok([]) => "no checkpoint is complete".to_owned(),
-            Err(error) => format!("which checkpoints are complete is unknown: {error}"),
+            Err(error) => format!("the complete checkpoints could not be listed: {error}"),
         }
     }
 
@@ -246,11 +247,11 @@ impl<H: Home> Checkpoints<'_, H> {
 
     fn restore(&mut self) -> Result<bool> {
         let Some(&number) = self.home.numbers()?.last() else {
-            let fix = "let the job write one first";
+            let fix = "write one first (writes = 1)";
             return Err(Error::spec("restores", "there is no complete checkpoint to restore", fix));
         };
         let manifest = self.home.manifest(number)?;
-        // The content of a file depends on the parameters with which it was written.
+        // The content of a file depends on the settings with which it was written.
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }
@@ -311,12 +312,8 @@ fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut FixedTotals, board:
     }
 }
 
-/// Build the error for a checkpoint that this order cannot restore.
+/// Build the error for a newest checkpoint that was written with other settings.
 fn written_otherwise() -> Error {
     let what = "the newest checkpoint was written with other settings";
-    Error::spec(
-        "files, io_bytes, queue_depth",
-        what,
-        "restore it with the settings it was written with",
-    )
+    Error::spec("files, io_bytes, queue_depth", what, "use the settings with which it was written")
 }

@@ -2,8 +2,8 @@
 
 const BLOCK: usize = 4096;
 
-/// Build the header of a safetensors file with `bytes` in total: its length in 8 bytes, then JSON,
-/// padded so that the data begins on a block. `None` if the file is too small for it.
+/// Build the header of a safetensors file with `bytes` bytes in total: its length in 8 bytes, then
+/// JSON, padded to a block of 4,096 bytes. `None` if the file is too small for it.
 pub fn header(name: &str, bytes: u64) -> Option<Vec<u8>> {
     let data = bytes.checked_sub(BLOCK as u64)?;
     let tensor = name.rsplit('/').next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! The order for one run of checkpoints.
+//! Job description (JSON) of one checkpoint run.
 
 use serde::Deserialize;
 use storlab_base::Result;
@@ -13,7 +13,7 @@ pub enum Task {
     /// Write and restore checkpoints.
     #[default]
     Run,
-    /// Remove the checkpoint directory or prefix with all its checkpoints.
+    /// Remove all checkpoints, and their directory if they are files.
     Clean,
 }
 
@@ -43,7 +43,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMode {
-    /// No flush: the kernel writes back when it chooses to.
+    /// No flush: the kernel writes data back at any later time.
     None,
     /// Every checkpoint is flushed before it is published.
     Fsync,
@@ -59,19 +59,19 @@ pub enum Publish {
     InPlace,
 }
 
-/// How a restore bypasses the page cache.
+/// How a restore treats the page cache.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Cold {
     /// Read with direct I/O.
     Direct,
-    /// Buffered reads after the kernel was asked to drop the files from the cache.
+    /// Buffered reads, after the kernel was asked to evict the files from the page cache.
     Drop,
     /// Buffered reads, which the page cache may serve.
     AsIs,
 }
 
-/// Order for one run of checkpoints: files, ranks, durability and restores.
+/// Job description of one checkpoint run: files, ranks, durability and restores.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct CheckpointJob {
@@ -84,7 +84,7 @@ pub struct CheckpointJob {
     pub place: PlaceSpec,
     pub files: Vec<FileSpec>,
     pub ranks: usize,
-    /// Number of this order's first rank among those of all clients.
+    /// Number of this job's first rank, counted over all clients.
     #[serde(default)]
     pub first_rank: usize,
     pub format: Format,
@@ -115,13 +115,14 @@ impl Order for CheckpointJob {
         at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
         let io = self.io_bytes;
         let whole = io > 0 && io.is_multiple_of(SECTOR) && io <= 1 << 30;
-        require(whole, "io_bytes", || "is not a multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
+        let what = || format!("{io} is not a multiple of 4096 up to 1 GiB");
+        require(whole, "io_bytes", what, "use 4MiB")?;
         require(self.part_size > 0, "part_size", || "is 0".into(), "use 64MiB")?;
-        let what = || "is 0, which would keep no checkpoint".into();
+        let what = || "0 would delete every checkpoint".into();
         require(self.keep_last != Some(0), "keep_last", what, "use 1 or more")?;
         let ranked = self.files.iter().all(|file| file.rank < self.ranks);
-        let what = || "a file belongs to a rank that does not exist".into();
-        require(ranked, "files", what, "number ranks from 0")?;
+        let what = || format!("a file has a rank outside 0 to {}", self.ranks.saturating_sub(1));
+        require(ranked, "files", what, "use one of these ranks")?;
         stay_below("files", self.files.iter().map(|file| file.name.as_str()))
     }
 }

@@ -303,5 +303,5 @@ fn a_list_of_files_that_is_damaged_is_named() {
     let key = "p/own/checkpoint-000001/storlab-checkpoint.json";
     server.held().objects.insert(key.to_owned(), "{\"number\": 1".into());
     let failure = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
-    assert!(failure.message.starts_with(&format!("{key} cannot be read")), "{failure:?}");
+    assert!(failure.message.contains(key), "{failure:?}");
 }

@@ -1,8 +1,8 @@
 //! Emulated accelerator: takes a batch, sleeps for its compute time, and takes the next one.
 //!
-//! It keeps a schedule: a step begins when the previous one ended or its batch arrived, whichever
-//! is later, and ends one compute time after that, regardless of when the thread was woken. So a
-//! late wake-up does not delay later steps, and its lateness is measured.
+//! It keeps a schedule. A step begins when the previous one ended or its batch arrived, whichever
+//! is later, and ends one compute time after that, regardless of when the thread woke up. So a late
+//! wake-up does not delay later steps, and the lateness is measured.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,48 +18,49 @@ use super::lane::LOOK;
 use super::order::Epoch;
 use super::shared::Shared;
 
-/// Index of `step` in the counters.
+/// Index of operation `step` in the counters.
 pub const STEP: usize = 1;
-/// Index of `wake` in the counters: the lateness of a thread at the end of its compute time.
+/// Index of operation `wake` in the counters: how late a thread woke up after its compute time.
 pub const WAKE: usize = 2;
 
-/// Times of one epoch of one accelerator, in nanoseconds; points in time are on the run's clock.
+/// Times of one accelerator in one epoch, in nanoseconds; points in time are on the run's clock.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct EpochTimes {
     /// Number of the accelerator among those of all clients.
     pub accelerator: usize,
     /// Number of completed steps.
     pub steps: u64,
-    /// Time at which it asked for its first batch.
+    /// Time at which the accelerator asked for its first batch.
     pub start_ns: u64,
-    /// Time at which its first step ended.
+    /// Time at which the first step ended.
     pub first_end_ns: u64,
-    /// Time at which its last step ended.
+    /// Time at which the last step ended.
     pub end_ns: u64,
     /// Time spent computing, as measured by the thread.
     pub compute_ns: u64,
-    /// Part of `compute_ns` that the first step took, in nanoseconds.
+    /// Part of `compute_ns` that belongs to the first step.
     pub first_compute_ns: u64,
     /// Time spent waiting for batches.
     pub wait_ns: u64,
-    /// Share of the first batch in `wait_ns`.
+    /// Part of `wait_ns` spent waiting for the first batch.
     pub first_wait_ns: u64,
-    /// Time spent waiting for the other accelerators of all clients.
+    /// Time spent at the barrier, waiting for the other accelerators of all clients.
     pub barrier_ns: u64,
     /// Scheduled time from `start_ns` to the end of the last step.
     pub scheduled_ns: u64,
-    /// Share of `scheduled_ns` until the end of the first step.
+    /// Part of `scheduled_ns` until the end of the first step.
     pub first_scheduled_ns: u64,
-    /// Sum over the steps of the thread's lateness at the end of computing.
+    /// Sum over all steps of the thread's lateness at the end of the compute time.
     pub late_ns: u64,
-    /// Bytes of the batches that it took.
+    /// Bytes of the batches that the accelerator took.
     pub bytes: u64,
     /// Whether the run ended during the epoch.
     #[serde(skip)]
     pub stopped: bool,
 }
 
-/// Run all epochs. The coordinator opens each epoch and receives its times.
+/// Run all epochs of one accelerator. The coordinator opens each epoch, and receives its times by
+/// `report`.
 pub fn run(
     shared: &Arc<Shared>,
     index: usize,
@@ -91,7 +92,8 @@ fn run_epoch(
     let stopping = || shared.control.stopping();
     let number = job.first_accelerator + index;
     let mut times = EpochTimes { accelerator: number, ..EpochTimes::default() };
-    // Before the clock is read: with many files this takes time that is not due to storage.
+    // Build the order before reading the clock: with many files this takes time that is not due to
+    // storage.
     let order = Epoch::new(job, epoch, number);
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
@@ -107,8 +109,8 @@ fn run_epoch(
         let taken_ns = monotonic_ns();
         let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
         let turn = job.barrier.then(|| shared.announce(due_ns));
-        // Record here, during the compute time: crossing into a new interval may allocate memory
-        // and take a while.
+        // Record the previous wake-up here, during the compute time: a new interval may have begun,
+        // and handing over the old one may allocate memory and take a while.
         record_wake(ledger, woken.take());
         ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         sleep_until(due_ns, &stopping);
@@ -140,14 +142,14 @@ fn run_epoch(
     times
 }
 
-/// Record the lateness of a thread and the time at which it woke.
+/// Record how late a thread woke up, and when (`woken`: lateness and time, in nanoseconds).
 fn record_wake(ledger: &mut WorkerRecorder, woken: Option<(u64, u64)>) {
     if let Some((late_ns, computed_ns)) = woken {
         ledger.record(WAKE, 0, late_ns, computed_ns);
     }
 }
 
-/// Sleep in place of computing. Return false if the run is stopping.
+/// Sleep until `until_ns`, instead of computing. Return false if the run is stopping.
 fn sleep_until(until_ns: u64, stopping: &dyn Fn() -> bool) -> bool {
     loop {
         let now = monotonic_ns();

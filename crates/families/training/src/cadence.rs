@@ -1,15 +1,14 @@
-//! Thread priorities: threads that keep time (accelerators) run before threads that do work
-//! (readers).
+//! Thread priorities: accelerator threads run before reader threads.
 //!
-//! The thread of an accelerator does almost nothing, but must wake on time. If the kernel ran it
-//! only at the end of a reader's time slice, utilisation would reflect the scheduler and not
-//! storage.
+//! The thread of an accelerator does almost nothing, but must wake up on time. If the kernel ran it
+//! only at the end of a reader's time slice, accelerator utilisation would depend on the scheduler
+//! instead of storage.
 
 use rustix::process::setpriority_process;
 
 const NICE: i32 = -15;
 
-/// Return what [`take_precedence`] would return, by calling it in a thread that ends at once.
+/// Return the priority that [`take_precedence`] would achieve. It is tried in a short-lived thread.
 pub fn precedence_to_be_had() -> &'static str {
     std::thread::spawn(take_precedence).join().unwrap_or("normal")
 }
@@ -17,20 +16,19 @@ pub fn precedence_to_be_had() -> &'static str {
 /// Raise the priority of the calling thread if the kernel permits it. Return the resulting
 /// priority, as text for the results.
 ///
-/// Not a real-time priority: on shared cores such threads woke sooner, but readers lost more CPU
-/// time than these threads used, which reduced utilisation.
+/// The priority is not a real-time one: on shared cores, threads with a real-time priority woke up
+/// sooner, but readers lost more CPU time than these threads used, which reduced utilisation.
 pub fn take_precedence() -> &'static str {
-    // `None` stands for the calling thread.
+    // `None` means the calling thread.
     if setpriority_process(None, NICE).is_ok() { "nice -15" } else { "normal" }
 }
 
-/// Set the policy `SCHED_BATCH`: when it wakes, the calling thread does not preempt others. Its
-/// share of CPU time is unchanged.
+/// Set the scheduling policy of the calling thread to `SCHED_BATCH`, so that it does not preempt
+/// other threads when it wakes up. Its share of CPU time is unchanged.
 #[allow(unsafe_code)]
 pub fn give_precedence() {
     let none = libc::sched_param { sched_priority: 0 };
-    // Direct system call: no library wraps it.
-    // SAFETY: the parameter lives during the call; 0 is the calling thread. If the kernel refuses,
-    // the thread stays as it was.
+    // Direct system call: no library wraps it. SAFETY: the parameter lives during the call; 0 is
+    // the calling thread. If the kernel refuses, the thread keeps its policy.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }

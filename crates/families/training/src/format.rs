@@ -1,4 +1,4 @@
-//! File formats of a data set: incompressible data overlaid with the headers of the format.
+//! File formats of a data set: incompressible data with the headers of the format written over it.
 //!
 //! Sources: APPNOTE.TXT of the zip format, §4.3 (local header, central directory, end record);
 //! numpy.lib.format for NPY 1.0; TensorFlow's "TFRecord and tf.train.Example" guide for the framing
@@ -10,12 +10,12 @@ use storlab_base::{Error, Result, stream};
 use super::spec::{Format, Records};
 
 const MASK_DELTA: u32 = 0xa282_ead8;
-/// Smallest size of a sample as a share of the mean.
+/// Smallest sample size, as a fraction of the mean.
 const LEAST_SHARE: f64 = 0.05;
-/// Largest distance of a sample's size from the mean, in standard deviations.
+/// Largest deviation of a sample's size from the mean, in standard deviations.
 const MOST_STDEVS: f64 = 3.0;
 
-/// Number, name and sample size of one file.
+/// Number, path and sample size of one file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     /// Number of the file, from 0.
@@ -27,7 +27,8 @@ pub struct FileFacts {
 }
 
 impl Records {
-    /// Return the facts of file `number`, which depend on the seed and the number only.
+    /// Return number, path and sample size of file `number`. The size depends on the seed and the
+    /// number only.
     pub fn file(&self, number: u64) -> FileFacts {
         let digits = self.files.to_string().len();
         let (folder, prefix, files) = (&self.folder, &self.prefix, self.files);
@@ -36,8 +37,8 @@ impl Records {
         FileFacts { number, path, sample_bytes: self.sample_bytes(number) }
     }
 
-    /// Draw a size from a normal distribution. Both tails are cut symmetrically by drawing again,
-    /// so that no sample is tiny or huge and the mean is preserved.
+    /// Draw the sample size of file `number` from a normal distribution. Sizes outside symmetric
+    /// bounds are drawn again, so that no sample is tiny or huge and the mean is preserved.
     fn sample_bytes(&self, number: u64) -> u64 {
         if self.record_stdev_bytes == 0 {
             return self.record_bytes;
@@ -57,27 +58,26 @@ impl Records {
 }
 
 impl Records {
-    /// Return the largest distance of a sample's size from the mean, in standard deviations.
+    /// Return the largest deviation of a sample's size from the mean, in standard deviations.
     fn most_deviations(&self) -> f64 {
         let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
         (mean * (1.0 - LEAST_SHARE) / stdev).min(MOST_STDEVS)
     }
 
-    /// Return an upper bound of the size of a file in bytes, headers included; it is only slightly
-    /// too large.
+    /// Return an upper bound of the size of a file in bytes, including headers.
     pub fn most_file_bytes(&self) -> u64 {
         let over = match self.record_stdev_bytes {
             0 => 0,
             stdev => (stdev as f64 * self.most_deviations()).ceil() as u64,
         };
-        // TFRecord has the longest headers per sample; npz has a label per sample and its own
-        // headers.
+        // TFRecord has the longest headers per sample. The 8 bytes are for the label that npz
+        // stores per sample, the 1 KiB for the headers of an npz file.
         let sample = tfrecord_stride(self.record_bytes + over) + 8;
         sample.saturating_mul(self.samples_per_file).saturating_add(1 << 10)
     }
 }
 
-/// Layout of a file: data overlaid with headers.
+/// Layout of a file: its length, and the headers that are written over its data.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Length of the file in bytes.
@@ -87,13 +87,14 @@ pub struct Layout {
     sums: Vec<Sum>,
 }
 
-/// Checksum over a part of the file, stored in overlays.
+/// Checksum of a part of the file, and where the headers store it.
 #[derive(Clone, Debug)]
 struct Sum {
     start: u64,
     end: u64,
     kind: SumKind,
-    /// Index of the overlay and offset in it, for each place of the checksum.
+    /// Places that store the checksum: index of the header in `overlays`, and offset in that
+    /// header.
     places: Vec<(usize, usize)>,
 }
 
@@ -107,7 +108,7 @@ impl Layout {
     /// Create the layout of a file of the data set.
     ///
     /// # Errors
-    /// [`Error::Spec`] if the format cannot hold the file.
+    /// [`Error::Spec`] if the file is too large for its format.
     pub fn new(records: &Records, file: &FileFacts) -> Result<Self> {
         match records.format {
             Format::Npz => npz(file, records.samples_per_file),
@@ -118,7 +119,7 @@ impl Layout {
         }
     }
 
-    /// Write the headers over `part`, which begins at `offset` of the file.
+    /// Write the headers over `part`, the file's data from `offset` on.
     pub fn overlay(&self, offset: u64, part: &mut [u8]) {
         let end = offset + part.len() as u64;
         let first = self.overlays.partition_point(|(at, bytes)| at + bytes.len() as u64 <= offset);
@@ -130,8 +131,8 @@ impl Layout {
         }
     }
 
-    /// Compute the checksums. `read` fills a buffer with the file's bytes from an offset on,
-    /// headers included.
+    /// Compute the checksums and store them in the headers. `read` must fill a buffer with the
+    /// file's bytes from the given offset on, including headers.
     pub fn seal(&mut self, mut read: impl FnMut(&Layout, u64, &mut [u8])) {
         let mut buffer = vec![0; 1 << 20];
         for index in 0..self.sums.len() {
@@ -180,7 +181,7 @@ impl Running {
     }
 }
 
-/// Mask a CRC-32C as TFRecord stores it.
+/// Mask a CRC-32C in the way TFRecord stores it.
 pub fn masked(crc32c: u32) -> u32 {
     crc32c.rotate_right(15).wrapping_add(MASK_DELTA)
 }
@@ -199,7 +200,7 @@ fn npy_header(dtype: &str, shape: &str) -> Vec<u8> {
     header
 }
 
-/// Build the fields that the local header and the central directory share.
+/// Build the header fields that a zip's local header and central directory have in common.
 fn zip_fields(size: u32) -> Vec<u8> {
     let mut fields = Vec::new();
     fields.extend(20u16.to_le_bytes()); // version needed
@@ -234,8 +235,8 @@ fn central_header(name: &str, size: u32, local: u32) -> Vec<u8> {
     header
 }
 
-/// Lay out an npz file: `x.npy` with shape (bytes, 1, samples), and `y.npy` with a label of 0 per
-/// sample.
+/// Create the layout of an npz file: `x.npy` with shape (bytes, 1, samples), and `y.npy` with a
+/// label of 0 per sample.
 fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
     let data = file.sample_bytes.saturating_mul(samples);
     let x_head = npy_header("|u1", &format!("({}, 1, {samples})", file.sample_bytes));
@@ -248,12 +249,11 @@ fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
     let y_local = x_start.saturating_add(x_size);
     let y_start = y_local.saturating_add(tail.len() as u64);
     let directory = y_start.saturating_add(y_size);
-    // The directory's offset is the largest number in the headers. u32::MAX itself is reserved for
-    // zip64 extensions.
+    // The offset of the central directory is the largest number in the headers. The value u32::MAX
+    // itself is reserved for zip64 extensions.
     if directory >= u64::from(u32::MAX) {
-        let what = format!(
-            "would need a file of {directory} bytes, more than a zip file without Zip64 can hold"
-        );
+        let what =
+            format!("would need a file of {directory} bytes, which is more than a zip file allows");
         return Err(Error::spec("records.samples_per_file", what, "use fewer samples per file"));
     }
     head.extend(x_head);
@@ -296,9 +296,9 @@ fn varint_len(value: u64) -> u64 {
 }
 
 /// Build the bytes before and after the image in a `tf.train.Example` with the features `image`
-/// (bytes) and `size` (an integer).
+/// (bytes) and `size` (an integer). `image` is the length of the image.
 fn example_frame(image: u64) -> (Vec<u8>, Vec<u8>) {
-    // Every level is a length-delimited field (wire type 2): tag, length, content.
+    // Every level of the message is a length-delimited field (wire type 2): tag, length, content.
     let entry = |key: &str, feature_len: u64| {
         let mut head = vec![0x0a];
         varint(key.len() as u64, &mut head);
@@ -337,13 +337,14 @@ fn example_frame(image: u64) -> (Vec<u8>, Vec<u8>) {
     (head, tail)
 }
 
-/// Return the length of one record with its framing, in bytes.
+/// Return the length in bytes of one TFRecord record, including its framing.
 pub fn tfrecord_stride(sample_bytes: u64) -> u64 {
     let (head, tail) = example_frame(sample_bytes);
     16 + head.len() as u64 + sample_bytes + tail.len() as u64
 }
 
-/// Lay out a TFRecord file. Per sample: length, its masked CRC-32C, an example, its masked CRC-32C.
+/// Create the layout of a TFRecord file. It has per sample: length, masked CRC-32C of the length,
+/// an example, masked CRC-32C of the example.
 fn tfrecord(file: &FileFacts, samples: u64) -> Layout {
     let (head, tail) = example_frame(file.sample_bytes);
     let record = tfrecord_stride(file.sample_bytes);

@@ -1,5 +1,5 @@
-//! Generation of the data set. Files that exist with the right size are kept, so an interrupted run
-//! resumes.
+//! Generate the data set. Existing files of the right size are kept, so that an interrupted
+//! generation can continue.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ const IO: usize = 1 << 20;
 const DEPTH: usize = 16;
 const SLOTS: usize = 20;
 const MOST_THREADS: usize = 8;
-/// Files of a thread that are flushed together: small files flushed singly would each wait for a
+/// Number of files that a thread flushes together. One by one, small files would each wait for a
 /// flush.
 const GROUP_FILES: usize = 16;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// State shared by the generating threads.
+/// State shared by the threads that generate the data set.
 struct GeneratorShared {
     job: TrainingJob,
     home: Home,
@@ -42,7 +42,8 @@ struct GeneratorShared {
 }
 
 impl GeneratorShared {
-    /// Flush the directories that contain the files' names, up to the parent of the data set.
+    /// Flush the directory of the files and the directories above it, up to the parent of the data
+    /// set.
     fn sync_directories(&self) -> Result<()> {
         let Home::Directory(home) = &self.home else { return Ok(()) };
         let folder = &self.job.records.folder;
@@ -55,7 +56,7 @@ impl GeneratorShared {
     }
 }
 
-/// Generate all missing files. The outcome counts what was written now.
+/// Generate all missing files of the data set. The outcome counts only what was written now.
 pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) -> Outcome {
     let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
     let content = Content::new(job.records.seed, SLOTS, IO);
@@ -90,14 +91,14 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     drop((books, end));
     let ended = tally.follow(&reports, board, control, works.job.drain_timeout_ns);
     let mut bytes = 0;
-    // A thread that hangs has sent no result.
+    // A thread that hangs has not sent a result.
     for ended in ends.try_iter() {
         match ended {
             Ok(made) => bytes += made,
             Err(error) => drop(extras.failure.get_or_insert(error)),
         }
     }
-    // An error of a thread is more informative than that another one hangs.
+    // Errors of threads come first: they say more than the error that another thread hangs.
     extras.failure = extras.failure.or(ended.err());
     if extras.failure.is_none() {
         extras.failure = works.sync_directories().err();
@@ -123,7 +124,7 @@ fn make_files(
     let _ = end.send(ended);
 }
 
-/// Generate files until none are left. Return the bytes written.
+/// Generate files until none are left. Return the number of bytes that this thread wrote.
 fn make_share(works: &GeneratorShared, index: usize, ledger: &mut WorkerRecorder) -> Result<u64> {
     let mut maker = Maker::new(works, index)?;
     let mut made = 0;
@@ -139,15 +140,16 @@ fn make_share(works: &GeneratorShared, index: usize, ledger: &mut WorkerRecorder
     Ok(made)
 }
 
-/// Resources with which a thread writes files or objects.
+/// Writer of files or objects, one per thread.
 enum Maker {
     Files(Box<Stream>, Group),
     Objects(Box<Bucket>),
 }
 
-/// Files that are written but not flushed. A file gets its final name only when it is durable,
-/// because later its size alone shows that it is complete, and after a power loss a file may have
-/// its size without its content.
+/// Files that are written but not yet flushed.
+///
+/// A file gets its final name only after its flush. A later run takes a file of the right size as
+/// complete, but after a power loss a file may have its size without its content.
 #[derive(Default)]
 struct Group {
     files: Vec<(File, PathBuf)>,
@@ -194,7 +196,7 @@ impl Maker {
         Ok(Maker::Files(Box::new(stream), Group::default()))
     }
 
-    /// Flush the last group of files, and give them their names.
+    /// Flush the last group of files, and rename them to their final names.
     fn finish(&mut self) -> Result<()> {
         match self {
             Maker::Files(_, group) => group.name_all(),
@@ -202,7 +204,7 @@ impl Maker {
         }
     }
 
-    /// Generate a file. Return the bytes written: 0 if it exists.
+    /// Generate a file. Return the number of bytes written; 0 if the file exists already.
     fn make(
         &mut self,
         works: &GeneratorShared,
@@ -239,7 +241,8 @@ fn seal(works: &GeneratorShared, facts: &FileFacts, layout: &mut Layout) {
     });
 }
 
-/// Write the file under its temporary name. Return `None` if it exists or the run is stopping.
+/// Write a file under its temporary name. Return `None` if it exists already or the run is
+/// stopping.
 fn make_file(
     works: &GeneratorShared,
     path: &Path,
@@ -267,7 +270,7 @@ fn make_file(
         layout.len,
         &|| works.control.stopping(),
         |offset, slot, buffer| {
-            // The buffer still contains headers of its previous use.
+            // The buffer still contains headers from its previous use.
             buffer.copy_from_slice(&works.content.pattern(slot)[..buffer.len()]);
             works.content.stamp_all(whose, offset, buffer);
             layout.overlay(offset, buffer);
@@ -287,7 +290,8 @@ fn make_file(
     Ok(Some(file))
 }
 
-/// Build the object in memory and upload it. Each thread holds one object at a time.
+/// Build an object in memory and upload it. Return the number of bytes written; 0 if it exists
+/// already. Each thread holds one object at a time.
 fn make_object(
     works: &GeneratorShared,
     key: &str,

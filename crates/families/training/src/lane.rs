@@ -1,5 +1,5 @@
-//! Queue between an accelerator and its readers: batches are loaded in parallel, a bounded number
-//! ahead, and delivered in order.
+//! Queue between an accelerator and its readers. Readers load batches in parallel, up to a limited
+//! number ahead; the accelerator gets them in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use storlab_base::{Signal, lock, monotonic_ns};
 
 use super::order::Epoch;
 
-/// Batch that a reader has loaded: bytes, and when it became available.
+/// Batch that a reader has loaded: its bytes, and when it became available.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loaded {
     /// Bytes read from storage for the batch.
     pub bytes: u64,
-    /// Time at which the batch became available, on the run's clock; set by the lane.
+    /// Time at which the batch became available, on the run's clock; set by [`Lane::deliver`].
     pub ready_ns: u64,
-    /// Whether the run ended during the load.
+    /// Whether the run ended while the batch was loaded.
     pub stopped: bool,
 }
 
@@ -31,22 +31,22 @@ struct State {
     ended: bool,
 }
 
-/// Queue of one accelerator. Only threads that can make progress are woken.
+/// Queue of batches for one accelerator. Only threads that can continue are woken.
 pub struct Lane {
     state: Mutex<State>,
-    /// Signals the accelerator that its next batch is available.
+    /// Signals to the accelerator that its next batch is available.
     delivered: Condvar,
-    /// Signals each reader that it may load its next batch.
+    /// One per reader: signals that it may load its next batch.
     room: Vec<Condvar>,
     readers: u64,
-    /// Most batches that all readers together may be ahead.
+    /// Maximum number of batches that all readers together may be ahead of the accelerator.
     ahead: u64,
     steps: u64,
 }
 
 impl Lane {
-    /// Create a lane for this many readers, each at most `ahead` batches ahead, and this many steps
-    /// per epoch.
+    /// Create the queue of one accelerator: number of readers, batches that each of them may be
+    /// ahead, and steps (batches) per epoch.
     pub fn new(readers: usize, ahead: u64, steps: u64) -> Self {
         let room = (0..readers).map(|_| Condvar::new()).collect();
         let readers = readers as u64;
@@ -58,7 +58,7 @@ impl Lane {
         lock(&self.state)
     }
 
-    /// Begin an epoch: readers may load its first batches.
+    /// Begin epoch `number`: readers may load its first batches.
     pub fn begin(&self, number: u32, epoch: Epoch) {
         let mut state = self.lock();
         state.epoch = Some((number, Arc::new(epoch)));
@@ -67,14 +67,14 @@ impl Lane {
         self.room.iter().for_each(Condvar::notify_one);
     }
 
-    /// End the lane: there are no more epochs.
+    /// Close the queue: no more epochs follow.
     pub fn end(&self) {
         self.lock().ended = true;
         self.room.iter().for_each(Condvar::notify_one);
     }
 
-    /// Wait until batch `batch` of epoch `number` may be loaded. Return the epoch's order; `None`
-    /// if the run is stopping or the lane has ended.
+    /// Wait until batch `batch` of epoch `number` may be loaded. Return the order of the epoch's
+    /// samples; `None` if the run is stopping or the queue is closed.
     pub fn may_load(
         &self,
         number: u32,
@@ -94,7 +94,7 @@ impl Lane {
         }
     }
 
-    /// Return the condition of the reader that loads this batch.
+    /// Return the signal of the reader that loads this batch.
     fn room_of(&self, batch: u64) -> &Condvar {
         &self.room[(batch % self.readers) as usize]
     }
@@ -104,15 +104,15 @@ impl Lane {
         let mut state = self.lock();
         state.loaded.insert(batch, Loaded { ready_ns: monotonic_ns(), ..loaded });
         let awaited = batch == state.consumed;
-        // Unlock first: the woken thread may run on this core at once, and must not find the lock
-        // held.
+        // Unlock before the wake-up: the woken thread may run on this core at once, and would have
+        // to wait for the lock.
         drop(state);
         if awaited {
             self.delivered.notify_one();
         }
     }
 
-    /// Wait for batch `step` and take it; `None` if the run is stopping.
+    /// Wait for the batch of step `step` and take it out; `None` if the run is stopping.
     pub fn take(&self, step: u64, stopping: &dyn Fn() -> bool) -> Option<Loaded> {
         let mut state = self.lock();
         loop {
@@ -129,7 +129,7 @@ impl Lane {
         }
     }
 
-    /// Yield the batches of one reader in an epoch, in order: every `readers`-th.
+    /// Yield the numbers of the batches that one reader loads in an epoch: every `readers`-th one.
     pub fn turns(&self, reader: usize) -> impl Iterator<Item = u64> {
         (reader as u64..self.steps).step_by(self.readers as usize)
     }
@@ -139,10 +139,11 @@ fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T>
     changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Barrier of all accelerators of a client after each step; it is abandoned if the run is stopping.
+/// Barrier of all accelerators of a client after each step. It is abandoned if the run is stopping.
 ///
-/// Each accelerator announces the end of its step when it begins the step. So the common end is
-/// usually fixed before it is reached, and no thread depends on being woken by the last one.
+/// Each accelerator announces the end of its step when the step begins. So the common end (the
+/// latest of these times) is usually known before it is reached, and no thread has to be woken by
+/// the last one.
 pub struct Meeting {
     members: usize,
     turn: Signal<Turn>,
@@ -153,18 +154,19 @@ struct Turn {
     number: u64,
     announced: usize,
     latest_ns: u64,
-    /// End of the previous turn, on the run's clock.
+    /// End of the previous turn (step of all accelerators), on the run's clock.
     met_ns: u64,
 }
 
 impl Meeting {
-    /// Create a barrier for this many members.
+    /// Create a barrier for this many accelerators.
     pub fn new(members: usize) -> Self {
         Meeting { members, turn: Signal::default() }
     }
 
-    /// Announce that one member's step will end at `end_ns`. Return the number of the turn, and for
-    /// the last member of the turn the time at which it ends for all.
+    /// Announce that one accelerator's step will end at `end_ns`. Return the number of the turn
+    /// (step of all accelerators). The last one to announce also gets the time at which the turn
+    /// ends for all.
     pub fn announce(&self, end_ns: u64) -> (u64, Option<u64>) {
         let mut turn = self.turn.lock();
         let number = turn.number;
@@ -175,15 +177,16 @@ impl Meeting {
         }
         let met_ns = turn.latest_ns;
         drop(turn);
-        // No other member can announce before this one has completed the turn.
+        // No other accelerator can announce now: each must wait for the end of this turn first.
         self.turn.change(|turn| *turn = Turn { number: number + 1, met_ns, ..Turn::default() });
         (number, Some(met_ns))
     }
 
-    /// Wait until all members have announced, and return the time at which the turn ends for all.
-    /// `None` if the run is stopping.
+    /// Wait until all accelerators have announced turn `number`. Return the time at which the turn
+    /// ends for all; `None` if the run is stopping.
     pub fn end_of(&self, number: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
-        // No member announces the next turn before it has read `met_ns`.
+        // `met_ns` cannot change meanwhile: no turn completes before all accelerators have read the
+        // end of the previous one.
         self.turn.poll(|turn| {
             let met = (turn.number != number).then_some(Some(turn.met_ns));
             met.or_else(|| stopping().then_some(None))

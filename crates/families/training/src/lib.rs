@@ -1,5 +1,5 @@
-//! Workload family `training`: emulated accelerators consume batches at a fixed compute time, and
-//! readers load the batches from storage.
+//! Workload family `training`: emulated accelerators compute on batches for a fixed time, and
+//! reader threads load the batches from storage.
 
 mod accelerator;
 mod cadence;
@@ -40,11 +40,11 @@ use spec::{Task, TrainingJob};
 
 static KINDS: [Kind; 3] = [Kind::new(0, "read"), Kind::apart(1, "step"), Kind::apart(2, "wake")];
 
-/// Start a run of epochs, or the generation of a data set. If `held`, the work begins when the run
-/// is released.
+/// Start a run of training epochs, or the generation of a data set. If `held`, the work begins only
+/// when the caller releases the run.
 ///
 /// # Errors
-/// [`Error::Spec`] for an invalid order or store.
+/// [`Error::Spec`] for an invalid job description or store.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(TrainingJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -54,7 +54,10 @@ fn begin(job: TrainingJob, credentials: Option<Credentials>, held: bool) -> Resu
     let home = match (&job.place.directory, &job.place.store) {
         (Some(directory), _) => Home::Directory(directory.clone()),
         (None, Some(spec)) => Home::Store(Store::new(spec, credentials)?, job.place.prefix.clone()),
-        (None, None) => return Err(Error::spec("place", "is empty", "give a directory")),
+        (None, None) => {
+            let what = "names neither a directory nor an object store";
+            return Err(Error::spec("place", what, "give one of them"));
+        }
     };
     let control = Arc::new(Control::new(held));
     let run_control = control.clone();
@@ -116,13 +119,16 @@ impl<'b> Coordinator<'b> {
         run.finish(hung, control)
     }
 
-    /// Run all epochs. Fails only if threads hang.
+    /// Run all epochs.
+    ///
+    /// # Errors
+    /// If threads hang. Other errors are stored in the shared state.
     fn all_epochs(&mut self) -> Result<()> {
         for number in 0..self.shared.job.epochs {
             if self.shared.control.stopping() {
                 break;
             }
-            // The caches for the first epoch were dropped before the window.
+            // The caches were already dropped once, before the window, for the first epoch.
             if self.shared.job.drop_caches && number > 0 {
                 drop_caches(&self.shared);
             }
@@ -212,7 +218,7 @@ impl<'b> Coordinator<'b> {
 
 fn drop_caches(shared: &Shared) {
     let records = &shared.job.records;
-    // Objects are not cached on this machine.
+    // Objects of a store are not cached on this machine.
     let Home::Directory(home) = &shared.home else { return };
     for number in (0..records.files).take_while(|_| !shared.control.stopping()) {
         let path = home.join(records.file(number).path);
@@ -223,9 +229,9 @@ fn drop_caches(shared: &Shared) {
     }
 }
 
-/// Start all threads, and wait until they are ready or the run is stopping.
+/// Start all threads, and wait until all are ready or the run is stopping.
 fn arm(shared: &Arc<Shared>, books: &RecorderFactory, time: &Sender<EpochTimes>) -> Result<()> {
-    // Nothing is sent on this channel: a thread drops its sender when it is ready or has failed.
+    // The channel carries no messages: a thread drops its sender when it is ready or has failed.
     let (ready, none_left) = channel::<()>();
     spawn_all(shared, books, &ready, time)?;
     drop(ready);
@@ -274,8 +280,8 @@ fn work(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
     }
 }
 
-/// Run a reader through all epochs. Calling `begin` signals that it is ready, and waits for the
-/// window.
+/// Run one reader thread through all epochs. `begin` opens its counters: it signals that the reader
+/// is ready, and waits for the window.
 fn read_all(
     shared: &Arc<Shared>,
     index: usize,

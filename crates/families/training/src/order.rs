@@ -1,4 +1,4 @@
-//! Order in which an accelerator reads samples in an epoch.
+//! Order in which an accelerator reads the samples of an epoch.
 
 use rand_core::Rng as _;
 use storlab_base::stream;
@@ -16,12 +16,12 @@ pub struct Piece {
     pub samples: u64,
 }
 
-/// Files of an epoch in their order, seen from one accelerator. Accelerators read contiguous shards
-/// of equal length.
+/// Order of the files in an epoch, for one accelerator. All files are divided into contiguous
+/// shards of equal length, one per accelerator.
 pub struct Epoch {
     files: Vec<u64>,
     samples_per_file: u64,
-    /// First sample of the shard, counted in the order of the files.
+    /// First sample of the accelerator's shard, counted in the order of `files`.
     begin: u64,
     batch: u64,
 }
@@ -42,8 +42,8 @@ impl Epoch {
         if job.reshard || job.shuffle == Shuffle::None {
             shuffled(&mut files);
         } else {
-            // The accelerator always reads the same files. Take whole files, so that the shard need
-            // not be cut again.
+            // The accelerator reads the same files in every epoch. Keep only these, as whole files,
+            // so that the shard need not be cut out again.
             let (from, to) = (begin / per_file, (begin + shard).div_ceil(per_file));
             files = files[from as usize..to as usize].to_vec();
             shuffled(&mut files);
@@ -52,7 +52,7 @@ impl Epoch {
         Epoch { files, samples_per_file: per_file, begin, batch: job.batch }
     }
 
-    /// Return the samples of batch `number`, in order.
+    /// Return the pieces of files that form batch `number`, in order.
     pub fn batch(&self, number: u64) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut at = self.begin + number * self.batch;
@@ -67,7 +67,7 @@ impl Epoch {
     }
 }
 
-/// Shuffle the files (Fisher and Yates).
+/// Shuffle the files by the method of Fisher and Yates.
 fn permute(files: &mut [u64], seed: u64, epoch: u64) {
     let mut rng = stream(seed, "epoch", epoch);
     for i in (1..files.len()).rev() {

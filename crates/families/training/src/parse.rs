@@ -1,13 +1,13 @@
-//! Streaming parsers of the file formats: only headers are buffered.
+//! Streaming parsers of the data set's file formats. Only headers are buffered.
 
-/// Parser of a stored (uncompressed) zip of NPY arrays. It parses the members' headers and, if
-/// asked, compares their checksums.
+/// Parser of an uncompressed zip of NPY arrays (npz). It parses the arrays' headers and, if `crc`
+/// is set, compares their checksums.
 ///
-/// Sizes are taken from the local headers, as this generator and NumPy write them; members with
-/// their size in a data descriptor after the data are refused.
+/// Sizes are taken from the local headers, where this generator and NumPy write them. A zip member
+/// whose size follows its data (in a data descriptor) is refused.
 pub struct Npz {
     crc: bool,
-    /// Bytes of the header that is being collected.
+    /// Bytes of the header collected so far.
     head: Vec<u8>,
     state: State,
     /// Name and size of each array found.
@@ -15,7 +15,7 @@ pub struct Npz {
 }
 
 enum State {
-    /// Collecting a local header and the NPY header after it.
+    /// Collecting the local header of a zip member and the NPY header after it.
     Head,
     /// Inside the data of a zip member.
     Data { left: u64, hasher: Option<crc32fast::Hasher>, wanted: u32 },
@@ -43,7 +43,7 @@ struct Local {
 }
 
 impl Npz {
-    /// Create a parser; `crc` makes it compare the members' checksums.
+    /// Create a parser. With `crc`, it compares the checksums of the arrays.
     pub fn new(crc: bool) -> Self {
         Npz { crc, head: Vec::new(), state: State::Head, members: Vec::new() }
     }
@@ -64,7 +64,7 @@ impl Npz {
                     if *left == 0 {
                         let wanted = *wanted;
                         if hasher.take().is_some_and(|hasher| hasher.finalize() != wanted) {
-                            return Err("the CRC-32 of a member differs".to_owned());
+                            return Err("the CRC-32 of an array is wrong".to_owned());
                         }
                         self.state = State::Head;
                     }
@@ -89,7 +89,7 @@ impl Npz {
         let body = &self.head[local.bytes..];
         let Some(npy) = npy_header_bytes(body)? else { return Ok(&part[taken..]) };
         if (npy as u64) > local.size {
-            return Err(format!("{} is shorter than its header", local.name));
+            return Err(format!("array {} is shorter than its header", local.name));
         }
         // Bytes after the local header belong to the member's data.
         let inside = (body.len() as u64).min(local.size) as usize;
@@ -101,7 +101,7 @@ impl Npz {
         });
         let left = local.size - inside as u64;
         if left == 0 && hasher.clone().is_some_and(|hasher| hasher.finalize() != local.crc) {
-            return Err("the CRC-32 of a member differs".to_owned());
+            return Err("the CRC-32 of an array is wrong".to_owned());
         }
         self.members.push((local.name, local.size));
         self.state = match left {
@@ -112,29 +112,32 @@ impl Npz {
         Ok(&part[taken - beyond..])
     }
 
-    /// End the parsing of a file of `len` bytes. Fails if it was incomplete or has no array `x`.
+    /// End parsing, after `len` bytes.
+    ///
+    /// # Errors
+    /// If the file was incomplete or has no array `x`.
     pub fn finish(&self, len: u64) -> Result<(), String> {
         match self.state {
             State::Rest if self.members.iter().any(|(name, _)| name == "x.npy") => Ok(()),
-            State::Rest => Err("it has no array named x".to_owned()),
-            _ => Err(format!("it ends after {len} bytes, before its zip directory")),
+            State::Rest => Err("the file has no array named x".to_owned()),
+            _ => Err(format!("the file ends after {len} bytes, before its zip directory")),
         }
     }
 }
 
 fn local_header(head: &[u8]) -> Result<Option<Local>, String> {
     if !head.starts_with(b"PK\x03\x04") {
-        return Err("it is not a zip file".to_owned());
+        return Err("the file is not a zip file".to_owned());
     }
     if head.len() < LOCAL {
         return Ok(None);
     }
     let (flags, method) = (u16_at(head, 6), u16_at(head, 8));
     if method != 0 {
-        return Err("a member is compressed".to_owned());
+        return Err("an array is compressed, which is not supported".to_owned());
     }
     if flags & 8 != 0 {
-        return Err("a member gives its size only after its data".to_owned());
+        return Err("an array's size follows its data, which is not supported".to_owned());
     }
     let (name_len, extra_len) = (u16_at(head, 26), u16_at(head, 28));
     let bytes = LOCAL + name_len + extra_len;
@@ -144,7 +147,7 @@ fn local_header(head: &[u8]) -> Result<Option<Local>, String> {
     let name = String::from_utf8_lossy(&head[LOCAL..LOCAL + name_len]).into_owned();
     let extra = &head[LOCAL + name_len..bytes];
     let size = match u32_at(head, 22) {
-        u32::MAX => zip64_size(extra).ok_or("a member of 4 GiB or more tells no size")?,
+        u32::MAX => zip64_size(extra).ok_or("an array of 4 GiB or more has no zip64 size")?,
         size => u64::from(size),
     };
     Ok(Some(Local { name, size, crc: u32_at(head, 14), bytes }))
@@ -169,7 +172,7 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
         return Ok(None);
     }
     if !body.starts_with(b"\x93NUMPY") {
-        return Err("a member is not an array".to_owned());
+        return Err("a file in the zip is not an array".to_owned());
     }
     let whole = match body[6] {
         1 => 10 + u16_at(body, 8),
@@ -183,11 +186,11 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
     if has("'descr'") && has("'shape'") {
         Ok(Some(whole))
     } else {
-        Err("an array's header lacks type or shape".to_owned())
+        Err("an array's header has no type or no shape".to_owned())
     }
 }
 
-/// Streaming parser of TFRecord framing.
+/// Streaming parser of TFRecord files.
 pub struct Records {
     crc: bool,
     mask: fn(u32) -> u32,
@@ -201,7 +204,7 @@ pub struct Records {
 const FRAME: usize = 12;
 
 impl Records {
-    /// Create a parser; `crc` makes it compare checksums, which are masked by `mask`.
+    /// Create a parser. With `crc`, it compares checksums, after masking them by `mask`.
     pub fn new(crc: bool, mask: fn(u32) -> u32) -> Self {
         Records { crc, mask, frame: Vec::with_capacity(FRAME), left: 0, sum: 0, count: 0 }
     }
@@ -218,7 +221,7 @@ impl Records {
                 }
                 continue;
             }
-            // First the payload, then its checksum of 4 bytes.
+            // The payload comes first, then its checksum of 4 bytes.
             let payload = self.left.saturating_sub(4).min(part.len() as u64) as usize;
             if payload > 0 {
                 if self.crc {
@@ -242,10 +245,10 @@ impl Records {
     fn open(&mut self) -> Result<(), String> {
         let length = u64::from_le_bytes(self.frame[..8].try_into().unwrap_or_default());
         if self.crc && u32_at(&self.frame, 8) != (self.mask)(crc32c::crc32c(&self.frame[..8])) {
-            return Err("the checksum of a record's length differs".to_owned());
+            return Err("the checksum of a record's length is wrong".to_owned());
         }
         if length > 1 << 40 {
-            return Err(format!("a record gives the implausible length {length} bytes"));
+            return Err(format!("a record has the implausible length of {length} bytes"));
         }
         self.left = length + 4;
         self.sum = 0;
@@ -255,14 +258,14 @@ impl Records {
 
     fn close(&mut self) -> Result<(), String> {
         if self.crc && u32_at(&self.frame, 0) != (self.mask)(self.sum) {
-            return Err("the checksum of a record differs".to_owned());
+            return Err("the checksum of a record is wrong".to_owned());
         }
         self.frame.clear();
         self.count += 1;
         Ok(())
     }
 
-    /// End the parsing.
+    /// End parsing.
     ///
     /// # Errors
     /// If the data ends within a record.
@@ -270,7 +273,7 @@ impl Records {
         if self.left == 0 && self.frame.is_empty() {
             Ok(())
         } else {
-            Err("it ends within a record".to_owned())
+            Err("the file ends within a record".to_owned())
         }
     }
 }

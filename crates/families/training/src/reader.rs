@@ -1,5 +1,5 @@
-//! Reader: loads whole batches, one sample after the other, and parses or verifies them as the
-//! order says.
+//! Reader thread: loads whole batches, one sample after the other. If the job asks for it, it also
+//! parses or verifies the data.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::parse::{Npz, Records as RecordParser};
 use super::shared::{Home, Shared};
 use super::spec::{Check, Format, TrainingJob};
 
-/// Index of `read` in the counters.
+/// Index of operation `read` in the counters.
 pub const READ: usize = 0;
 
 /// Source from which a reader loads samples.
@@ -27,7 +27,7 @@ enum Source {
     Objects(Box<Bucket>),
 }
 
-/// Reader thread of an accelerator; stays on its thread.
+/// Reader of an accelerator, owned by one thread.
 pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
@@ -35,8 +35,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Create a reader with its own buffers or connection. `turn` numbers the readers; `begin`
-    /// opens the counters when everything else is ready.
+    /// Create a reader with its own buffers or connection. `turn` is the reader's number. `begin`
+    /// is called when everything else is ready, and opens the counters.
     pub fn new(
         shared: Arc<Shared>,
         turn: usize,
@@ -55,7 +55,7 @@ impl Reader {
         Ok(Reader { shared, source, ledger })
     }
 
-    /// Return the backend (`uring`, `posix` or `s3`) and its features.
+    /// Return the backend (`uring`, `posix` or `s3`) and the names of its features.
     pub fn backend(&self) -> (&'static str, Vec<&'static str>) {
         match &self.source {
             Source::Files(stream) => (stream.backend(), stream.features()),
@@ -83,7 +83,8 @@ impl Reader {
         Ok(loaded)
     }
 
-    /// Load a piece of a batch. Return the bytes read; `None` if the run is stopping.
+    /// Load consecutive samples of one file. Return the number of bytes read; `None` if the run is
+    /// stopping.
     fn load_piece(&mut self, piece: Piece) -> Result<Option<u64>> {
         let shared = self.shared.clone();
         let facts = shared.job.records.file(piece.file);
@@ -107,8 +108,8 @@ impl Reader {
     }
 }
 
-/// Size the buffers by the largest file: the kernel clears and pins all of them before the first
-/// read, so unused ones would cost time.
+/// Size a reader's buffers by the largest file of the data set. The kernel clears and pins all
+/// buffers before the first read, so buffers that are never filled would cost time.
 fn buffers(job: &TrainingJob) -> StreamSpec {
     let largest = job.records.most_file_bytes().next_multiple_of(SECTOR);
     let io_bytes = job.read_bytes.min(largest);
@@ -117,7 +118,7 @@ fn buffers(job: &TrainingJob) -> StreamSpec {
     StreamSpec { io_bytes: io_bytes as usize, depth, slots }
 }
 
-/// Return offset and length of the samples within their file; `None` for the whole file.
+/// Return offset and length of a piece's samples in their file; `None` if the whole file is read.
 fn part_of(shared: &Shared, facts: &FileFacts, piece: Piece) -> Option<(u64, u64)> {
     let records = &shared.job.records;
     let whole = piece.samples == records.samples_per_file;
@@ -128,7 +129,8 @@ fn part_of(shared: &Shared, facts: &FileFacts, piece: Piece) -> Option<(u64, u64
     Some((piece.first * stride, piece.samples * stride))
 }
 
-/// Read a part of a file. Direct I/O reads whole sectors around the part.
+/// Read a part of a file, or the whole file without `part`. Direct I/O reads the whole sectors that
+/// contain the part.
 fn from_file(
     stream: &mut Stream,
     shared: &Shared,
@@ -153,7 +155,7 @@ fn from_file(
     Ok((ended == Pass::Whole).then_some(read))
 }
 
-/// Parser of the data that is read, as far as the order asks for it.
+/// Parser of the data read from one file, as thorough as the job's `check`.
 struct Parser {
     name: String,
     format: Parsing,

@@ -1,4 +1,4 @@
-//! State shared by the threads of a run.
+//! State shared by the threads of a training run.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// Return the counters of the block device below the data set, if there is one.
+    /// Return the I/O counters of the block device that stores the data set, if there is one.
     pub fn device(&self) -> Option<DeviceCounters> {
         match self {
             Home::Directory(path) => DeviceCounters::of(path),
@@ -30,7 +30,7 @@ impl Home {
     }
 }
 
-/// State shared by the threads of a run.
+/// State shared by the threads of a training run.
 pub struct Shared {
     pub(super) job: TrainingJob,
     pub(super) home: Home,
@@ -38,21 +38,22 @@ pub struct Shared {
     pub(super) lanes: Vec<Lane>,
     pub(super) meeting: Meeting,
     pub(super) failure: Mutex<Option<Error>>,
-    /// Number of epochs that may begin.
+    /// Number of epochs opened so far; an accelerator waits until its epoch is among them.
     pub(super) open: Signal<u32>,
     pub(super) backend: Mutex<(&'static str, Vec<&'static str>)>,
-    /// Priority of the accelerators' threads over others.
+    /// Priority of the accelerators' threads, as text for the results.
     pub(super) precedence: &'static str,
 }
 
 impl Shared {
-    /// Fail the run; only the first failure is reported.
+    /// Make the run fail; only the first failure is reported.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.control.end_soon();
     }
 
-    /// Announce that one accelerator's step will end at `end_ns`. Return the number of the turn.
+    /// Announce to the barrier that one accelerator's step will end at `end_ns`. Return the number
+    /// of the turn (step of all accelerators).
     pub fn announce(&self, end_ns: u64) -> u64 {
         let (turn, latest_ns) = self.meeting.announce(end_ns);
         if let Some(latest_ns) = latest_ns {
@@ -61,19 +62,19 @@ impl Shared {
         turn
     }
 
-    /// Wait for the end of the turn, and return the time at which it ends for the accelerators of
-    /// all clients. `None` if the run is stopping.
+    /// Wait for the end of turn `turn` (a step of all accelerators), and return the time at which
+    /// it ends for the accelerators of all clients. `None` if the run is stopping.
     pub fn end_of(&self, turn: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         let here_ns = self.meeting.end_of(turn, stopping)?;
         self.control.meeting().end_of(turn, here_ns, stopping)
     }
 
-    /// Let accelerators begin an epoch.
+    /// Open epoch `number`: accelerators may begin it.
     pub fn open_epoch(&self, number: u32) {
         self.open.change(|open| *open = number + 1);
     }
 
-    /// Wait until an epoch may begin. Return false if the run is stopping.
+    /// Wait until epoch `number` may begin. Return false if the run is stopping.
     pub fn wait_for_epoch(&self, number: u32) -> bool {
         self.open.poll(|open| {
             let may_begin = *open > number;

@@ -1,4 +1,4 @@
-//! The order for one training run.
+//! Job description (JSON) of one training run.
 
 use serde::Deserialize;
 use storlab_base::Result;
@@ -6,7 +6,7 @@ use storlab_io::SECTOR;
 use storlab_run::order::{Order, at_least_one, require, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
-/// Purpose of a run: run epochs, or generate the data set.
+/// Purpose of a run: train for some epochs, or generate the data set.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -24,12 +24,12 @@ pub enum Format {
     Npz,
     /// TFRecord: framed records.
     Tfrecord,
-    /// Plain bytes; not decodable images.
+    /// Incompressible bytes without headers, not decodable images; one sample per file.
     Jpeg,
 }
 
 impl Format {
-    /// Return the extension of file names.
+    /// Return the extension of file names, without a dot.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Npz => "npz",
@@ -51,7 +51,7 @@ pub enum Shuffle {
     Epoch,
 }
 
-/// Check that a reader makes on the data.
+/// How a reader checks the data that it reads.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
@@ -77,7 +77,7 @@ pub struct Records {
     pub seed: u64,
 }
 
-/// Order for one training run: data set, accelerators, readers and epochs.
+/// Job description of one training run: data set, accelerators, readers and epochs.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct TrainingJob {
@@ -88,16 +88,16 @@ pub struct TrainingJob {
     pub place: PlaceSpec,
     pub records: Records,
     pub accelerators: usize,
-    /// Number of this order's first accelerator among those of all clients.
+    /// Number of this job's first accelerator, counted over all clients.
     #[serde(default)]
     pub first_accelerator: usize,
-    /// Number of accelerators of all clients; 0 means those of this order.
+    /// Number of accelerators of all clients; 0 if they are all in this job.
     #[serde(default)]
     pub all_accelerators: usize,
-    /// First file that this client generates, if several clients generate the data set.
+    /// Number of the first file that this client generates. Several clients may share the work.
     #[serde(default)]
     pub first_file: u64,
-    /// Distance between two consecutive files that this client generates.
+    /// Distance between the numbers of two consecutive files that this client generates.
     #[serde(default = "every_file")]
     pub file_step: u64,
     pub batch: u64,
@@ -137,10 +137,11 @@ impl Order for TrainingJob {
         ])?;
         let counted = self.first_accelerator + self.accelerators <= self.everywhere() as usize;
         let what =
-            || format!("{} are fewer than the accelerators of this job", self.all_accelerators);
-        require(counted, "all_accelerators", what, "count those of all clients")?;
+            || format!("{} is less than the accelerators of this job", self.all_accelerators);
+        require(counted, "all_accelerators", what, "count the accelerators of all clients")?;
         let whole = self.read_bytes > 0 && self.read_bytes.is_multiple_of(SECTOR);
-        require(whole, "read_bytes", || "is not a multiple of 4096".into(), "use 1MiB")?;
+        let what = || format!("{} is not a multiple of 4096", self.read_bytes);
+        require(whole, "read_bytes", what, "use 1MiB")?;
         let alone = self.records.format != Format::Jpeg || self.records.samples_per_file == 1;
         let what = || "a JPEG file holds exactly one sample".into();
         require(alone, "records.samples_per_file", what, "use 1")?;
@@ -148,14 +149,14 @@ impl Order for TrainingJob {
         stay_below("records", names.into_iter().map(String::as_str))?;
         let what = || {
             format!(
-                "{} samples are less than a batch of {} for each of {} accelerators",
+                "the data set's {} samples are less than a batch of {} for each of {} accelerators",
                 self.records.files * self.records.samples_per_file,
                 self.batch,
                 self.everywhere()
             )
         };
         let enough = self.task != Task::Run || self.steps() > 0;
-        require(enough, "records.files", what, "make the data set larger")
+        require(enough, "records.files", what, "use a larger data set or smaller batches")
     }
 }
 
@@ -165,17 +166,17 @@ impl TrainingJob {
         (if self.all_accelerators == 0 { self.accelerators } else { self.all_accelerators }) as u64
     }
 
-    /// Return the samples per accelerator and epoch; the remainder of the division is left out.
+    /// Return the number of samples per accelerator and epoch; a remainder is not read.
     pub fn shard(&self) -> u64 {
         self.records.files * self.records.samples_per_file / self.everywhere()
     }
 
-    /// Return the steps per accelerator and epoch; a last, smaller batch is dropped.
+    /// Return the number of steps per accelerator and epoch; a last, smaller batch is dropped.
     pub fn steps(&self) -> u64 {
         (self.shard() / self.batch).min(self.max_steps.unwrap_or(u64::MAX))
     }
 
-    /// Return the batches that each reader may be ahead.
+    /// Return the number of batches that each reader may load ahead.
     pub fn ahead(&self) -> u64 {
         self.prefetch.div_ceil(self.reader_threads) as u64
     }
