@@ -1,7 +1,7 @@
-"""Translation of a TrainingJob into DLIO's configuration and command line.
+"""Translation of a TrainingJob into the configuration and command line of the DLIO benchmark.
 
-Checked against DLIO 2.0.0 and its main branch of June 2026. Fields without a DLIO setting are
-either refused or noted by ``caveats``.
+Checked against DLIO 2.0.0 and its main branch of June 2026. If a job uses a field without a DLIO
+setting, the job is refused, or ``caveats`` returns a note.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_INT = 2**31 - 1  # NumPy takes 32-bit seeds, and DLIO adds the rank
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Installed DLIO and its capabilities."""
+    """Installed DLIO benchmark, with its version and capabilities."""
 
     path: Path
     version: str
@@ -34,31 +34,31 @@ class Program:
 
 
 def refusal(job: Job) -> str | None:
-    """Return why no version of DLIO can run the job, or None."""
+    """Return why no version of DLIO can run the job, or None if some version can."""
     if not isinstance(job, TrainingJob):
-        return "DLIO is run for training reads only"
+        return "DLIO runs training jobs only"
     if job.task != "run":
-        return f'DLIO carries out runs, and this job is a "{job.task}": the native engine does it'
+        return f'its task is "{job.task}", which only the native engine does'
     if job.place.directory is None:
-        return "the data set is in a bucket: give a directory, or use native"
+        return "DLIO cannot read the data set from a bucket: use a directory, or engine native"
     if job.records.format == "jpeg":
-        return "DLIO decodes JPEG files, and storlab's hold plain bytes: use native or torch"
+        return "DLIO decodes JPEG, but storlab's files hold plain bytes: use native or torch"
     if job.place.direct and job.records.format != "npz":
         return (
             f"DLIO reads {job.records.format} through the page cache only: set direct = false on "
             'the target, or edition = "dlio-2.0"'
         )
     if not job.barrier:
-        return "DLIO's accelerators wait for one another after every step: leave barrier out"
+        return "DLIO's accelerators wait for one another after every step: do not turn barrier off"
     if job.drop_caches:
         return "DLIO 2 drops no caches between epochs: use another edition, or native"
     if "/" in job.records.folder or job.records.folder != "train":
-        return "DLIO's files lie in train"
+        return f'DLIO reads from the folder "train", but the data set is in "{job.records.folder}"'
     return None
 
 
 def misfit(job: TrainingJob, program: Program) -> str | None:
-    """Return why the installed DLIO cannot run the job, or None."""
+    """Return why the installed DLIO cannot run the job, or None if it can."""
     if job.place.direct and not program.has_direct:
         return (
             f"DLIO {program.version} reads through the page cache only: set direct = false on the "
@@ -67,14 +67,14 @@ def misfit(job: TrainingJob, program: Program) -> str | None:
     framework = FRAMEWORKS[job.records.format]
     if framework not in program.frameworks:
         return (
-            f"DLIO reads {job.records.format} with {framework}, which its Python does not have: "
-            f"install {framework} beside DLIO"
+            f"DLIO reads {job.records.format} with {framework}, which its Python lacks: "
+            f"install {framework} in the Python environment of DLIO"
         )
     return None
 
 
 def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> dict[str, Any]:
-    """Return the workload's configuration for DLIO, which reads YAML and thus also JSON.
+    """Return DLIO's configuration for a job; written as JSON, it is valid YAML for DLIO.
 
     Args:
         job: The job to run.
@@ -104,7 +104,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "record_length": records.record_bytes,
             "record_length_stdev": records.record_stdev_bytes,
             "record_length_resize": records.resize_bytes,
-            # names of the same settings in the main branch
+            # DLIO's main branch has renamed these three settings.
             "record_length_bytes": records.record_bytes,
             "record_length_bytes_stdev": records.record_stdev_bytes,
             "record_length_bytes_resize": records.resize_bytes,
@@ -116,7 +116,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "batch_size": job.batch,
             "read_threads": job.reader_threads,
             "prefetch_size": job.prefetch,
-            # omitted if off: both versions test identity, so that the string "off" would shuffle
+            # Omit the setting if off: both versions would treat the string "off" as on.
             **({} if shuffle == "off" else {"file_shuffle": shuffle}),
             "sample_shuffle": shuffle,
             "multiprocessing_context": "fork",
@@ -135,22 +135,21 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
 
 
 def steps(job: TrainingJob) -> int:
-    """Return the number of steps of one accelerator in an epoch."""
+    """Return the number of training steps of one accelerator in an epoch."""
     samples = job.records.files * job.records.samples_per_file
     whole = samples // job.accelerators // job.batch
     return whole if job.max_steps is None else min(whole, job.max_steps)
 
 
 def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> None:
-    """Write the configuration and a data folder with a link to the data set.
+    """Write DLIO's configuration and a data folder with a link to the data set.
 
-    The data set itself is not used as data folder because DLIO also expects a folder for
-    evaluation.
+    The link is needed because DLIO also expects a folder for evaluation beside the data set.
 
     Args:
         job: The job to run.
-        work_dir: The directory of the run.
-        model_table: See ``configuration``.
+        work_dir: The directory of the run, in which the files are created.
+        model_table: Whether DLIO expects the model's name in a table; see ``configuration``.
     """
     settings = configuration(job, work_dir, model_table=model_table)
     place = work_dir / "config" / "workload"
@@ -162,7 +161,7 @@ def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> N
 
 
 def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path) -> list[str]:
-    """Return DLIO's command line; ``mpirun`` is None for a single accelerator."""
+    """Return DLIO's command line, with one MPI rank per accelerator unless ``mpirun`` is None."""
     dlio = [
         str(program),
         "--config-dir",
@@ -175,7 +174,7 @@ def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path
 
 
 def environment() -> dict[str, str]:
-    """Return environment variables for DLIO: no tracing, and UTC because it stamps local time."""
+    """Return environment variables for DLIO: tracing off, and UTC, as DLIO records local time."""
     variables = {"TZ": "UTC", "DFTRACER_ENABLE": "0", "PYTHONUNBUFFERED": "1"}
     if sys.platform.startswith("linux"):  # allows Open MPI to run as root in a container
         variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -183,18 +182,18 @@ def environment() -> dict[str, str]:
 
 
 def caveats(job: TrainingJob) -> list[str]:
-    """Return notes on how DLIO deviates from the job."""
+    """Return notes on where DLIO's behaviour differs from the job's settings."""
     sentences = [
         "DLIO: each rank reads whole files with NumPy or TensorFlow; read_size and io_depth do not "
         "apply, and the latency of a read is not measured",
     ]
     if job.shuffle != "none":
         sentences.append(
-            "DLIO: with the PyTorch loader of version 2.0 the shuffle by seed leaves the order of "
-            "reads the same in every epoch; a cache profits from that"
+            "DLIO: the PyTorch loader of version 2.0 reads in the same order in every epoch, even "
+            "with shuffling on; a cache profits from that"
         )
     if job.reshard and job.accelerators > 1:
-        sentences.append("DLIO: accelerators read the same share of the data set in every epoch")
+        sentences.append("DLIO: each accelerator reads the same files in every epoch")
     if job.records.format == "npz" and job.check != "crc" and not job.place.direct:
-        sentences.append("DLIO: numpy.load compares the checksums of NPZ files, which takes CPU")
+        sentences.append("DLIO: numpy.load verifies the checksums of NPZ files, which costs CPU")
     return sentences

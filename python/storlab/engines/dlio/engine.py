@@ -1,8 +1,8 @@
-"""DLIO engine: the benchmark of training reads that MLPerf Storage uses, as a reference.
+"""DLIO engine: runs training jobs with the benchmark that MLPerf Storage uses, as a reference.
 
-Results are computed from every rank's record of its steps, kept in ``raw/``, not from DLIO's
-summary. ``STORLAB_DLIO`` names a DLIO program, ``STORLAB_MPIRUN`` an MPI launcher, that are not on
-PATH.
+Results are computed from each rank's own step times, which are kept in ``raw/``, not from DLIO's
+summary. If DLIO or the MPI launcher is not on PATH, ``STORLAB_DLIO`` and ``STORLAB_MPIRUN`` name
+them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from storlab.workloads.training.job import TrainingJob
 
 _INSTALL = (
     "install DLIO 2.0 or newer with PyTorch and an MPI: `pip install mpi4py torch "
-    "git+https://github.com/argonne-lcf/dlio_benchmark` (the release on PyPI does not install as "
-    "it is); or set STORLAB_DLIO to its path"
+    "git+https://github.com/argonne-lcf/dlio_benchmark` (the release on PyPI does not install); "
+    "or set STORLAB_DLIO to the path of an installed one"
 )
 _MPI = "install an MPI (Debian: openmpi-bin; PyPI: mpich), or set STORLAB_MPIRUN to its mpirun"
-# slowest plausible read speed: a run that takes longer counts as hung
+# Slowest plausible read speed: if a run is slower than this, it is treated as hung.
 _SLOWEST_BYTES_S = 20_000_000
 _PROBE = """
 import importlib.metadata as m, importlib.util as u, json, os
@@ -55,13 +55,13 @@ class DlioEngine:
     kinds: tuple[str, ...] = ("training",)
 
     def describe(self) -> EngineInfo:
-        """Return DLIO's version. Raises EngineError if DLIO is missing or does not run."""
+        """Return DLIO's version. Raises EngineError if DLIO is missing or cannot be executed."""
         version = ask(find_dlio())
         features = ["odirect"] if version.has_direct else []
         return EngineInfo(name="dlio", version=version.version, features=features, clock="wall")
 
     def refuse(self, job: Job) -> str | None:
-        """Return why DLIO, in the installed version if any, cannot run this job, or None."""
+        """Return why DLIO, or the version installed here, cannot run this job; None if it can."""
         reason = dlio_config.refusal(job)
         if reason is not None or not isinstance(job, TrainingJob):
             return reason
@@ -97,14 +97,14 @@ class DlioEngine:
             work_dir=work_dir,
             place=Path(job.place.directory or "."),
             limit_ns=_limit_ns(job),
-            # mpirun ends its ranks on SIGTERM but leaves them running if killed
+            # On SIGTERM mpirun ends its ranks; after SIGKILL they would keep running.
             death_signal=signal.SIGKILL if mpirun is None else signal.SIGTERM,
         )
         return DlioRun(job, launch, info)
 
 
 def _limit_ns(job: TrainingJob) -> int:
-    """Return the time limit of a run: DLIO is reported to hang in MPI."""
+    """Return the time limit of a run in ns; without a limit, DLIO may hang in MPI for ever."""
     steps = job.epochs * dlio_config.steps(job)
     step_bytes = job.batch * job.accelerators * job.records.record_bytes
     reading_ns = steps * step_bytes * NS_PER_S // _SLOWEST_BYTES_S
@@ -112,17 +112,17 @@ def _limit_ns(job: TrainingJob) -> int:
 
 
 def find_dlio() -> Path:
-    """Return the path of DLIO. Raises EngineError, with how to install it, if it is missing."""
+    """Return the path of the DLIO program. Raises EngineError if it is missing."""
     return find_program("dlio", _INSTALL, "dlio_benchmark")
 
 
 def find_mpirun(dlio: Path) -> Path:
-    """Return the path of the MPI launcher, preferably the one next to DLIO.
+    """Return the path of the MPI launcher, preferably one in the directory of DLIO.
 
     DLIO must run with the MPI that it was installed with.
 
     Raises:
-        EngineError: There is no launcher.
+        EngineError: No launcher was found.
     """
     asked = os.environ.get("STORLAB_MPIRUN")
     beside = str(dlio.absolute().parent)
@@ -138,13 +138,18 @@ def find_mpirun(dlio: Path) -> Path:
 
 @asked_once
 def ask(program: Path) -> Program:
-    """Return version and capabilities of a DLIO. Raises EngineError if it is another program."""
+    """Return version and capabilities of a DLIO program.
+
+    Raises:
+        EngineError: The program is not DLIO.
+    """
     python = python_of(program)
     if python is None:
-        raise EngineError(str(program), "does not name the Python that runs it", _INSTALL)
+        raise EngineError(str(program), "is not a Python script: no shebang line", _INSTALL)
     answer = probe_python(python, _PROBE, _INSTALL)
     if answer["version"] is None:
-        raise EngineError(str(program), f"is not DLIO: {python} has none", _INSTALL)
+        what = f"is not DLIO: its Python, {python}, has no package dlio_benchmark"
+        raise EngineError(str(program), what, _INSTALL)
     return Program(
         program,
         answer["version"],
@@ -155,9 +160,9 @@ def ask(program: Path) -> Program:
 
 
 def python_of(program: Path) -> str | None:
-    """Return the Python in the first lines of a script written by pip, or None.
+    """Return the path of the Python that runs a script installed by pip, or None.
 
-    pip writes a path that is too long for a shebang line into a line of shell.
+    It is read from the shebang line, or, if the path is too long for that, from a shell command.
     """
     with program.open("rb") as file:
         head = file.read(1024).decode(errors="replace")

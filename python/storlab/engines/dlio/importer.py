@@ -1,9 +1,9 @@
-"""Importer of DLIO result directories, single or in a tree of MLPerf Storage.
+"""Importer of result directories of the DLIO benchmark, also from a tree of MLPerf Storage.
 
-A run is a directory with ``summary.json`` and every rank's files; ``mlpstorage`` keeps them in
+A run is a directory with ``summary.json`` and one set of files per rank. ``mlpstorage`` keeps it in
 ``<results>/<training|checkpointing>/<model>/<command>/<YYYYMMDD_HHMMSS>/``. Training results are
-recomputed from every rank's steps. For checkpoints, DLIO stores the begin and end of each, or only
-means.
+recomputed from each rank's step times. For checkpoints, DLIO stores the begin and end of each, or
+only mean durations.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ _SETTING = re.compile(r"( *)([\w.-]+):(?: +(.*))?")  # line of block YAML, as hy
 _DIRECT = re.compile(r"\bodirect\W{1,4}(?:True|true)\b")
 _WHOLE = 0.02  # relative tolerance between the batch size and the one that the rate implies
 _COMPUTE = 0.05  # relative tolerance between a step's compute time and the profile's
-_GIVE_CONFIG = "put the run's configuration beside it, as .hydra/config.yaml"
+_GIVE_CONFIG = "add the run's configuration to the directory, as .hydra/config.yaml"
 _STAMP = re.compile(r"\d{8}_\d{6}")
 
 
 class DlioImport:
-    """Importer of DLIO's results. Implements ``storlab.contracts.exchange.DirectoryImporter``."""
+    """Importer of DLIO's result directories.
+
+    Implements ``storlab.contracts.exchange.DirectoryImporter``.
+    """
 
     name = "dlio"
     main = SUMMARY
@@ -53,16 +56,16 @@ class DlioImport:
     def files(self, directory: Path) -> dict[str, bytes]:
         """Return the content of a run's result files by name.
 
-        Raises OSError if one is unreadable.
+        Raises OSError if a file is unreadable.
         """
         names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
         return {path.name: read_input(path) for path in names}
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
-        """Return the training, the checkpoints, or both as two runs.
+        """Return up to two runs: one of the training steps, one of the checkpoints.
 
         Raises:
-            ResultError: The files are not complete or not in DLIO's format.
+            ResultError: The files are incomplete or not in DLIO's format.
         """
         try:
             results = dlio_result.read_results(files)
@@ -72,12 +75,12 @@ class DlioImport:
             if results.checkpoints or "checkpoint_size_GB" in results.metric:
                 runs.append(_checkpoint(directory, results))
             if not runs:
-                raise DlioFormatError("metric", "it has neither steps nor checkpoints")
+                raise DlioFormatError("metric", "has neither steps nor checkpoints")
         except DlioFormatError as error:
             raise ResultError(
                 f"{directory}: {error.field}",
                 error.what,
-                f"give a result directory as DLIO left it, with {SUMMARY} and every rank's files",
+                f"give an unchanged result directory of DLIO, with {SUMMARY} and all ranks' files",
             ) from error
         return runs
 
@@ -86,7 +89,8 @@ def _training(directory: Path, results: Results) -> ImportedRun:
     batch, source = _batch(directory, results)
     nominal = dlio_result.nominal_bytes(results)
     if nominal is None:
-        raise DlioFormatError("metric.train_io_mean_MB_per_second", "records no size of a sample")
+        what = "is missing or 0, so the size of a sample is unknown"
+        raise DlioFormatError("metric.train_io_mean_MB_per_second", what)
     first_ns = min(start for times in results.times.values() for start, _ in times)
     line = dlio_result.timeline(results, -first_ns, batch, nominal)
     start_ns, end_ns = line.window
@@ -115,20 +119,21 @@ def _training(directory: Path, results: Results) -> ImportedRun:
 
 def _training_notes(results: Results) -> list[str]:
     notes = [
-        "bytes are samples x nominal size: DLIO records no others",
-        "DLIO records times of epochs only: steps are placed within their epoch by their durations",
-        "DLIO records neither the shuffled order nor what was compared: the edition of "
-        "its version 2.0 is assumed",
+        "bytes are samples x nominal sample size: DLIO does not record the bytes it read",
+        "DLIO records the times of epochs and the durations of steps: the times of steps are "
+        "computed from both",
+        "DLIO records neither the order of reads nor whether checksums were compared: the edition "
+        "of DLIO 2.0 is assumed",
     ]
     if any(len(times) > 1 for times in results.times.values()):
         notes.append("utilisation does not include checkpoints between steps")
     if any(results.summary.get("potential_caching") or ()):
-        notes.append("DLIO itself warns that memory may have held the data set")
+        notes.append("DLIO itself warns that the page cache may have held the data set")
     return notes
 
 
 def _batch(directory: Path, results: Results) -> tuple[int, str]:
-    """Return the batch size and a note on its source: DLIO's results do not state it.
+    """Return the batch size and a note on its source, because DLIO's results do not state it.
 
     Raises:
         DlioFormatError: The batch size cannot be determined, or two sources contradict each other.
@@ -146,19 +151,19 @@ def _batch(directory: Path, results: Results) -> tuple[int, str]:
             _whole(settings.get("workload.train.total_training_steps")),
         ]
         if files and steps not in due:
-            what = f"is {batch}, and with {files:,} files an epoch then has {due[0]:,} steps"
+            what = f"is {batch}, so {files:,} files should give {due[0]:,} steps"
             raise DlioFormatError(_BATCH, f"{what}; there are {steps:,}")
-        return batch, "the batch size is that of its configuration"
+        return batch, "the batch size is taken from its configuration"
     batch = files * per_file // (steps * ranks)  # largest batch size with this number of steps
     if batch < 1 or files * per_file // ((steps + 1) * ranks) + 1 < batch:
-        what = f"leaves open which batch size {steps:,} steps in an epoch had; {_GIVE_CONFIG}"
+        what = f"fits several batch sizes if an epoch has {steps:,} steps; {_GIVE_CONFIG}"
         raise DlioFormatError("num_files_train", what)
     rates = _batches_by_rate(results)
     if rates and not any(abs(rate - batch) <= _WHOLE * batch for rate in rates):
         led = " or ".join(significant(rate, 4) for rate in rates)
-        what = f"leads to a batch size of {led}, files and steps to {batch}; {_GIVE_CONFIG}"
+        what = f"implies batch size {led}, but files and steps imply {batch}; {_GIVE_CONFIG}"
         raise DlioFormatError("throughput", what)
-    return batch, "no configuration lies beside: the batch size is derived from files and steps"
+    return batch, "the batch size is derived from files and steps: there is no configuration"
 
 
 def _whole(text: str | None) -> int:
@@ -166,9 +171,10 @@ def _whole(text: str | None) -> int:
 
 
 def _batches_by_rate(results: Results) -> list[float]:
-    """Return the batch sizes that a block's rate implies, by each DLIO version's formula.
+    """Return the batch sizes that DLIO's recorded samples/s imply.
 
-    The list is empty if no block has a rate.
+    DLIO versions compute this rate differently, so there may be two sizes. The list is empty if no
+    rate is recorded.
     """
     for epoch, times in sorted(results.times.items()):
         for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
@@ -184,7 +190,10 @@ def _batches_by_rate(results: Results) -> list[float]:
 
 
 def _settings(directory: Path) -> dict[str, str]:
-    """Return hydra's configuration beside the results, by dotted names, without lists."""
+    """Return DLIO's configuration from the result directory, as values by dotted name.
+
+    The configuration tool hydra writes it there. Lists are left out.
+    """
     settings: dict[str, str] = {}
     for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
         if not path.is_file():
@@ -201,7 +210,10 @@ def _settings(directory: Path) -> dict[str, str]:
 def _training_fields(
     directory: Path, results: Results, batch: int, nominal: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the workload's fields, and parameters with a full profile if no shipped one fits."""
+    """Return the fields of a training workload that describe the run, and extra parameters.
+
+    If no profile of storlab fits, the parameters contain a profile made from the results.
+    """
     blocks = [
         b
         for epochs in results.ranks
@@ -223,7 +235,7 @@ def _training_fields(
             return {"profile": name, **fields}, {}
     name = f"{_model(directory) or 'imported'}.toml"
     data = {
-        "source": "made from the results of a run of DLIO, which do not record the files' format",
+        "source": "derived from results of a DLIO run, which do not record the file format",
         "published": False,
         "dataset": {
             "format": "npz" if per_file == 1 else "tfrecord",
@@ -254,7 +266,7 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
     size = round(size_gib * GIB)
     moved = results.checkpoints or _means(results)
     if not moved:
-        raise DlioFormatError("metric", "it records no duration of a checkpoint")
+        raise DlioFormatError("metric", "has no duration of a checkpoint")
     first_ns = min(piece.start_ns for piece in moved)
     outcome = RunOutcome(
         status="finished",
@@ -289,7 +301,10 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
 
 
 def _means(results: Results) -> list[Moved]:
-    """Return one checkpoint of the mean duration per direction, if single ones are not recorded."""
+    """Return one checkpoint write and one read, made from mean durations.
+
+    Used if DLIO recorded no single checkpoints.
+    """
     pieces, at_ns = [], 0
     for kind, name in (("write", "save"), ("read", "load")):
         seconds = dlio_result.number(results.metric.get(f"{name}_checkpoint_duration_mean_seconds"))
@@ -330,20 +345,20 @@ def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dic
 def _checkpoint_notes(results: Results) -> list[str]:
     notes = [
         "an operation is a whole checkpoint: DLIO does not record single writes",
-        "DLIO flushes no checkpoint, although its configuration has fsync: times are those to "
-        "written, not to durable",
-        "its GB are GiB: sizes and rates here are in bytes, MB and GB of powers of ten",
+        "DLIO does not flush checkpoints, even with fsync in its configuration: times end when the "
+        "data is written, not when it is durable",
+        "DLIO's GB are GiB: sizes and rates here are in bytes, MB and GB of powers of ten",
     ]
     if not results.checkpoints:
-        notes.append("DLIO records only means: one checkpoint of the mean duration stands for all")
+        notes.append("DLIO recorded only means: one checkpoint of the mean duration is imported")
     for kind, name in (("writes", "save"), ("restores", "load")):
         rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
         if rate is not None:
             notes.append(
-                f'DLIO\'s own summary reports {significant(rate, 5)} "GB/s" of {kind}: the mean of '
+                f'DLIO\'s own summary reports {significant(rate, 5)} "GB/s" of {kind}: it averages '
                 "the rates of single checkpoints, in GiB/s "
-                f"({significant(rate * GIB / MB, 5)} MB/s); here it is all bytes over "
-                "all their time"
+                f"({significant(rate * GIB / MB, 5)} MB/s); storlab divides all bytes by all the "
+                "time"
             )
     return notes
 
@@ -368,7 +383,7 @@ def _started_ns(results: Results) -> int:
 
 
 def _model(directory: Path) -> str | None:
-    """Return the model's name if the directory is in a tree of MLPerf Storage, else None."""
+    """Return the model's name if the run is in a result tree of MLPerf Storage, else None."""
     parts = directory.absolute().parts
     for kind in ("training", "checkpointing"):
         if kind in parts[:-1] and _STAMP.fullmatch(parts[-1]):
@@ -377,7 +392,7 @@ def _model(directory: Path) -> str | None:
 
 
 def _is_direct(directory: Path) -> bool | None:
-    """Return whether the configuration beside the results sets O_DIRECT, or None without one."""
+    """Return whether DLIO's configuration sets O_DIRECT; None if there is no configuration."""
     places = [directory / place for place in (*_CONFIG_PLACES, ".")]
     texts = [
         read_input(path).decode(errors="replace")
@@ -398,9 +413,9 @@ def _run(
     params: dict[str, Any] | None = None,
 ) -> ImportedRun:
     if outcome.window_end_ns <= outcome.window_start_ns:
-        fix = "look at DLIO's dlio.log"
+        fix = "read DLIO's log, dlio.log, for the cause"
         outcome.conclude(Failure(message="the run has a duration of 0", fix=fix))
-    outcome.notes.append("DLIO records local times, which are read here as UTC")
+    outcome.notes.append("DLIO records local times without a zone; UTC is assumed")
     started = datetime.fromtimestamp(began_ns / NS_PER_S, UTC)
     return ImportedRun(
         kind=kind,

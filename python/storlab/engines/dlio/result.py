@@ -1,10 +1,14 @@
-"""Reader of DLIO's result files, and the timeline of steps that follows from them.
+"""Reader of DLIO's result files, which also computes when each training step ran.
 
-Files of a run are ``summary.json``, ``<rank>_output.json`` (seconds of each step: ``load`` waits
-for a batch, ``compute`` computes, ``proc`` is both) and ``<rank>_per_epoch_stats.json`` (begin and
-end of blocks of steps and of checkpoints, in local time; the release on PyPI omits the rank in the
-name of rank 0's file). They may contain NaN and Infinity, which are not JSON but accepted by
-Python.
+A run has these files:
+
+- ``summary.json``
+- ``<rank>_output.json``: seconds of each step. ``load`` is the wait for a batch, ``compute`` the
+  computation, ``proc`` both.
+- ``<rank>_per_epoch_stats.json``: begin and end of blocks of steps and of checkpoints, in local
+  time. The release on PyPI omits the rank in the name of rank 0's file.
+
+They may contain NaN and Infinity, which are not JSON but are accepted by Python.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DlioFormatError(ValueError):
-    """Deviation of a file from DLIO's format: the field and the problem."""
+    """Error: a file deviates from DLIO's format in ``field``; ``what`` is the problem."""
 
     def __init__(self, field: str, what: str) -> None:
         super().__init__(f"{field} {what}")
@@ -43,7 +47,7 @@ class DlioFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Steps of one rank between two checkpoints, in seconds."""
+    """Consecutive training steps of one rank between two checkpoints: seconds of each step."""
 
     load: Floats
     proc: Floats
@@ -53,7 +57,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Checkpoint written or read by all ranks, with UNIX times in ns."""
+    """One checkpoint, written or read by all ranks, with UNIX times in ns."""
 
     kind: str  # "read" or "write"
     start_ns: int
@@ -63,7 +67,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Content of all files of one run. Epochs count from 1, blocks are in order."""
+    """Content of all result files of one DLIO run. Epochs count from 1."""
 
     summary: dict[str, Any]
     ranks: list[dict[int, list[Block]]]
@@ -72,25 +76,25 @@ class Results:
 
     @property
     def metric(self) -> dict[str, Any]:
-        """Metrics that DLIO computed itself, from its summary."""
+        """Metrics that DLIO computed itself, as stored in ``summary.json``."""
         metrics: dict[str, Any] = self.summary.get("metric") or {}
         return metrics
 
     @property
     def compute_is_measured(self) -> bool:
-        """Whether compute times are measured: DLIO up to 2.0.0 stores the configured time."""
+        """Whether compute times were measured; DLIO up to 2.0.0 stores the configured time."""
         every = [b.compute for epochs in self.ranks for blocks in epochs.values() for b in blocks]
         values = np.concatenate(every) if every else np.empty(0)
         return len(values) < 2 or bool(np.ptp(values) > 0)
 
 
 def is_result_file(name: str) -> bool:
-    """Return whether a file of that name belongs to a run's results."""
+    """Return whether a file name is one of DLIO's result files."""
     return name == "summary.json" or bool(_OUTPUT.fullmatch(name) or _STATS.fullmatch(name))
 
 
 def read_results(files: Mapping[str, bytes]) -> Results:
-    """Parse result files, given by name.
+    """Parse DLIO's result files, given as contents by name.
 
     Raises:
         DlioFormatError: A file is missing or malformed; the error names file and field.
@@ -99,7 +103,7 @@ def read_results(files: Mapping[str, bytes]) -> Results:
         name: _document(name, data) for name, data in files.items() if is_result_file(name)
     }
     if "summary.json" not in documents:
-        raise DlioFormatError("summary.json", "is missing: the run did not end")
+        raise DlioFormatError("summary.json", "is missing: the run was not completed")
     summary = documents["summary.json"]
     outputs = {int(m[1]): d for n, d in documents.items() if (m := _OUTPUT.fullmatch(n))}
     stats = {int(m[1] or 0): d for n, d in documents.items() if (m := _STATS.fullmatch(n))}
@@ -107,13 +111,14 @@ def read_results(files: Mapping[str, bytes]) -> Results:
     expected = summary.get("num_accelerators")
     if any(ranks) and isinstance(expected, int) and len(ranks) != expected:
         raise DlioFormatError(
-            "<rank>_output.json", f"exists only for {len(ranks)} of {expected} accelerators"
+            "<rank>_output.json", f"exists for only {len(ranks)} of {expected} accelerators"
         )
     times = _times(stats.get(0, {}))
     for epoch in {n for epochs in ranks for n in epochs}:
         if any(len(epochs.get(epoch, [])) != len(times.get(epoch, [])) for epochs in ranks):
             raise DlioFormatError(
-                f"per_epoch_stats.json: {epoch}", "reports other blocks than the ranks"
+                f"per_epoch_stats.json: {epoch}",
+                "has another number of blocks than <rank>_output.json",
             )
     return Results(summary, ranks, times, _checkpoints(stats))
 
@@ -138,7 +143,7 @@ def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
             blocks = [_block(epoch, block) for block in names]
         except (KeyError, TypeError, ValueError) as error:
             raise DlioFormatError(
-                f"{name}: {key}", f"is not as in DLIO's known formats: {error}"
+                f"{name}: {key}", f"is in none of DLIO's known formats: {error}"
             ) from error
         if steps := [block for block in blocks if len(block.load)]:
             by_epoch[int(key)] = steps  # epochs with checkpoints only have empty lists
@@ -155,9 +160,10 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
         np.asarray(epoch[phase][name], dtype=np.float64) for phase in ("load", "proc", "compute")
     )
     if not len(load) == len(proc) == len(compute):
-        raise ValueError(f"{name} has {len(load)} loads, {len(proc)} proc, {len(compute)} compute")
+        counts = f"{len(load)}, {len(proc)} and {len(compute)}"
+        raise ValueError(f"{name} has {counts} values of load, proc and compute: not equally many")
     if not all(np.isfinite(seconds).all() for seconds in (load, proc, compute)):
-        raise ValueError(f"{name} has a step whose duration is not a number")
+        raise ValueError(f"{name} has a step whose duration is not a finite number")
     rate = epoch.get("throughput", {}).get(name)
     return Block(load, proc, compute, number(rate) or 0.0)
 
@@ -176,18 +182,19 @@ def _begin_end(entry: Any, where: str) -> tuple[int, int]:
     try:
         return time_ns(entry["start"]), time_ns(entry["end"])
     except (KeyError, TypeError, ValueError) as error:
-        raise DlioFormatError(f"per_epoch_stats.json: {where}", f"has no times: {error}") from error
+        what = f"has no valid start and end: {error}"
+        raise DlioFormatError(f"per_epoch_stats.json: {where}", what) from error
 
 
 def time_ns(text: str) -> int:
-    """Convert ISO 8601 to UNIX time in ns, assuming UTC by default. Raises ValueError."""
+    """Convert ISO 8601 to UNIX time in ns; without a zone, UTC is assumed. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - _START) // timedelta(microseconds=1) * 1000
 
 
 def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
-    """Return each checkpoint from its first rank's start to its last rank's end."""
+    """Return all checkpoints; each lasts from its first rank's start to its last rank's end."""
     pieces: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for rank in sorted(stats):
         for key, epoch in stats[rank].items():
@@ -209,7 +216,7 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Steps of a run on the run's clock, the input of the family's metrics."""
+    """Epochs and steps of a run with times on the run's clock, from which metrics are computed."""
 
     epochs: list[dict[str, Any]]  # with the native engine's field names
     events: list[Events]
@@ -217,21 +224,21 @@ class Timeline:
 
     @property
     def window(self) -> tuple[int, int]:
-        """Start of the first epoch and end of the last one, in ns."""
+        """Start of the first epoch and end of the last epoch, in ns."""
         starts, ends = [s.start_ns for s in self.spans], [s.end_ns for s in self.spans]
         return min(starts, default=0), max(ends, default=0)
 
 
 def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) -> Timeline:
-    """Place the steps of a run in time.
+    """Compute when each training step ran.
 
-    DLIO stamps only blocks, and only those of rank 0 are used. Within a block, steps follow each
-    other, and the remaining time, which was spent in barriers, is spread evenly over them.
-    Checkpoints between blocks do not count as time of an accelerator.
+    DLIO records start and end only of blocks of steps; those of rank 0 are used. The steps of a
+    block are laid end to end, and the time left over, which was spent in barriers, is spread evenly
+    over them. Checkpoints between blocks do not count as an accelerator's time.
 
     Args:
         results: DLIO's results.
-        offset_ns: What to add to UNIX time to get the run's clock.
+        offset_ns: Run's clock minus UNIX time.
         batch: The number of samples in a step.
         sample_bytes: The mean size of a sample.
     """
@@ -282,12 +289,12 @@ def _events(waits: Sequence[Ints], reads: Sequence[Ints]) -> list[Events]:
 
 
 def _computed(block: Block, measured: bool) -> Floats:
-    """Return the compute seconds of each step: measured, or else the step minus its load."""
+    """Return the compute seconds of each step; if not measured, its duration minus its load."""
     return block.compute if measured else np.maximum(block.proc - block.load, 0)
 
 
 def _placed(block: Block, span: tuple[int, int]) -> tuple[Ints, Ints]:
-    """Return when each step's batch arrived, and how long the step waited for it, in ns."""
+    """Return when the batch of each step arrived, and how long the step waited for it, in ns."""
     rest = max(0.0, (span[1] - span[0]) / NS_PER_S - float(block.proc.sum()))
     begin = np.concatenate([[0.0], np.cumsum(block.proc + rest / len(block.proc))[:-1]])
     ends = span[0] + np.rint((begin + block.load) * NS_PER_S).astype(np.int64)
@@ -326,42 +333,44 @@ def _ns(seconds: float) -> int:
 
 
 def nominal_bytes(results: Results) -> int | None:
-    """Return the configured bytes of a sample: the rate in "MB" (MiB) over that in samples."""
+    """Return the nominal bytes of a sample: DLIO's "MB/s" (really MiB/s) divided by samples/s.
+
+    Returns None if DLIO reports no rates.
+    """
     rate, samples = _rates(results)
     return round(rate * MIB / samples) if rate > 0 and samples > 0 else None
 
 
 def _rates(results: Results) -> tuple[float, float]:
-    """Return DLIO's "MB/s" and samples/s, each 0 if it is missing or not a finite number."""
+    """Return DLIO's "MB/s" and samples/s; 0 for a rate that is missing or not finite."""
     names = ("train_io_mean_MB_per_second", "train_throughput_mean_samples_per_second")
     rate, samples = (number(results.metric.get(name)) or 0.0 for name in names)
     return rate, samples
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number as float, or None for anything else."""
+    """Return the value as float if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
 
 
 def defects(results: Results) -> list[str]:
-    """Return notes on DLIO's own metrics of the run and why they differ from storlab's."""
+    """Return notes on why DLIO's own metrics of the run differ from storlab's."""
     rate, samples = _rates(results)
     sentences = []
     if rate > 0 and samples > 0:
-        odd = "; and the samples of all but two steps are divided by the time of all but one"
+        odd = "; and it divides the samples of all but two steps by the time of all but one"
         sentences.append(
             f"DLIO's own summary reports {significant(rate, 5)} MB/s and {significant(samples, 5)} "
-            "samples/s: that is "
-            "samples x nominal size, not bytes moved, in MiB"
+            "samples/s: the former is samples x nominal size, not bytes read, and is in MiB/s"
             + (odd if results.compute_is_measured else "")
         )
     au = number(results.metric.get("train_au_mean_percentage"))
     if au is not None:
-        odd = ", and with the configured compute time where a measured one is meant"
+        odd = ", and uses the configured compute time instead of the measured one"
         sentences.append(
-            f"DLIO's own summary reports AU {au:.4g} %: without the first step of each epoch"
+            f"DLIO's own summary reports AU {au:.4g} %: it omits the first step of each epoch"
             + ("" if results.compute_is_measured else odd)
         )
     return sentences

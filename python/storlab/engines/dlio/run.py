@@ -14,13 +14,13 @@ from storlab.process.child import STEP_NS, ChildRun, Launch
 from storlab.workloads.training.job import TrainingJob
 
 _FIX = (
-    "see raw/stderr.txt; DLIO needs PyTorch (for TFRecord TensorFlow), and an MPI that its mpi4py "
-    "was built with"
+    "read raw/stderr.txt; DLIO needs PyTorch (for TFRecord, TensorFlow) and the MPI with which its "
+    "mpi4py was built"
 )
 
 
 class DlioRun(ChildRun):
-    """DLIO run in progress. Every method may be called from any thread."""
+    """Run of a training job by DLIO, in progress. Methods may be called from any thread."""
 
     def __init__(self, job: TrainingJob, launch: Launch, info: EngineInfo) -> None:
         self._job = job
@@ -75,7 +75,9 @@ class DlioRun(ChildRun):
         }
         outcome.notes += [*dlio_result.defects(results), *self._moved_note(line)]
         if not exact:
-            outcome.notes.append("bytes are steps x batch x mean file size: DLIO names no files")
+            outcome.notes.append(
+                "bytes are steps x batch x mean file size: DLIO does not record which files it read"
+            )
         return outcome
 
     def _moved_note(self, line: Timeline) -> list[str]:
@@ -84,12 +86,10 @@ class DlioRun(ChildRun):
             return []
         moved = sum(epoch["bytes"] for epoch in line.epochs)
         rate = moved * NS_PER_S / (end_ns - start_ns) / MB
-        return [
-            f"bytes of the files that were read, over the whole window: {significant(rate, 5)} MB/s"
-        ]
+        return [f"file bytes read, divided by the measure window: {significant(rate, 5)} MB/s"]
 
     def _sample_bytes(self) -> tuple[float, bool]:
-        """Return the mean file bytes per sample, and whether an epoch reads every file."""
+        """Return the mean file size per sample in bytes, and whether an epoch reads every file."""
         records = self._job.records
         place = Path(self._job.place.directory or ".") / records.folder
         pattern = f"{records.prefix}_*_of_{records.files}.{records.format}"
@@ -107,5 +107,5 @@ class DlioRun(ChildRun):
         done, wanted = len(outcome.details.get("epochs", ())), self._job.epochs
         if done < wanted:
             message = f"DLIO finished {done} of {wanted} epochs"
-            return Failure(message=message, fix="see raw/stderr.txt")
+            return Failure(message=message, fix="read raw/stderr.txt for the cause")
         return None

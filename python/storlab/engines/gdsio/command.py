@@ -1,8 +1,8 @@
-"""Translation of a GpuDirectJob into gdsio's command line.
+"""Translation of a GpuDirectJob into a command line of gdsio.
 
-Checked against NVIDIA's guides for gdsio 1.11 and 1.12 and its help text; the lines of
-``tests/golden/gdsio`` name their sources. Fields without a gdsio flag are refused, or noted by
-``caveats`` if gdsio's behaviour is fixed and the results stay comparable.
+Checked against NVIDIA's guides for gdsio 1.11 and 1.12 and gdsio's help text; the files in
+``tests/golden/gdsio`` name their sources. A job that uses a field without a gdsio flag is refused;
+if the results stay comparable, ``caveats`` returns a note instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ XFER_TYPES: dict[tuple[str, str], int] = {
     ("direct", "batch"): 6,
     ("direct", "batch-stream"): 7,
 }
-CACHED_BOUNCE = 4  # through the page cache and pinned memory to the GPU
+CACHED_BOUNCE = 4  # transfer through the page cache and pinned host memory to the GPU
 LARGEST_BATCH = 128
 NODES = Path("/sys/devices/system/node")
 _KIB = 1024
@@ -37,7 +37,7 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Threads that gdsio runs on one GPU, with one shared file or with a file each in a folder."""
+    """Threads of gdsio on one GPU; they share one file, or each has its own file in a folder."""
 
     gpu: int
     threads: int
@@ -46,19 +46,19 @@ class Group:
 
     @property
     def one_file(self) -> bool:
-        """Whether all threads share one file."""
+        """Whether all threads of this group share one file."""
         return len(self.members) == 1
 
     def links(self) -> Iterator[tuple[str, str]]:
-        """Yield each name that gdsio opens, with the absolute path of its file."""
+        """Yield each link that gdsio opens, as a pair of link name and path of the real file."""
         for number, member in enumerate(self.members):
             name = self.place if self.one_file else f"{self.place}/gdsio.{number}"
             yield name, absolute(member)
 
 
 def members_of(job: GpuDirectJob) -> list[Member]:
-    """Return the member of each worker, assigned as in the native engine."""
-    # there may be more files than needed
+    """Return the file or device of each worker, assigned as in the native engine."""
+    # Use only as many files as the workers need; the target may have more.
     used = job.members[: -(-job.workers // job.workers_per_file)]
     return [used[worker // job.workers_per_file % len(used)] for worker in range(job.workers)]
 
@@ -68,7 +68,7 @@ def _distinct(job: GpuDirectJob) -> list[Member]:
 
 
 def groups(job: GpuDirectJob) -> list[Group]:
-    """Return the threads by GPU: worker ``w`` uses GPU ``w % n``, and each group has one GPU."""
+    """Return one group of threads per GPU. Of ``n`` GPUs, worker ``w`` uses GPU ``w % n``."""
     members, shared = members_of(job), _distinct(job)
     made = []
     for place, gpu in enumerate(job.gpus):
@@ -81,19 +81,22 @@ def groups(job: GpuDirectJob) -> list[Group]:
 
 
 def _threads(job: GpuDirectJob, workers: int) -> int:
-    """Return ``-w`` for a shared file: the number of entries of a batch, else of workers."""
+    """Return the value of ``-w`` for a shared file: entries of a batch, or number of workers."""
     return job.queue_depth if job.in_batches else workers
 
 
 def xfer_type(job: GpuDirectJob) -> int | None:
-    """Return gdsio's ``-x`` (transfer type), or None if it has none for this path and API."""
+    """Return the value of gdsio's ``-x`` (transfer type) for the job's path and API.
+
+    Returns None if gdsio has no such transfer type.
+    """
     if not job.direct:
         return CACHED_BOUNCE if (job.path, job.api) == ("bounce", "sync") else None
     return XFER_TYPES.get((job.path, job.api))
 
 
 def numa_node(job: GpuDirectJob) -> int | None:
-    """Return the NUMA node whose CPUs are exactly those of the job, for ``-n``, or None."""
+    """Return the NUMA node, for ``-n``, that has exactly the job's CPUs; None if none has."""
     wanted = None if job.cpus is None else set(job.cpus)
     for place in sorted(NODES.glob("node[0-9]*")) if wanted else ():
         if cpus_of(read_fact(place / "cpulist") or "") == wanted:
@@ -102,7 +105,7 @@ def numa_node(job: GpuDirectJob) -> int | None:
 
 
 def io_type(job: GpuDirectJob) -> str:
-    """Return gdsio's name for the kind of I/O."""
+    """Return gdsio's name for the job's kind of I/O, such as ``RANDREAD``."""
     kind = "READ" if job.mix.read else "WRITE"
     return kind if job.offsets.kind == "sequential" else f"RAND{kind}"
 
@@ -111,25 +114,28 @@ _IO_TYPES = {"READ": 0, "WRITE": 1, "RANDREAD": 2, "RANDWRITE": 3}
 
 
 def refusal(job: GpuDirectJob) -> str | None:
-    """Return why gdsio cannot run the job, or None."""
+    """Return why gdsio cannot run the job, or None if it can."""
     found = problem(job)
     return None if found is None else f"{found.what}: {found.fix}"
 
 
 def problem(job: GpuDirectJob) -> Problem | None:
-    """Return the first reason why gdsio cannot run the job, with the field to change, or None."""
+    """Return the first reason why gdsio cannot run the job, with the field to change.
+
+    Returns None if it can run the job.
+    """
     checks = (_refuse_work, _refuse_arrangement, _refuse_depth, _refuse_files)
     return next((found for check in checks if (found := check(job)) is not None), None)
 
 
 def _refuse_work(job: GpuDirectJob) -> Problem | None:
     if job.do != "load":
-        what = f'gdsio carries out loads, and this job is a "{job.do}"'
-        return Problem(("engine",), what, "leave it to the native engine")
+        what = f'gdsio has no task "{job.do}", it runs loads only'
+        return Problem(("engine",), what, "use the native engine")
     if job.window_ns is None:
-        fix = "leave total_bytes out, so that runtime ends it, or use native"
+        fix = "remove total_bytes and set runtime, or use native"
         return Problem(
-            ("total_bytes",), "gdsio can end only after a time, not after a number of bytes", fix
+            ("total_bytes",), "gdsio ends after a given time, not after a number of bytes", fix
         )
     if job.mix.read and job.mix.write:
         fix = "set read_percent to 100 or 0, or use native for a mix"
@@ -138,11 +144,11 @@ def _refuse_work(job: GpuDirectJob) -> Problem | None:
         what = f'gdsio has no "{job.offsets.kind}" offsets'
         return Problem(("offsets",), what, "use uniform or sequential, or native")
     if job.arrival.kind != "closed":
-        fix = "leave rate_iops out, or use native"
+        fix = "remove rate_iops, or use native"
         return Problem(("rate_iops",), "gdsio has no open loop", fix)
     if not job.direct and xfer_type(job) is None:
-        what = 'gdsio reads through the page cache with path = "bounce" only'
-        return Problem(("direct",), what, "leave direct on, or use native")
+        what = 'gdsio uses the page cache only with path = "bounce" and api = "sync"'
+        return Problem(("direct",), what, "set direct = true, or use native")
     if xfer_type(job) is None:
         what = f'gdsio has no path "{job.path}" with api "{job.api}"'
         return Problem(("api",), what, "use native")
@@ -151,28 +157,28 @@ def _refuse_work(job: GpuDirectJob) -> Problem | None:
 
 def _refuse_arrangement(job: GpuDirectJob) -> Problem | None:
     if job.cpus is not None and numa_node(job) is None:
-        fix = "set cpus to all CPUs of one node, leave it out, or run storlab under taskset"
+        fix = "set cpus to all CPUs of one NUMA node, remove it, or run storlab under taskset"
         return Problem(("cpus",), "gdsio can be bound to a NUMA node, but not to single CPUs", fix)
     if len(job.block_sizes) > 1:
         fix = "set one block_size, or use native"
-        return Problem(("block_size",), "gdsio's transfers are all of one size", fix)
+        return Problem(("block_size",), "gdsio uses one I/O size in a run", fix)
     if job.longest % _KIB:
-        what = f"gdsio's I/O size is in KiB, but {format_size(job.longest)} is not a whole number"
+        what = f"gdsio takes whole KiB as I/O size, but this is {format_size(job.longest)}"
         return Problem(("block_size",), what, "use a multiple of 1 KiB, or native")
     return None
 
 
 def _refuse_depth(job: GpuDirectJob) -> Problem | None:
     if job.api == "async" and job.queue_depth > 1:
-        what = "gdsio's threads each have one asynchronous I/O in flight"
-        fix = "set queue_depth = 1 and raise workers, or use native"
+        what = 'with api = "async" each thread of gdsio has only one I/O in flight'
+        fix = "set queue_depth = 1 and increase workers, or use native"
         return Problem(("queue_depth",), what, fix)
     if job.in_batches and job.workers > 1:
         fix = "set workers = 1, or use native"
         return Problem(("workers",), "gdsio submits batches from one thread only", fix)
     if job.in_batches and job.queue_depth > LARGEST_BATCH:
-        what = f"a batch has at most {LARGEST_BATCH} entries"
-        return Problem(("queue_depth",), what, "lower queue_depth")
+        what = f"gdsio's batches have at most {LARGEST_BATCH} entries"
+        return Problem(("queue_depth",), what, f"set queue_depth to at most {LARGEST_BATCH}")
     return None
 
 
@@ -182,32 +188,32 @@ def _refuse_files(job: GpuDirectJob) -> Problem | None:
         what = "gdsio needs a file or a device, but the null target has none"
         return Problem(("path",), what, "use a file, a device or a directory")
     if len({(member.size, member.offset) for member in members}) > 1:
-        what = "gdsio uses the same region of every file"
+        what = "gdsio uses the same region of every file, but the target's files differ in size"
         return Problem(("size",), what, "set the target's size")
     member = members[0]
     if member.offset % _KIB:
-        what = f"gdsio's offsets are in KiB, but {member.name} begins at {member.offset}"
-        return Problem(("region_start",), what, "begin at a multiple of 1 KiB")
+        what = f"gdsio takes offsets in KiB, but {member.name} begins at {member.offset} bytes"
+        return Problem(("region_start",), what, "set a multiple of 1 KiB")
     if _size(job) < job.longest:
         what = f"{member.name} is smaller than one I/O"
         return Problem(("block_size",), what, "use a smaller block_size, or a larger size")
     if job.offsets.kind == "sequential" and 1 < len(members) < job.workers:
         what = (
-            "gdsio gives its threads parts of one file, or a whole file each, but here "
+            "gdsio's threads share a single file, or have a whole file each, but here "
             f"{job.workers} sequential workers share {len(members)} files"
         )
-        fix = "give each its own (workers_per_file = 1), or use one file"
+        fix = "set workers_per_file = 1, or use one file"
         return Problem(("workers_per_file",), what, fix)
     return None
 
 
 def _size(job: GpuDirectJob) -> int:
-    """Return the bytes used of each file: whole blocks only."""
+    """Return how many bytes of each file are used: a whole number of blocks."""
     return members_of(job)[0].size // job.longest * job.longest
 
 
 def seconds(length_ns: int) -> int:
-    """Return a duration in gdsio's whole seconds, rounded up."""
+    """Convert a duration to whole seconds, which gdsio needs; round up, at least to 1."""
     return max(1, -(-length_ns // NS_PER_S))
 
 
@@ -218,34 +224,34 @@ def caveats(job: GpuDirectJob) -> list[str]:
     ]
     if job.path == "direct":
         notes.append(
-            "gdsio does not report which path its bytes took: it prints GPUD in compat mode as well"
+            "gdsio does not report whether data went directly to the GPU: it prints GPUD in "
+            "compatibility mode, too"
         )
     if job.verify_bytes:
-        notes.append("gdsio does not check what it reads: nothing was verified")
+        notes.append("gdsio does not check the data it reads: nothing was verified")
     window_ns = job.window_ns or 0
     if seconds(window_ns) * NS_PER_S != window_ns:
         asked, taken = format_duration(window_ns), seconds(window_ns)
-        notes.append(f"gdsio counts whole seconds: it was asked for {taken} s instead of {asked}")
+        notes.append(f"gdsio takes whole seconds: it ran for {taken} s instead of {asked}")
     if job.ramp_ns:
         notes.append(
             f"gdsio has no ramp: a separate gdsio process ran for {seconds(job.ramp_ns)} s "
-            "before, and "
-            "the target rested while the second one started"
+            "before, and the target was idle until the measured process had started"
         )
     if job.mix.write:
-        notes.append("gdsio writes one random buffer of each thread again and again")
+        notes.append("gdsio writes the same random buffer of each thread again and again")
     if job.path == "bounce-overlapped":
-        notes.append("gdsio does not report how many reads its asynchronous copies overlap")
+        notes.append("gdsio does not report how many reads overlap with its asynchronous copies")
     if job.in_batches:
         notes.append(
-            "gdsio's latency of a batch is left out: depending on the version, it is the "
-            "latency of all entries or of one"
+            "gdsio's latency of a batch is not used: depending on the version, it is the "
+            "latency of all entries or of one entry"
         )
     return notes
 
 
 def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
-    """Return gdsio's arguments for a run of ``length_ns``."""
+    """Return gdsio's command-line arguments for a run that lasts ``length_ns``."""
     words, node = [], numa_node(job)
     for group in groups(job):
         words += ["-f" if group.one_file else "-D", group.place]
@@ -268,13 +274,13 @@ def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
 
 
 def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) -> list[str]:
-    """Return the command line; with a ramp, a shell that runs gdsio for the ramp first.
+    """Return the command line that runs gdsio; if the job has a ramp, gdsio runs twice.
 
     Args:
         program: The gdsio program.
         job: The job to run.
-        unbuffered: A prefix for the measured gdsio that disables output buffering. Its line must
-            arrive when the load ends, not after gdsio has released its resources.
+        unbuffered: A command prefix that disables output buffering. The result line must arrive
+            when the load ends, not after gdsio has released its resources.
     """
     measured = [*unbuffered, str(program), *arguments(job, job.window_ns or 0)]
     if not job.ramp_ns:
@@ -287,7 +293,7 @@ def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) ->
 
 
 def make_links(job: GpuDirectJob, work_dir: Path) -> None:
-    """Create links in the run's directory, under the names that gdsio gives its files."""
+    """Create links to the target's files under the names that gdsio expects, in ``work_dir``."""
     for group in groups(job):
         for name, target in group.links():
             link = work_dir / name

@@ -1,7 +1,7 @@
-"""gdsio engine: the benchmark that comes with GPUDirect Storage, as a reference.
+"""gdsio engine: runs jobs with the benchmark that comes with GPUDirect Storage, as a reference.
 
-Its command line and output are kept in ``raw/``. ``STORLAB_GDSIO`` names a gdsio that is neither on
-PATH nor in the CUDA toolkit.
+The command line and the output are kept in ``raw/``. If gdsio is neither on PATH nor in the CUDA
+toolkit, ``STORLAB_GDSIO`` names it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from storlab.process.program import ask_program, asked_once, executable, find_pr
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 _INSTALL = (
-    "install gds-tools of NVIDIA's CUDA repository (`apt install gds-tools-12-8`, `dnf install "
-    "gds-tools-12-8`, with the number of your CUDA), which puts gdsio into "
+    "install gds-tools from NVIDIA's CUDA repository (`apt install gds-tools-12-8` or `dnf install "
+    "gds-tools-12-8`, with your CUDA version instead of 12-8), which puts gdsio into "
     "/usr/local/cuda/gds/tools; or set STORLAB_GDSIO to its path"
 )
 _PLACES = ("/usr/local/cuda/gds/tools", "/usr/libexec/gds/tools")
-_ASK_S = 60  # generous, since it loads the CUDA libraries before it prints its help
+_ASK_S = 60  # generous timeout, since gdsio loads the CUDA libraries before it prints its help
 
 
 class GdsioEngine:
@@ -37,7 +37,7 @@ class GdsioEngine:
     kinds: tuple[str, ...] = (GpuDirectJob.kind,)
 
     def describe(self) -> EngineInfo:
-        """Return gdsio's version. Raises EngineError if it is missing or another program."""
+        """Return gdsio's version. Raises EngineError if gdsio is missing or another program."""
         return EngineInfo(name="gdsio", version=_version_of(find_gdsio()), clock="gdsio")
 
     def refuse(self, job: Job) -> str | None:
@@ -51,7 +51,7 @@ class GdsioEngine:
         return gdsio_command.problem(job) if isinstance(job, GpuDirectJob) else None
 
     def start(self, job: Job, work_dir: Path) -> GdsioRun:
-        """Start a run in ``work_dir``, over links to the files.
+        """Start a run in ``work_dir``, where links to the target's files are created.
 
         Raises:
             EngineError: gdsio is missing or cannot run the job, or a file is missing or short
@@ -61,7 +61,7 @@ class GdsioEngine:
         reason = self.refuse(job)
         if reason is not None or not isinstance(job, GpuDirectJob):
             raise EngineError("engine", f"gdsio cannot run this job: {reason}")
-        check_lengths(gdsio_command.members_of(job), "gdsio would make or lengthen it")
+        check_lengths(gdsio_command.members_of(job), "gdsio would create or extend it")
         gdsio_command.make_links(job, work_dir)
         info = EngineInfo(
             name="gdsio",
@@ -87,7 +87,7 @@ def _unbuffered() -> tuple[str, ...]:
 
 
 def find_gdsio() -> Path:
-    """Return the path of gdsio. Raises EngineError, with how to install it, if it is missing."""
+    """Return the path of the gdsio program. Raises EngineError if it is missing."""
     if "STORLAB_GDSIO" not in os.environ and shutil.which("gdsio") is None:
         home = os.environ.get("CUDA_HOME")
         places = [f"{home}/gds/tools"] if home else []
@@ -99,7 +99,7 @@ def find_gdsio() -> Path:
 
 @asked_once
 def _version_of(program: Path) -> str:
-    """Return the version, such as ``1.12``, from gdsio's help text.
+    """Return gdsio's version, such as ``1.12``, from its help text.
 
     Raises:
         EngineError: The program is broken or is not gdsio.

@@ -1,4 +1,4 @@
-"""Cause of a failed gdsio run, found in its output: its exit status is not reliable."""
+"""Explanation of failed gdsio runs from their output, because the exit status is unreliable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ _STOPPED = re.compile(r"IO failed.*?ret\s*:\s*(?P<ret>-?\d+)\s+errno\s*:\s*(?P<e
 _LIBRARY = re.compile(r"error while loading shared libraries:\s*(?P<what>.*)")
 _CUDA_ERROR = re.compile(r"(?:cuda|CUDA)\w*.*(?:fail|error|Error|out of memory).*")
 _FIXES = {
-    errno.EIO: "see raw/cufile.log and the kernel's log (dmesg); `storlab doctor` shows the path",
-    errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
-    errno.EROFS: "the file system is read-only: remount it, or measure reads only",
+    errno.EIO: "read raw/cufile.log and the kernel's log (dmesg); `storlab doctor` tests the path",
+    errno.ENOSPC: "free space on the device or file system, or set a smaller size",
+    errno.EROFS: "remount the file system with write access, or measure reads only",
     errno.EACCES: "give this user access to the target, or run as root",
 }
 
 
+_READ_RAW = "read gdsio's output and cufile.log in raw/"
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Exit status and output of a gdsio process; ``damage`` says why it has no usable result."""
+    """Exit status and output of an ended gdsio process.
+
+    ``damage`` is the reason why its output has no usable result, or None.
+    """
 
     exit_code: int
     damage: str | None
@@ -37,16 +43,16 @@ class Ended:
 
     @property
     def words(self) -> str:
-        """Standard error followed by standard output."""
+        """Text of standard error followed by standard output."""
         return f"{self.stderr}\n{self.stdout}"
 
 
 def explain(ended: Ended, names: dict[str, str]) -> Failure | None:
-    """Return the failure of a run, or None if its result is valid.
+    """Return why a gdsio run failed, or None if its result is valid.
 
     Args:
         ended: The exit status and output of gdsio.
-        names: The name of the file behind each link that gdsio opened.
+        names: The displayed name of the target's file by the name of the link that gdsio opened.
     """
     for explained in (_of_library(ended), _of_register(ended, names), _of_io(ended)):
         if explained is not None:
@@ -58,13 +64,13 @@ def explain(ended: Ended, names: dict[str, str]) -> Failure | None:
     if cuda is not None:
         return Failure(
             message=f"gdsio: {cuda.group(0).strip()}",
-            fix="look at `nvidia-smi`: the GPU may be lost, full or in use by others",
+            fix="run `nvidia-smi`: the GPU may be lost, out of memory or used by another process",
         )
     if ended.exit_code:
         message = f"gdsio ended {ending(ended.exit_code)}"
-        return Failure(message=message + (f": {last}" if last else ""), fix="see raw/")
+        return Failure(message=message + (f": {last}" if last else ""), fix=_READ_RAW)
     message = f"gdsio's output cannot be used: {ended.damage}"
-    return Failure(message=message + (f" ({last})" if last else ""), fix="see raw/")
+    return Failure(message=message + (f" ({last})" if last else ""), fix=_READ_RAW)
 
 
 def _of_library(ended: Ended) -> Failure | None:
@@ -73,7 +79,7 @@ def _of_library(ended: Ended) -> Failure | None:
         return None
     return Failure(
         message=f"gdsio cannot be loaded: {match['what'].strip()}",
-        fix="install the CUDA toolkit whole, or name its libraries in LD_LIBRARY_PATH",
+        fix="install the complete CUDA toolkit, or add its libraries to LD_LIBRARY_PATH",
     )
 
 
@@ -83,7 +89,8 @@ def _of_register(ended: Ended, names: dict[str, str]) -> Failure | None:
         return None
     return Failure(
         message=f"gdsio: cuFile does not accept the file: {match['what']}",
-        fix="`storlab doctor` shows why; allow_compat_mode in cufile.json lets it use POSIX",
+        fix="run `storlab doctor`, which tells why; or set allow_compat_mode in cufile.json, which "
+        "makes cuFile use POSIX I/O",
         operation="register",
         path=names.get(match["path"].split("/")[-1], match["path"]),
     )
@@ -94,13 +101,13 @@ def _of_io(ended: Ended) -> Failure | None:
     stopped = match or _STOPPED.search(ended.words)
     if stopped is None:
         return None
-    # ret is -errno of the I/O if it is small; errno may stem from a later call
+    # A small ret is -errno of the failed I/O. errno itself may stem from a later call.
     code = abs(int(stopped["ret"])) or int(stopped["errno"])
     known = code if code in errno.errorcode else int(stopped["errno"])
     words = os.strerror(known) if known else f"code {code}"
     return Failure(
         message=f"gdsio: an I/O failed: {words}",
-        fix=_FIXES.get(known, "see raw/ and raw/cufile.log"),
+        fix=_FIXES.get(known, _READ_RAW),
         errno=known or None,
         errno_name=errno.errorcode.get(known),
         offset=int(match["offset"]) if match else None,

@@ -1,8 +1,9 @@
-"""Parser of gdsio's result line.
+"""Parser of the result line of gdsio, NVIDIA's benchmark of GPUDirect Storage.
 
-gdsio prints one line per configuration, in GiB/s and us. ``DataSetSize`` has the KiB moved before
-the slash and the KiB of the files after it; throughput is moved KiB over ``total_time``. Batches
-have ``IoDepth`` besides ``Threads``. gdsio before 1.0 uses other units and is not supported.
+gdsio prints one line per configuration, in GiB/s and us. ``DataSetSize`` has the KiB transferred
+before the slash and the KiB of the files after it. Throughput is the former over ``total_time``.
+For batches, the line has ``IoDepth`` besides ``Threads``. gdsio before 1.0 uses other units and is
+not supported.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _BEGUN = re.compile(r"XferType:")
 
 
 class GdsioFormatError(ValueError):
-    """Output without a valid gdsio result line."""
+    """Error: gdsio's output has no valid result line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of one gdsio configuration: operations, bytes, time and mean latency."""
+    """Parsed result line of gdsio: operations, bytes, time and mean latency."""
 
     io_type: str  # READ, WRITE, RANDREAD or RANDWRITE
     xfer_type: str  # such as GPUD or CPUONLY
@@ -48,15 +49,14 @@ class Result:
         return "read" if self.io_type.endswith("READ") else "write"
 
     def disagreement(self) -> str | None:
-        """Return a note if the printed rate deviates from bytes over time by more than 1 %."""
+        """Return a note if gdsio's printed rate differs from bytes over time by more than 1 %."""
         rate = self.bytes * NS_PER_S / self.length_ns
         if abs(self.bytes_s / rate - 1) <= 0.01:
             return None
         return (
-            f"gdsio prints {significant(self.bytes_s / 1e6, 4)} MB/s, and moved {self.bytes:,} "
-            "bytes in "
-            f"{self.length_ns / NS_PER_S:.3f} s, which is {significant(rate / 1e6, 4)} MB/s: the "
-            "latter is used"
+            f"gdsio prints {significant(self.bytes_s / 1e6, 4)} MB/s, but transferred "
+            f"{self.bytes:,} bytes in {self.length_ns / NS_PER_S:.3f} s, which is "
+            f"{significant(rate / 1e6, 4)} MB/s: the latter is used"
         )
 
 
@@ -64,16 +64,16 @@ def read_results(text: str) -> list[Result]:
     """Parse all result lines of gdsio's output.
 
     Raises:
-        GdsioFormatError: There is no line, a line is cut short, or nothing was moved.
+        GdsioFormatError: There is no result line, a line is incomplete, or no data was moved.
     """
     joined = " ".join(text.split())  # long lines may be wrapped
     results = [_result(match) for match in _LINE.finditer(joined)]
     if not results and _BEGUN.search(joined):
-        raise GdsioFormatError("its line is cut short, or in the form of a gdsio before 1.0")
+        raise GdsioFormatError("the result line is cut short, or from a gdsio before 1.0")
     if not results:
-        raise GdsioFormatError("it has printed no line of results")
+        raise GdsioFormatError("it has no result line")
     if len(results) != len(_BEGUN.findall(joined)):
-        raise GdsioFormatError("one of its lines is cut short")
+        raise GdsioFormatError("a result line is cut short")
     return results
 
 
@@ -82,10 +82,10 @@ def _result(match: re.Match[str]) -> Result:
         length_ns = round(float(match["seconds"]) * NS_PER_S)
         bytes_s, latency_ns = float(match["rate"]) * _GIB, float(match["latency"]) * 1_000
     except ValueError as error:
-        raise GdsioFormatError(f"it has a value that is not a number: {error}") from error
+        raise GdsioFormatError(f"the result line has an invalid number: {error}") from error
     operations, moved = int(match["operations"]), int(match["moved"]) * 1024
     if not operations or not moved or length_ns <= 0:
-        raise GdsioFormatError("it has moved nothing")
+        raise GdsioFormatError("the result line reports no operations, bytes or time")
     return Result(
         io_type=match["io"],
         xfer_type=match["xfer"],

@@ -19,7 +19,7 @@ _LENGTH_TOLERANCE = 0.2
 
 
 class GdsioRun(ChildRun):
-    """gdsio run in progress. Every method may be called from any thread."""
+    """Run of a job by gdsio, in progress. Every method may be called from any thread."""
 
     piped = True
     account_note = "of all of it: buffers, registration and a ramp included"
@@ -30,14 +30,14 @@ class GdsioRun(ChildRun):
         super().__init__(launch, info)
 
     def line(self, text: str) -> None:
-        """Keep a line with its time of arrival, which marks the end of the load.
+        """Store a line of gdsio's output with its time of arrival.
 
-        gdsio's own clock is not the run's clock.
+        The arrival of the result line marks the end of the load on the run's clock.
         """
         self._lines.append((monotonic_ns(), text))
 
     def snapshot(self) -> Snapshot:
-        """Return phase and elapsed time only: gdsio prints nothing before its end."""
+        """Return phase and elapsed time, but no rates: gdsio prints nothing before its end."""
         if self.has_ended:
             return ENDED
         job, elapsed_ns = self._job, monotonic_ns() - self.started_ns
@@ -67,26 +67,29 @@ class GdsioRun(ChildRun):
     def _failure(self, ended: Ended) -> Failure | None:
         if self.hung:
             return self.hung_failure(
-                "see raw/: cuFileDriverOpen is known to hang; `storlab doctor` tests it"
+                "run `storlab doctor`, which tests cuFileDriverOpen, a call that is known to hang"
             )
         return None if self.cancelled else explain(ended, self._names())
 
     def _result(self, stdout: str) -> Result:
-        """Return gdsio's only result. Raises GdsioFormatError if it does not fit the job."""
+        """Parse gdsio's result. Raises GdsioFormatError if it does not match the job."""
         (result, *others) = read_results(stdout)
         if others:
-            raise GdsioFormatError(f"it has printed {len(others) + 1} lines of results")
+            raise GdsioFormatError(f"it has {len(others) + 1} result lines instead of one")
         wanted = gdsio_command.io_type(self._job)
         if result.io_type.removeprefix("RAND") != wanted.removeprefix("RAND"):
-            raise GdsioFormatError(f"it did {result.io_type} instead of {wanted}")
+            raise GdsioFormatError(f"it reports {result.io_type} instead of {wanted}")
         if result.block_bytes != self._job.longest:
             raise GdsioFormatError(
-                f"its I/Os had {result.block_bytes} bytes instead of {self._job.longest}"
+                f"it reports I/Os of {result.block_bytes} bytes instead of {self._job.longest}"
             )
         return result
 
     def _measure(self, outcome: RunOutcome, result: Result) -> None:
-        """Set window, totals and CPU of the outcome. The window ends when the line arrived."""
+        """Set window, totals and CPU use of the outcome.
+
+        The measure window ends when gdsio's result line arrived.
+        """
         end_ns = next(at for at, text in self._lines if "total_time" in text)
         start_ns = end_ns - result.length_ns
         outcome.window_start_ns, outcome.window_end_ns = start_ns, end_ns
@@ -104,7 +107,7 @@ class GdsioRun(ChildRun):
         outcome.notes += self._differences(result)
 
     def _differences(self, result: Result) -> list[str]:
-        """Return notes on deviations of the result from the job or from itself."""
+        """Return notes on where gdsio's result is inconsistent or differs from the job."""
         notes = []
         disagreement = result.disagreement()
         if disagreement is not None:
@@ -124,7 +127,7 @@ class GdsioRun(ChildRun):
         return notes
 
     def _names(self) -> dict[str, str]:
-        """Return the name of each member by the name of the link through which gdsio opens it."""
+        """Return the displayed name of each target file by the name of its link for gdsio."""
         members = {}
         for group in gdsio_command.groups(self._job):
             for (name, _), member in zip(group.links(), group.members, strict=True):

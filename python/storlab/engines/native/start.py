@@ -63,5 +63,5 @@ def start_in_thread(start: Callable[[], _native.Run], limit_s: float = LIMIT_S) 
         raise begun.error
     if begun.run is None:
         begun.give_up()
-        raise OSError(errno.ETIMEDOUT, f"opening the run's files takes more than {limit_s:g} s")
+        raise OSError(errno.ETIMEDOUT, f"opening the files of the run took over {limit_s:g} s")
     return begun.run

@@ -1,7 +1,7 @@
 """Child program of a PyTorch run: a coordinator and one process per accelerator or rank.
 
-It runs in a Python that has PyTorch and may lack storlab. So it imports only modules of storlab
-that need no other packages, and ``storlab/__init__.py`` is not executed (see ``BOOT`` in
+It runs in a Python that has PyTorch but may lack storlab. So it imports only modules of storlab
+that need no other packages, without executing ``storlab/__init__.py`` (see ``BOOT`` in
 ``engine.py``).
 
 Results go to ``result.json`` after every epoch or checkpoint. Every operation goes to
@@ -21,7 +21,7 @@ from storlab.process.child_result import ChildError, failure_of, store_result
 
 
 def main(order_file: str) -> int:
-    """Run the order in a file and return the exit status.
+    """Execute the job in a JSON file with PyTorch and return the exit status.
 
     Status 1 means that the run failed; ``result.json`` holds the reason.
     """

@@ -1,4 +1,4 @@
-"""Engine ``torch_dcp``: all ranks write one distributed checkpoint together."""
+"""Engine ``torch_dcp``: PyTorch ranks that write one distributed checkpoint together."""
 
 from __future__ import annotations
 

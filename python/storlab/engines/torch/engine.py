@@ -1,9 +1,9 @@
-"""PyTorch engine: measures storage under the framework itself.
+"""PyTorch engine: runs training reads and checkpoints with PyTorch's own I/O.
 
 Training reads go through a real DataLoader, checkpoints through ``torch.save`` (engine ``torch``)
-or ``torch.distributed.checkpoint`` (engine ``torch_dcp``). All of it happens in a child process, so
-storlab never imports PyTorch. ``STORLAB_TORCH_PYTHON`` names the Python to use, if it is not
-storlab's own.
+or ``torch.distributed.checkpoint`` (engine ``torch_dcp``). They run in a child process, so storlab
+itself never imports PyTorch. ``STORLAB_TORCH_PYTHON`` names the Python of the child process; by
+default it is storlab's own.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _HOME = Path(__file__).resolve().parents[2]  # directory of the package storlab
 _MEMORY_SHARE = 0.8  # share of this host's memory that all ranks' tensors may use
 _SLOWEST_BYTES_S = 5_000_000  # slowest plausible speed: a run that takes longer counts as hung
 
-# Packages are created without running their __init__.py, which needs modules that the other Python
-# lacks.
+# Create storlab's packages without running their __init__.py, which imports modules that the other
+# Python may lack.
 BOOT = """
 import sys, types
 home, order = sys.argv[1:]
@@ -84,16 +84,16 @@ class TorchEngine:
         if not isinstance(job, (TrainingJob, CheckpointJob)) or job.kind not in self.kinds:
             return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
         if job.task != "run":
-            return f'it carries out runs, and this job is a "{job.task}": the native engine does it'
+            return f'its task is "{job.task}", which only the native engine does'
         if job.place.directory is None:
-            return "its data is in a bucket: give a directory, or use native"
+            return "PyTorch cannot use data in a bucket: use a directory, or engine native"
         return _refuse_checkpoint(job, self.format) if isinstance(job, CheckpointJob) else None
 
     def start(self, job: Job, work_dir: Path) -> TorchRun:
         """Start a run in ``work_dir``.
 
         Raises:
-            EngineError: PyTorch is missing, or it cannot run this job.
+            EngineError: PyTorch is missing or cannot run this job.
         """
         info = self.describe()
         reason = self.refuse(job)
@@ -121,24 +121,24 @@ _WRITERS = {"save": "torch.save", "dcp": "torch.distributed.checkpoint"}
 
 def _refuse_checkpoint(job: CheckpointJob, kind: str) -> str | None:
     if job.format != "raw":
-        return "PyTorch writes its own format: use layout = profile, or native"
+        return 'PyTorch writes its own format: set layout = "profile", or use native'
     if len({file.name for file in job.files}) < len(job.files):
-        return "two files have one name"
+        return "two files of the checkpoint have the same name: rename one in the profile"
     if job.restores and not job.writes:
-        return "it restores only what it has written itself"
+        return "PyTorch restores only checkpoints of the same run: set writes to at least 1"
     if all(file.bytes == 0 for file in job.files):
-        return "the checkpoint is empty"
+        return "all files of the checkpoint are empty: correct the profile"
     needed = _memory_bytes(job, kind)
     if needed > _MEMORY_SHARE * host_memory_bytes():
         return (
-            f"PyTorch holds the checkpoint in memory: {format_bytes_si(needed)} with what it "
-            f"restores, of the {host_memory_text()}; set a smaller scale or subset, or use native"
+            f"PyTorch holds the checkpoint in memory and needs {format_bytes_si(needed)}, too much "
+            f"of the {host_memory_text()}; set a smaller scale or subset, or use native"
         )
     return None
 
 
 def _memory_bytes(job: CheckpointJob, kind: str) -> int:
-    """Return the peak memory of all ranks: their tensors, plus the data being restored."""
+    """Return the peak memory of all ranks in bytes: their tensors and the data being restored."""
     total = sum(file.bytes for file in job.files)
     if not job.restores:
         return total
@@ -165,18 +165,18 @@ def _limit_ns(job: TrainingJob | CheckpointJob) -> int:
 def _training_notes(job: TrainingJob) -> list[str]:
     """Return notes on how DataLoader differs from the native engine."""
     notes = [
-        "PyTorch: workers are processes, and batches come from them through shared memory; the "
+        "PyTorch: loader workers are processes, which pass batches through shared memory; the "
         "first step of the first epoch includes their start",
     ]
     if job.records.format == "npz":
-        notes.append("PyTorch: numpy.load compares the checksums of NPZ files, whatever check says")
+        notes.append("PyTorch: numpy.load always verifies the checksums of NPZ files")
     elif job.check == "crc":
-        notes.append("PyTorch: checksums of this format are not compared")
+        notes.append("PyTorch: checksums of this format are not verified")
     if job.place.direct:
-        notes.append("PyTorch: files are read with O_DIRECT into a buffer, and parsed from there")
+        notes.append("PyTorch: files are read with O_DIRECT into a buffer and parsed there")
     if job.shuffle != "none":
         notes.append(
-            "PyTorch: the order is shuffled like the native one, but the order is not the same"
+            "PyTorch: files are shuffled as in the native engine, but into a different order"
         )
     return notes
 
@@ -188,9 +188,9 @@ def _checkpoint_notes(job: CheckpointJob) -> list[str]:
     if job.place.direct:
         notes.append("PyTorch: files are written and read through the page cache, and flushed")
     if job.restores and job.cold == "direct":
-        notes.append("PyTorch: before a restore the kernel is asked to drop the files")
+        notes.append("PyTorch: the files are dropped from the page cache before a restore")
     if job.restores and job.verify:
-        notes.append("PyTorch: comparing tensors is part of the time of a restore")
+        notes.append("PyTorch: the time of a restore includes the comparison of the tensors")
     return notes
 
 
@@ -208,7 +208,7 @@ def _python() -> str:
 
 @cache
 def _ask(python: str) -> dict[str, Any]:
-    """Return the versions of Python, PyTorch and NumPy.
+    """Return the versions of Python, PyTorch and NumPy in the given Python.
 
     Raises:
         EngineError: PyTorch or NumPy is missing, or PyTorch is too old.
@@ -216,8 +216,9 @@ def _ask(python: str) -> dict[str, Any]:
     answer = probe_python(python, _PROBE, _INSTALL)
     for name in ("torch", "numpy"):
         if answer[name] is None:
-            raise EngineError("PyTorch", f"{python} has no {name}", _INSTALL)
+            raise EngineError("PyTorch", f"{python} has no package {name}", _INSTALL)
     version = tuple(int(part) for part in answer["torch"].split(".")[:2] if part.isdigit())
     if version < _OLDEST:
-        raise EngineError("PyTorch", f"is {answer['torch']}, which is too old", _INSTALL)
+        what = f"of {python} is version {answer['torch']}, which is too old"
+        raise EngineError("PyTorch", what, _INSTALL)
     return answer

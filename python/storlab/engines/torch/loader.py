@@ -1,7 +1,7 @@
 """Training reads through PyTorch's DataLoader, in the child program (``child.py``).
 
-As in a training script, there is a map-style data set over the files, one worker process per
-reader, and a sampler that yields whole batches in the job's order. Compute is emulated by sleeping.
+As in a training script, a map-style data set reads the files, each reader is a worker process, and
+a sampler yields whole batches in the job's order. Computation is emulated by sleeping.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Window(io.RawIOBase):
 
 
 class Samples:
-    """Map-style data set: index ``i`` is a sample of file ``i // samples_per_file``.
+    """Map-style data set of PyTorch: index ``i`` is a sample of file ``i // samples_per_file``.
 
-    An item is the sample and a tuple of the end of its read (ns), its duration (ns) and the bytes
-    read. The bytes are 0 if the file was still open from the previous sample. Each worker has its
-    own copy.
+    An item is the sample and a tuple about its read: end (ns), duration (ns), and bytes read. The
+    bytes are 0 if the file was already loaded for the previous sample. Each worker process has its
+    own copy of the data set.
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -94,14 +94,14 @@ class Samples:
         return sample, (end_ns, end_ns - start_ns, moved)
 
     def path(self, number: int) -> Path:
-        """Return the path of a file by its number."""
+        """Return the path of the data file with the given number."""
         records = self.records
         files = records["files"]
         name = f"{records['prefix']}_{number:0{len(str(files))}}_of_{files}.{records['format']}"
         return Path(self.home / records["folder"] / name)
 
     def read(self, index: int) -> tuple[Bytes, int]:
-        """Return a sample and the number of bytes read for it."""
+        """Read a sample; return it with the number of bytes read from the file."""
         number, place = divmod(index, self.records["samples_per_file"])
         path = self.path(number)
         if self.records["format"] == "npz":
@@ -125,7 +125,10 @@ class Samples:
         return sample, moved
 
     def _record(self, path: Path, place: int) -> tuple[Bytes, int]:
-        """Read one TFRecord; all records of a file have the same length."""
+        """Read one TFRecord and return it with the bytes read.
+
+        Its position follows from its index, because all records of a file have the same length.
+        """
         stride = path.stat().st_size // self.records["samples_per_file"]
         if self.direct:
             begin = place * stride // SECTOR * SECTOR
@@ -137,14 +140,18 @@ class Samples:
             moved, skipped = len(data), 0
         length = int.from_bytes(data[skipped : skipped + 8], "little")
         if length + FRAME + 4 != stride:
-            raise ValueError(f"{path} at {place * stride}: no record")
+            at = place * stride
+            raise ValueError(f"{path}: no TFRecord of {stride} bytes at offset {at}")
         return np.frombuffer(data, dtype=np.uint8, count=length, offset=skipped + FRAME), moved
 
     def _whole(self, path: Path) -> bytes:
         return bytes(self._direct(path)) if self.direct else path.read_bytes()
 
     def _direct(self, path: Path, begin: int = 0, end: int | None = None) -> memoryview:
-        """Read part of a file with O_DIRECT, into a buffer that the next call overwrites."""
+        """Read bytes ``begin`` to ``end`` of a file with O_DIRECT.
+
+        The returned buffer is overwritten by the next call.
+        """
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
         try:
             stop = os.fstat(descriptor).st_size if end is None else end
@@ -173,10 +180,10 @@ def fitted(sample: Bytes, size: int) -> Bytes:
 
 
 class Sampler:
-    """Sampler of one accelerator: its share of the samples of an epoch, in whole batches.
+    """PyTorch sampler of one accelerator: yields the indices of its samples in an epoch.
 
-    As in the native reader, files are permuted and the samples of a file stay together. The
-    permutation differs from the native one, since it comes from Python's random generator.
+    As in the native engine, files are shuffled and the samples of a file stay together. The order
+    differs from the native engine's, since it comes from Python's random generator.
     """
 
     def __init__(self, job: dict[str, Any], accelerator: int) -> None:
@@ -193,7 +200,7 @@ class Sampler:
         shard = len(files) * per_file // job["accelerators"]
         begin = shard * self.accelerator
         if not job["reshard"] and job["shuffle"] != "none":
-            # The shard holds the same whole files in every epoch, so that none is cut.
+            # Shuffle within this accelerator's own files, which stay the same in every epoch.
             files = files[begin // per_file : -(-(begin + shard) // per_file)]
             begin = 0
         if job["shuffle"] != "none":
@@ -204,14 +211,17 @@ class Sampler:
 
 
 def steps_of(job: dict[str, Any]) -> int:
-    """Return the number of steps of one accelerator in an epoch."""
+    """Return the number of training steps of one accelerator in an epoch."""
     records = job["records"]
     whole = records["files"] * records["samples_per_file"] // job["accelerators"] // job["batch"]
     return int(whole if job["max_steps"] is None else min(whole, job["max_steps"]))
 
 
 class Collate:
-    """Collate function: one tensor if all samples have the same length, else a list of tensors."""
+    """Collate function of a DataLoader, which makes a batch of samples.
+
+    A batch is one tensor if all samples have the same length, else a list of tensors.
+    """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -227,10 +237,10 @@ class Collate:
 
 
 def run(order: Order, work_dir: Path, result: Order) -> None:
-    """Run all epochs, and update ``result`` after each.
+    """Run all epochs of a training job, and update ``result`` after each.
 
     Raises:
-        ChildError: A process failed.
+        ChildError: The process of an accelerator failed.
         OSError: A file cannot be read or written.
     """
     torch: Any = import_module("torch")  # before the fork, so that it is imported once
@@ -309,7 +319,7 @@ class Accelerator:
         )
 
     def serve(self, pipe: Connection) -> None:
-        """Answer orders from the coordinator until it sends None."""
+        """Execute orders that arrive in the pipe, and answer each, until None arrives."""
         while (order := pipe.recv()) is not None:
             if "ready" in order:
                 pipe.send({})
@@ -317,7 +327,7 @@ class Accelerator:
             self._sampler.epoch = order["epoch"] - 1
             try:
                 times = self.run_epoch()
-            # also if raised in a loader worker
+            # PyTorch re-raises exceptions of loader workers here.
             except (RuntimeError, ValueError, zipfile.BadZipFile) as error:
                 words = str(error).strip().rpartition("\n")[2]
                 raise ChildError({"message": words, "operation": "read"}) from error
@@ -325,7 +335,7 @@ class Accelerator:
             pipe.send(times)
 
     def run_epoch(self) -> dict[str, Any]:
-        """Run one epoch and return its times under the native engine's field names."""
+        """Run one epoch and return its times, with the field names of the native engine."""
         job, log = self._job, self._log
         computing_s = job["computation_ns"] / NS_PER_S
         names = ("steps", "compute_ns", "wait_ns", "barrier_ns", "bytes")

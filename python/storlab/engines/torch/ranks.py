@@ -1,6 +1,6 @@
-"""Processes of a PyTorch run, one per accelerator or rank, and their logs of operations.
+"""Processes of a PyTorch run, one per accelerator or rank, and their logs of I/O operations.
 
-They run in the Python that has PyTorch: see ``child.py``.
+They are started by ``child.py``, in a Python that has PyTorch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from storlab.process.parent_death import end_with
 
 Order = dict[str, Any]
 KINDS = ("read", "step", "write", "sync")
-"""Kinds of operation. Event files store their indices."""
+"""Kinds of operation; event files store a kind as its index in this tuple."""
 FORK = multiprocessing.get_context("fork")  # fork, so that PyTorch is imported once
 
 
 class Log:
-    """Operations of one process, buffered in memory until ``save``."""
+    """Log of one process's operations, buffered in memory until ``save`` is called."""
 
     def __init__(self, work_dir: Path, rank: int) -> None:
         self._path = work_dir / f"events-{rank}.bin"
@@ -36,14 +36,14 @@ class Log:
         self._rows.append((KINDS.index(kind), end_ns, end_ns - start_ns, size))
 
     def save(self) -> None:
-        """Append the buffered operations to the event file."""
+        """Append the buffered operations to the process's event file, and clear the buffer."""
         with self._path.open("ab") as file:
             file.write(np.array(self._rows, dtype=np.int64).tobytes())
         self._rows.clear()
 
 
 class RankProcesses:
-    """Processes of all ranks, which receive orders and answer each with a document."""
+    """Processes of all ranks; they execute orders and answer each with a JSON-like dict."""
 
     def __init__(self, count: int, work: Callable[[int, Connection], None]) -> None:
         self._pipes: list[Connection] = []
@@ -59,10 +59,10 @@ class RankProcesses:
             self._processes.append(process)
 
     def carry_out(self, order: Order) -> list[dict[str, Any]]:
-        """Send an order to every rank and return their answers.
+        """Send an order to every rank, wait, and return the answers by rank.
 
         Raises:
-            ChildError: A rank failed; this is the first failure to arrive.
+            ChildError: A rank failed; if several did, the first failure to arrive is raised.
         """
         for pipe in self._pipes:
             _tell(pipe, order)
@@ -87,10 +87,10 @@ class RankProcesses:
         return answer
 
     def end(self, *, kill: bool = False) -> None:
-        """Stop all processes.
+        """End the processes of all ranks and wait until they have ended.
 
         Args:
-            kill: Kill them at once, because one has failed and the others may wait for it.
+            kill: Whether to kill the processes, because one failed and others may wait for it.
         """
         for pipe, process in zip(self._pipes, self._processes, strict=True):
             if kill:
@@ -102,7 +102,7 @@ class RankProcesses:
 
 
 def _tell(pipe: Connection, order: Order | None) -> None:
-    """Send an order to a process. If it has ended, reading its answer reports why."""
+    """Send an order to a process; ignore a broken pipe, which reading the answer will report."""
     with suppress(ConnectionError):
         pipe.send(order)
 
@@ -125,7 +125,7 @@ def _guarded(
 
 
 def drop_caches(paths: Sequence[Path]) -> None:
-    """Ask the kernel to drop files from the page cache. Dirty pages stay."""
+    """Ask the kernel to drop files from the page cache; unwritten (dirty) pages stay there."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -18,11 +18,11 @@ _COLUMNS = 4  # columns in a row of events
 
 
 class TorchRun(OwnChildRun):
-    """PyTorch run in progress. Every method may be called from any thread."""
+    """Run of a job by PyTorch, in progress. Every method may be called from any thread."""
 
     fix = (
-        "see raw/stderr.txt; workers of a loader that end by a bus error lack room in /dev/shm, "
-        "and processes that end by signal 9 lack memory"
+        "read raw/stderr.txt; a bus error of a loader worker means that /dev/shm is too small, and "
+        "signal 9 usually means that memory ran out"
     )
 
     def __init__(
@@ -36,7 +36,7 @@ class TorchRun(OwnChildRun):
         super().__init__(launch, info, notes)
 
     def finish(self) -> RunOutcome:
-        """Return the outcome of a child that has ended."""
+        """Return the outcome of a PyTorch child process that has ended."""
         document = self.result()
         job = self._job
         start_ns = document.get("start_ns", self.ended_ns)
@@ -55,9 +55,9 @@ class TorchRun(OwnChildRun):
         return outcome
 
     def _events(self) -> list[Events]:
-        """Return the operations of all processes.
+        """Return the operations of all processes, without those of unfinished epochs.
 
-        Unfinished epochs and checkpoints contribute none.
+        Operations of unfinished checkpoints are missing, too.
         """
         files = sorted(self.launch.work_dir.glob("events-*.bin"))
         rows = [_rows(path) for path in files]
@@ -71,7 +71,10 @@ class TorchRun(OwnChildRun):
 
 
 def _rows(path: Path) -> Ints:
-    """Return the complete rows of an event file: a killed process may leave a partial row."""
+    """Return the complete rows of an event file.
+
+    A partial last row, which a killed process may leave, is ignored.
+    """
     data = path.read_bytes()
     row_bytes = _COLUMNS * 8
     whole = len(data) // row_bytes * row_bytes

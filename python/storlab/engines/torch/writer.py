@@ -1,9 +1,9 @@
 """Checkpoints written by PyTorch, in the child program (``child.py``).
 
-Like a trainer, each rank holds its files as tensors in memory. It writes them with ``torch.save``,
-or all ranks together with ``torch.distributed.checkpoint``. Checkpoints are published as in the
-native engine: written to a temporary directory, flushed, renamed. The content of every 4 KiB
-changes from one checkpoint to the next.
+As in a real training, each rank holds its files as tensors in memory. It writes them with
+``torch.save``, or together with all other ranks with ``torch.distributed.checkpoint``. As in the
+native engine, a checkpoint is written to a temporary directory, flushed, then renamed. The content
+of every 4 KiB changes from one checkpoint to the next.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ WHOLE = "checkpoint-"
 
 
 def run(order: Order, work_dir: Path, result: Order) -> None:
-    """Write and restore checkpoints, and update ``result`` after each.
+    """Write and restore the checkpoints of a job, and update ``result`` after each.
 
     Raises:
-        ChildError: A process failed.
+        ChildError: The process of a rank failed.
         OSError: A file cannot be read or written.
     """
     torch: Any = import_module("torch")  # before the fork, so that it is imported once
@@ -73,21 +73,24 @@ class CheckpointDirectory:
         self.aside = publish == "rename"
 
     def open(self) -> None:
-        """Create the directory if needed, and remove unpublished checkpoints of a crashed run."""
+        """Create the directory if needed, and remove incomplete checkpoints of a crashed run."""
         self.home.mkdir(exist_ok=True)
         for path in self.home.glob(f"{PARTIAL}*"):
             shutil.rmtree(path)
 
     def whole(self, number: int) -> Path:
-        """Return the path of a published checkpoint."""
+        """Return the final path of a checkpoint by its number."""
         return self.home / f"{WHOLE}{number:06}"
 
     def partial(self, number: int) -> Path:
-        """Return the path at which a checkpoint is written."""
+        """Return the path at which a checkpoint is written before it is renamed to its final one.
+
+        Without renaming, this is the final path.
+        """
         return self.home / f"{PARTIAL}{number:06}" if self.aside else self.whole(number)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the published checkpoints in ascending order."""
+        """Return the numbers of the complete checkpoints in ascending order."""
         whole = [p for p in self.home.glob(f"{WHOLE}*") if (p / MANIFEST).exists()]
         return sorted(int(path.name.removeprefix(WHOLE)) for path in whole)
 
@@ -108,7 +111,7 @@ class CheckpointDirectory:
         return place
 
     def publish(self, number: int, manifest: dict[str, Any]) -> None:
-        """Publish a checkpoint whose files are all written: flush, write the manifest, rename."""
+        """Complete a checkpoint whose files are written: flush, write the manifest, rename."""
         place = self.partial(number)
         # The manifest marks the checkpoint as complete, so its files must be durable before it.
         for directory, _, _ in os.walk(place, topdown=False) if self.sync else ():
@@ -126,20 +129,23 @@ class CheckpointDirectory:
             flush(self.home)
 
     def discard(self, number: int) -> None:
-        """Remove a failed checkpoint, under its temporary and its final name."""
+        """Remove a failed checkpoint from its temporary path and from its final path."""
         with suppress(OSError):
             self.delete(number)
         shutil.rmtree(self.partial(number), ignore_errors=True)
 
     def delete(self, number: int) -> None:
-        """Delete a checkpoint; rename it first, so that a crash leaves no partial one published."""
+        """Delete a complete checkpoint.
+
+        It is renamed first, so that after a crash no partial checkpoint has a final name.
+        """
         gone = self.home / f"{PARTIAL}{number:06}"
         self.whole(number).rename(gone)
         shutil.rmtree(gone)
 
 
 class Coordinator:
-    """Coordinator of a run: orders the ranks to write and restore one checkpoint after another."""
+    """Coordinator of a checkpoint run, which makes all ranks write and restore checkpoints."""
 
     def __init__(
         self,
@@ -184,7 +190,7 @@ class Coordinator:
             store_result(self.work_dir, self.result)
 
     def write(self, number: int) -> None:
-        """Write and publish one checkpoint, and record its times."""
+        """Make all ranks write one checkpoint, complete it, and record its times."""
         place = self.shelf.prepare(number, self.names)
         before = moved_bytes(self.counter)
         start_ns = monotonic_ns()
@@ -211,7 +217,7 @@ class Coordinator:
         self.crew.carry_out({"record": True})
 
     def discard(self, number: int) -> None:
-        """Remove a failed checkpoint, and note which complete one is the newest."""
+        """Remove a failed checkpoint, and add a note that names the newest complete one."""
         self.shelf.discard(number)
         left = [whole for whole in self.shelf.numbers() if whole != number]
         what = (
@@ -232,7 +238,7 @@ class Coordinator:
             self.span("delete", f"{len(old)} older", start_ns, monotonic_ns(), 0)
 
     def restore(self) -> None:
-        """Restore the newest checkpoint, and record its times."""
+        """Make all ranks restore the newest checkpoint, and record its times."""
         number = self.shelf.numbers()[-1]
         place = self.shelf.whole(number)
         files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.name != MANIFEST]
@@ -269,7 +275,7 @@ class Coordinator:
 
 
 class Rank:
-    """Rank that saves its files one after another with ``torch.save`` and loads them again."""
+    """One rank, which writes its files with ``torch.save`` and reads them with ``torch.load``."""
 
     def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
         self.torch = torch
@@ -288,7 +294,7 @@ class Rank:
         }
 
     def serve(self, pipe: Connection) -> None:
-        """Answer orders from the coordinator until it sends None."""
+        """Execute orders that arrive in the pipe, and answer each, until None arrives."""
         while (order := pipe.recv()) is not None:
             (name, value), *_ = order.items()
             try:
@@ -297,21 +303,21 @@ class Rank:
                 message = f"rank {self.rank}, {name}: {str(error).strip().splitlines()[0]}"
                 failure = {"message": message, "operation": name}
                 raise ChildError(
-                    {**failure, "fix": "a full file system looks like this"}
+                    {**failure, "fix": "check that the file system is not full"}
                 ) from error
             pipe.send(answer)
 
     def ready(self, _: bool) -> dict[str, Any]:
-        """Answer that this rank has created its tensors."""
+        """Return an empty answer, which shows that this rank has created its tensors."""
         return {}
 
     def record(self, _: bool) -> dict[str, Any]:
-        """Save the log of the last order's operations, outside of any measured time."""
+        """Save the log of operations. It is a separate order, so its I/O is not measured."""
         self.log.save()
         return {}
 
     def prepare(self, number: int) -> dict[str, Any]:
-        """Change the weights: store the checkpoint's number in one word of each 4 KiB."""
+        """Change the tensors as training would: store ``number`` in one word of each 4 KiB."""
         for tensors in self.state.values():
             for tensor in tensors.values():
                 words = tensor.numpy()[: len(tensor) // 8 * 8].view(np.uint64)
@@ -364,11 +370,11 @@ class Rank:
             return
         same = tensors.keys() == loaded.keys()
         if not same or not all(bool(self.torch.equal(t, loaded[n])) for n, t in tensors.items()):
-            failure = {"message": f"{path}: the data that was read differs from what was written"}
+            failure = {"message": f"{path}: the data read differs from the data written"}
             raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
     def times(self, start_ns: int, moved_ns: int, end_ns: int, size: int) -> dict[str, Any]:
-        """Return this rank's bytes and times under the native engine's field names."""
+        """Return this rank's bytes and times, with the field names of the native engine."""
         return {
             "rank": self.rank,
             "bytes": size,
@@ -379,7 +385,7 @@ class Rank:
 
 
 class Distributed(Rank):
-    """Rank that saves its tensors together with all others in one distributed checkpoint."""
+    """One rank, which writes its tensors into a distributed checkpoint shared by all ranks."""
 
     def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
         super().__init__(torch, job, rank, work_dir)
@@ -395,7 +401,7 @@ class Distributed(Rank):
         }
 
     def save(self, place: Path) -> list[Path]:
-        """Save this rank's tensors and return its files; those of rank 0 include the index."""
+        """Save this rank's tensors and return its files; rank 0 also returns the index file."""
         begin_ns = monotonic_ns()
         writer = self.dcp.FileSystemWriter(place, sync_files=False)
         self.dcp.save(self.flat, storage_writer=writer)

@@ -118,10 +118,10 @@ def test_a_batch_has_its_entries_and_no_latency(tmp_path: Path) -> None:
         ("unsupported", "GPUDirect Storage not supported on current file"),
         ("io-error", "an I/O failed: Input/output error"),
         ("lost", "CUDA_ERROR_NO_DEVICE"),
-        ("no-line", "it has printed no line of results"),
+        ("no-line", "it has no result line"),
         ("cut", "cut short"),
         ("old", "before 1.0"),
-        ("idle", "it has moved nothing"),
+        ("idle", "no operations"),
         ("unloadable", "libcufile.so.0: cannot open shared object file"),
     ],
 )

@@ -125,7 +125,7 @@ def test_an_infinite_rate_is_no_number() -> None:
 def test_a_step_without_a_time_is_named(phase: str, bad: float | None) -> None:
     document = json.loads(files("unet3d-hot")["0_output.json"])
     document["1"][phase]["block1"][3] = bad
-    with pytest.raises(DlioFormatError, match=r"0_output\.json: 1 is not .*block1 has a step"):
+    with pytest.raises(DlioFormatError, match=r"0_output\.json: 1 .*block1 has a step"):
         dlio_result.read_results(changed("unet3d-hot", "0_output.json", document))
 
 
@@ -149,8 +149,8 @@ def test_a_run_that_did_not_end_is_named() -> None:
         ("summary.json", b"{", "is not JSON"),
         ("0_output.json", b"[1]", "is not a JSON object"),
         ("0_output.json", b'{"1": {"load": {"block1": [1]}}}', "DLIO's known formats"),
-        ("0_per_epoch_stats.json", b"{}", "other blocks"),
-        ("0_per_epoch_stats.json", b'{"1": {"block1": {"start": "soon", "end": 1}}}', "no times"),
+        ("0_per_epoch_stats.json", b"{}", "number of blocks"),
+        ("0_per_epoch_stats.json", b'{"1": {"block1": {"start": "soon", "end": 1}}}', "valid start"),
     ],
 )
 def test_damage_is_named_by_file(file: str, content: bytes, words: str) -> None:

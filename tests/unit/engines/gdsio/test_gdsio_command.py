@@ -147,14 +147,14 @@ def test_a_ramp_is_a_gdsio_of_its_own() -> None:
     ("changes", "word"),
     [
         ({"do": "probe"}, '"probe"'),
-        ({"window_ns": None, "window_bytes": MIB}, "end only after a time"),
+        ({"window_ns": None, "window_bytes": MIB}, "after a given time"),
         ({"mix": MIX}, "reads and writes"),
         ({"arrival": Arrival(kind="poisson", rate_iops=10)}, "no open loop"),
         ({"path": "bounce", "api": "batch"}, 'no path "bounce" with api "batch"'),
         ({"cpus": [1 << 20]}, "NUMA node"),
         ({"direct": False}, "page cache"),
-        ({"block_size": 512}, "in KiB"),
-        ({"block_sizes": [{"bytes": 4096}, {"bytes": 8192}]}, "all of one size"),
+        ({"block_size": 512}, "KiB"),
+        ({"block_sizes": [{"bytes": 4096}, {"bytes": 8192}]}, "one block_size"),
         ({"offsets": {"kind": "zipf"}}, 'no "zipf" offsets'),
         ({"api": "async", "queue_depth": 4}, "queue_depth = 1"),
         ({"api": "batch", "queue_depth": 4, "workers": 2, "workers_per_file": 2}, "workers = 1"),
@@ -197,12 +197,12 @@ def test_jobs_of_other_families_are_refused() -> None:
     ("changes", "word"),
     [
         ({}, "no percentiles"),
-        ({}, "prints GPUD in compat mode"),
+        ({}, "prints GPUD"),
         ({"verify_bytes": MIB}, "nothing was verified"),
         ({"window_ns": 1_500_000_000}, "2 s instead of 1.5 s"),
         ({"mix": WRITE}, "again and again"),
         ({"path": "bounce-overlapped"}, "overlap"),
-        ({"api": "batch"}, "latency of a batch is left out"),
+        ({"api": "batch"}, "latency of a batch"),
     ],
 )
 def test_what_differs_is_told(changes: dict[str, Any], word: str) -> None:

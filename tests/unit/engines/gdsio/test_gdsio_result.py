@@ -69,15 +69,15 @@ def test_a_wrapped_line_is_one_and_several_are_several() -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "no line of results"),
-        ("warn: error opening log file: Permission denied\n", "no line of results"),
+        ("", "no result line"),
+        ("warn: error opening log file: Permission denied\n", "no result line"),
         (READ[: len(READ) // 2], "cut short"),
-        (f"{READ}\n{RANDREAD[:60]}", "one of its lines is cut short"),
+        (f"{READ}\n{RANDREAD[:60]}", "cut short"),
         ((GOLDEN / "old.txt").read_text(), "before 1.0"),
-        (READ.replace("799606", "0"), "moved nothing"),
-        (READ.replace("818796544/", "0/"), "moved nothing"),
-        (READ.replace("119.679102", "0.000000"), "moved nothing"),
-        (READ.replace("6.524658", "6.5.2"), "not a number"),
+        (READ.replace("799606", "0"), "no operations"),
+        (READ.replace("818796544/", "0/"), "no operations"),
+        (READ.replace("119.679102", "0.000000"), "no operations"),
+        (READ.replace("6.524658", "6.5.2"), "invalid number"),
     ],
 )
 def test_what_is_no_result_is_named(text: str, word: str) -> None:

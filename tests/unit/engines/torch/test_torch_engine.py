@@ -83,9 +83,9 @@ def test_a_python_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
         (training(place=DataPlace(prefix="p/")), "bucket"),
         (checkpoint(task="clean"), "native engine"),
         (checkpoint(format="safetensors"), "its own format"),
-        (checkpoint(writes=0), "written itself"),
+        (checkpoint(writes=0), "set writes"),
         (checkpoint(size=0), "empty"),
-        (checkpoint(files=[CheckpointFile(name="a", rank=0, bytes=1)] * 2), "one name"),
+        (checkpoint(files=[CheckpointFile(name="a", rank=0, bytes=1)] * 2), "same name"),
     ],
 )
 def test_what_pytorch_cannot_do_is_refused(job: Job, words: str) -> None:
