@@ -1,4 +1,4 @@
-//! Helpers for building answers, shared by several S3 operations.
+//! Checks and parts of answers that several S3 operations share.
 
 use s3s::dto::{
     CommonPrefix, CommonPrefixList, DeletedObject, DeletedObjects, EncodingType, Errors,
@@ -11,42 +11,45 @@ use crate::listing::{PAGE, Page};
 use crate::names::url_encode;
 use crate::object::Object;
 
-/// Check that a request asks for a whole object: part numbers and versions are not supported.
+/// Reject a request for a part or a version of an object, because objects are stored whole and in
+/// one version.
 ///
 /// # Errors
 /// `NotImplemented` if a part, or a version other than `null`, is requested.
 pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
     if part.is_some() {
-        return Err(s3_error!(NotImplemented, "objects are not kept in parts"));
+        return Err(s3_error!(NotImplemented, "parts of an object cannot be requested"));
     }
     if version.is_some_and(|version| version != "null") {
-        return Err(s3_error!(NotImplemented, "objects have one version only"));
+        return Err(s3_error!(NotImplemented, "object versions are not supported"));
     }
     Ok(())
 }
 
-/// Check that a request does not ask for encryption, which is not supported.
+/// Reject a request for encryption, which is not supported.
 ///
 /// # Errors
 /// `NotImplemented` if encryption is requested.
 pub fn in_the_clear(asked: bool) -> S3Result<()> {
     if asked {
-        return Err(s3_error!(NotImplemented, "objects are not encrypted"));
+        return Err(s3_error!(NotImplemented, "encryption is not supported"));
     }
     Ok(())
 }
 
-/// Return the maximum number of entries of a page; at most and by default [`PAGE`].
+/// Return the maximum number of entries on a page of a listing: the requested number, but at most
+/// and by default [`PAGE`].
 ///
 /// # Errors
 /// `InvalidArgument` if the request asks for a negative number.
 pub fn page_size(asked: Option<i32>) -> S3Result<usize> {
     let asked = usize::try_from(asked.unwrap_or(PAGE as i32));
-    let asked = asked.map_err(|_| s3_error!(InvalidArgument, "a page cannot have fewer than 0"))?;
+    let asked =
+        asked.map_err(|_| s3_error!(InvalidArgument, "the page size must not be negative"))?;
     Ok(asked.min(PAGE))
 }
 
-/// Delete objects one by one. Returns the deleted objects and the errors.
+/// Delete objects one by one. Returns the deleted objects, and an error for each of the others.
 pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedObjects, Errors) {
     let mut deleted = Vec::new();
     let mut errors = Vec::new();
@@ -66,14 +69,15 @@ pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedOb
     (deleted, errors)
 }
 
-/// Encoding of keys in a listing: plain, or percent-encoded, because XML cannot express every key.
+/// Encoding of the keys in a listing: plain or percent-encoded. XML cannot express every key in
+/// plain form.
 #[derive(Clone, Copy)]
 pub struct Spelling {
     url: bool,
 }
 
 impl Spelling {
-    /// Read the encoding from the request.
+    /// Read from the request which encoding the client wants.
     ///
     /// # Errors
     /// `InvalidArgument` for an encoding other than `url`.
@@ -81,22 +85,22 @@ impl Spelling {
         match encoding.map(EncodingType::as_str) {
             None => Ok(Self { url: false }),
             Some(EncodingType::URL) => Ok(Self { url: true }),
-            Some(_) => Err(s3_error!(InvalidArgument, "encoding-type is url or absent")),
+            Some(_) => Err(s3_error!(InvalidArgument, "encoding-type must be url or absent")),
         }
     }
 
-    /// Encode a key or a part of one.
+    /// Encode a key, or a part of one.
     pub fn text(self, text: &str) -> String {
         if self.url { url_encode(text) } else { text.to_owned() }
     }
 
-    /// Build the list of common prefixes of a page, or None if there are none.
+    /// Convert the common prefixes of a page for the answer; None if there are none.
     pub fn prefixes(self, page: &Page) -> Option<CommonPrefixList> {
         let entry = |prefix: &String| CommonPrefix { prefix: Some(self.text(prefix)) };
         (!page.prefixes.is_empty()).then(|| page.prefixes.iter().map(entry).collect())
     }
 
-    /// Build the list of objects of a page, or None if there are none.
+    /// Convert the objects of a page for the answer; None if there are none.
     pub fn objects(self, page: &Page) -> Option<ObjectList> {
         let entry = |(key, object): &(String, Object)| s3s::dto::Object {
             key: Some(self.text(key)),

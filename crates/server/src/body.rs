@@ -1,4 +1,4 @@
-//! Request body as it is passed to s3s.
+//! Request body in the form in which it is passed to s3s.
 
 use std::io;
 use std::pin::Pin;
@@ -12,13 +12,14 @@ use hyper::body::Incoming;
 use s3s::StdError;
 use storlab_base::lock;
 
-/// Maximum number of bytes read of a rejected request, so that its client sees the answer.
+/// Maximum number of bytes that are read and discarded of a rejected request, so that its client
+/// sees the answer.
 const DRAIN_BYTES: usize = 64 * 1024 * 1024;
-/// Bytes kept of the end of a signed body; more than the last chunk has (its header and two line
-/// ends).
+/// Number of bytes to keep of the end of a signed body. The last chunk (its header and two line
+/// ends) is shorter.
 const TAIL_BYTES: usize = 128;
 
-/// Return whether the body consists of signed chunks without a trailer.
+/// Return whether the request's body consists of signed chunks without a trailer.
 pub fn signed_in_chunks(headers: &HeaderMap) -> bool {
     let payload = headers.get("x-amz-content-sha256");
     payload.is_some_and(|value| value == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
@@ -26,19 +27,19 @@ pub fn signed_in_chunks(headers: &HeaderMap) -> bool {
 
 /// Body that can still be read after s3s has dropped it.
 ///
-/// For signed chunks, it also checks that the empty last chunk arrives: once the content is
-/// complete, s3s accepts the end of the request body in its place.
+/// For a body in signed chunks, it also checks that the empty last chunk arrives. s3s does not
+/// check this: once the content is complete, it accepts the end of the body without that chunk.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Inner>>);
 
 struct Inner {
     incoming: Incoming,
-    /// Last bytes received, if the body is in signed chunks.
+    /// Last bytes received so far; None if the body is not in signed chunks.
     tail: Option<Vec<u8>>,
 }
 
 impl Shared {
-    /// Wrap a body; `in_chunks` is the result of [`signed_in_chunks`].
+    /// Wrap the body of a request. `in_chunks` is the result of [`signed_in_chunks`].
     pub fn new(incoming: Incoming, in_chunks: bool) -> Self {
         Self(Arc::new(Mutex::new(Inner { incoming, tail: in_chunks.then(Vec::new) })))
     }
@@ -79,7 +80,7 @@ impl Body for Shared {
         match &frame {
             Poll::Ready(Some(Ok(frame))) => keep(tail, frame.data_ref().map_or(&[], |data| data)),
             Poll::Ready(None) if !ends_with_the_last_chunk(tail) => {
-                let cut = io::Error::other("the last chunk, which is empty and signed, is missing");
+                let cut = io::Error::other("the body does not end with an empty signed chunk");
                 return Poll::Ready(Some(Err(cut.into())));
             }
             _ => {}
@@ -102,7 +103,7 @@ fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
     tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
 }
 
-/// Return whether the last line is the header of an empty chunk. s3s checks its signature.
+/// Return whether the bytes end with the header of an empty chunk. s3s checks its signature.
 fn ends_with_the_last_chunk(tail: &[u8]) -> bool {
     let text = tail.trim_ascii_end();
     let line = text.rsplit(|byte| *byte == b'\n').next().unwrap_or(text);

@@ -1,8 +1,9 @@
 //! Bucket: a directory of object files, and the sorted set of their keys in memory.
 //!
-//! An object is written to a temporary file and renamed, so that a reader sees either the old or
-//! the new object. The keys are kept in memory because no file system lists a directory in order:
-//! the cost of a page of a listing depends only on its length, not on the number of objects.
+//! An object is written to a temporary file, which is then renamed, so that a reader sees either
+//! the old or the new object. The keys are kept in memory because no file system lists a directory
+//! in order. The cost of a page of a listing therefore depends only on its length, not on the
+//! number of objects.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -21,50 +22,54 @@ use crate::errors::failed;
 use crate::names::{SHARDS, key_of, path_of, shard, shard_name};
 use crate::object::{Object, Stamps};
 
-/// Subdirectory of a bucket for objects, with one directory per shard.
+/// Subdirectory of a bucket that contains its objects, with one directory per shard.
 const OBJECTS: &str = "objects";
-/// Subdirectory of a bucket for unfinished multipart uploads.
+/// Subdirectory of a bucket that contains its unfinished multipart uploads.
 pub const UPLOADS: &str = "uploads";
 
-/// Magic numbers of ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs (linux/magic.h). On these,
-/// opening a file whose name is cached needs no network and no user-space file system.
+/// Magic numbers of ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs (linux/magic.h). On these file
+/// systems, opening a file whose name is cached involves neither a network nor a user-space file
+/// system.
 const LOCAL: [rustix::fs::FsWord; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630];
 
-/// Function that flushes a file or directory to the device; tests replace it.
+/// Function that flushes a file or directory to the device. Tests replace it.
 pub type Flush = fn(&File) -> io::Result<()>;
 
-/// Bucket of the store.
+/// Bucket with its objects.
 #[derive(Debug)]
 pub struct Bucket {
     root: PathBuf,
-    /// Function that flushes writes before they are answered; None if they are not flushed.
+    /// Function that flushes writes before their requests are answered; None if writes are not
+    /// flushed.
     flush: Option<Flush>,
-    /// Whether the file system is local, so that the kernel caches its names and inodes.
+    /// Whether the file system is local, so that the kernel can open a file whose name is cached
+    /// without waiting.
     is_local: bool,
     stamps: Arc<Stamps>,
     created: SystemTime,
-    /// One lock per shard; held while a name and the set of keys change together.
+    /// Locks, one per shard. Held while a file's name and the set of keys change together.
     shards: Vec<Mutex<()>>,
     keys: RwLock<BTreeSet<Box<str>>>,
     aside: AtomicU64,
     removed: AtomicBool,
 }
 
-/// Temporary file; removed on drop unless it has been given its final name.
+/// Temporary file. It is removed when dropped, unless it has been renamed to its final name.
 #[derive(Debug)]
 pub struct TempFile {
-    /// File, open for writing.
+    /// The open file, for writing.
     pub file: File,
     path: PathBuf,
     named: bool,
 }
 
 impl TempFile {
-    /// Create a new, empty file at a path that no other request uses.
+    /// Create a new, empty file. No other request may use its path.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let create = || File::options().read(true).write(true).create_new(true).open(&path);
         let file = match create() {
-            // Left over from a killed server, whose counter also started at 0.
+            // The file was left by a server that was killed, whose counter for names also started
+            // at 0.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&path)?;
                 create()?
@@ -74,13 +79,13 @@ impl TempFile {
         Ok(Self { file, path, named: false })
     }
 
-    /// Wrap an existing file that will be renamed. It is not removed on drop.
+    /// Wrap an existing file that is to be renamed. It is not removed when dropped.
     pub fn adopt(file: File, path: PathBuf) -> Self {
         Self { file, path, named: true }
     }
 
-    /// Set the file's modification time, which is its version, and flush the file if `flush` is
-    /// given.
+    /// Set the file's modification time, which serves as the object's version, and flush the file
+    /// if `flush` is given.
     pub fn seal(&self, stamps: &Stamps, flush: Option<Flush>) -> io::Result<Object> {
         self.file.set_modified(stamps.next(self.file.metadata()?.modified()?))?;
         let object = Object::of(&self.file.metadata()?)?;
@@ -92,10 +97,10 @@ impl TempFile {
 
     /// Rename the file to `to`, replacing any existing file. The directory is not flushed.
     ///
-    /// `replaces` is a hint whether a file with that name exists.
+    /// `replaces` says whether a file with that name probably exists.
     pub fn name(&mut self, to: &Path, replaces: bool) -> io::Result<()> {
-        // When a file is renamed over another one, ext4 writes it to the device, at ten times the
-        // cost of a small PUT. An exchange of the two names avoids that.
+        // If a file is renamed over another one, ext4 writes it to the device, which costs ten
+        // times as much as a small PUT. Exchanging the two names avoids that.
         if replaces && renameat_with(CWD, &self.path, CWD, to, RenameFlags::EXCHANGE).is_ok() {
             fs::remove_file(&self.path)?;
         } else {
@@ -116,7 +121,7 @@ impl Drop for TempFile {
 }
 
 impl Bucket {
-    /// Create a new bucket.
+    /// Create a bucket in the directory `root`.
     ///
     /// # Errors
     /// `AlreadyExists` if the bucket exists.
@@ -130,12 +135,12 @@ impl Bucket {
         Self::open(root, flush, stamps)
     }
 
-    /// Return whether a directory holds a bucket.
+    /// Return whether the directory `root` contains a bucket.
     pub fn is_at(root: &Path) -> bool {
         root.join(OBJECTS).is_dir()
     }
 
-    /// Open a bucket: read its keys, and remove temporary files that an earlier server left behind.
+    /// Open a bucket: read its keys, and remove temporary files that an earlier server left.
     pub fn open(root: &Path, flush: Option<Flush>, stamps: Arc<Stamps>) -> io::Result<Self> {
         let mut keys = BTreeSet::new();
         for shard in 0..SHARDS {
@@ -164,28 +169,29 @@ impl Bucket {
         })
     }
 
-    /// Return when the bucket was created, or last opened by a server.
+    /// Return the time at which the bucket was created or last opened by a server.
     pub fn created(&self) -> SystemTime {
         self.created
     }
 
-    /// Return whether writes may block: for a flush, the network or a user-space file system.
+    /// Return whether writes may have to wait for a flush, the network or a user-space file system.
     pub fn waits(&self) -> bool {
         self.flush.is_some() || !self.is_local
     }
 
-    /// Treat the file system as a remote one.
+    /// Treat the file system as a remote one, for tests.
     #[cfg(test)]
     pub fn set_remote(&mut self) {
         self.is_local = false;
     }
 
-    /// Return the function that flushes writes before they are answered, or None.
+    /// Return the function that flushes writes before their requests are answered; None if writes
+    /// are not flushed.
     pub fn flush(&self) -> Option<Flush> {
         self.flush
     }
 
-    /// Return the source of modification times, which are the versions of objects.
+    /// Return the source of the unique modification times that serve as object versions.
     pub fn stamps(&self) -> &Stamps {
         &self.stamps
     }
@@ -195,14 +201,15 @@ impl Bucket {
         self.root.join(UPLOADS)
     }
 
-    /// Return a new name for a temporary file, which listings skip.
+    /// Return a new, unique name for a temporary file. Listings skip such names.
     pub fn aside_name(&self) -> String {
         format!(".aside-{:x}", self.aside.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Open an object for reading if its name is cached and its file system is local.
+    /// Open an object for reading without waiting: only if its name is cached and its file system
+    /// is local.
     ///
-    /// Returns `None` if the open would block or failed; use [`Bucket::read`] then.
+    /// Returns `None` if opening would wait or has failed. Use [`Bucket::read`] then.
     pub fn read_cached(&self, key: &str) -> Option<(File, Object)> {
         if !self.is_local {
             return None;
@@ -237,17 +244,17 @@ impl Bucket {
         Object::of(&metadata).map_err(failed("stat of an object"))
     }
 
-    /// Create a temporary file for an object, to be passed to [`Bucket::put`].
+    /// Create a temporary file for an object. Pass it to [`Bucket::put`] when it is written.
     pub fn aside(&self, key: &str) -> S3Result<TempFile> {
         let path = self.shard_path(shard(key)).join(self.aside_name());
         TempFile::create(path).map_err(failed("creation of an object"))
     }
 
-    /// Make a temporary file the object with this key.
+    /// Store a temporary file as the object with this key.
     ///
-    /// Files and directories are flushed without the lock of the shard, so that durable writes to
-    /// one shard do not wait for each other's flushes. A reader may see the object before its name
-    /// is durable, but the request is answered only afterwards.
+    /// Files and directories are flushed without holding the shard's lock, so that durable writes
+    /// to one shard do not wait for each other's flushes. A reader may see the object before its
+    /// name is durable, but the request is answered only afterwards.
     ///
     /// # Errors
     /// `PreconditionFailed` if a condition is not met; `NoSuchBucket` if the bucket has been
@@ -264,7 +271,8 @@ impl Bucket {
         Ok(object)
     }
 
-    /// Rename a file to the name of its object and insert the key, under the lock of the shard.
+    /// Rename a temporary file to the name of its object and insert the key, while holding the
+    /// shard's lock.
     fn name_object(
         &self,
         key: &str,
@@ -305,7 +313,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Remove the file and the key of an object, under the lock of the shard.
+    /// Remove the file and the key of an object, while holding the shard's lock.
     fn remove_name(&self, key: &str, path: &Path, top: &Path) -> S3Result<()> {
         let _held = self.hold(key);
         match fs::remove_file(path) {
@@ -317,25 +325,25 @@ impl Bucket {
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         for link in directories_of(path, top).filter(|at| *at != top) {
             if fs::remove_dir(link).is_err() {
-                break; // shared by other long keys, or does not exist
+                break; // other keys use the directory, or it does not exist
             }
         }
         Ok(())
     }
 
-    /// Return the keys of all objects, in byte order.
+    /// Return the keys of all objects, sorted by their bytes.
     pub fn keys(&self) -> RwLockReadGuard<'_, BTreeSet<Box<str>>> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remove an empty bucket, with its unfinished uploads.
+    /// Remove an empty bucket, including its unfinished uploads.
     ///
     /// # Errors
-    /// `BucketNotEmpty` if it contains objects.
+    /// `BucketNotEmpty` if the bucket contains objects.
     pub fn remove(&self) -> S3Result<()> {
         let _all: Vec<MutexGuard<()>> = self.shards.iter().map(lock).collect();
         if !self.keys().is_empty() {
-            return Err(s3_error!(BucketNotEmpty, "objects are left in the bucket"));
+            return Err(s3_error!(BucketNotEmpty, "the bucket still contains objects"));
         }
         self.removed.store(true, Ordering::Relaxed);
         let remove = |path: PathBuf| {
@@ -343,7 +351,7 @@ impl Bucket {
         };
         remove(self.root.join(UPLOADS))?;
         remove(self.root.join(OBJECTS))?;
-        // Fails if the directory contains other files, which must stay.
+        // Fails if the directory contains other files, which must not be removed.
         let _ = fs::remove_dir(&self.root);
         Ok(())
     }
@@ -356,13 +364,13 @@ impl Bucket {
         self.root.join(OBJECTS).join(shard_name(shard))
     }
 
-    /// Lock the shard of a key.
+    /// Lock the shard to which a key belongs.
     pub fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
         lock(&self.shards[shard(key)])
     }
 }
 
-/// Collect the keys below a shard's directory, and remove temporary files.
+/// Add the keys of all objects below a shard's directory to `keys`, and remove temporary files.
 fn scan(top: &Path, directory: &Path, keys: &mut BTreeSet<Box<str>>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -382,16 +390,18 @@ fn is_reserved(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Return the directories that contain a path, from the innermost to `top`. Long keys have several.
+/// Return the directories that contain a path, from the innermost to `top`. Files of long keys are
+/// in several nested directories.
 fn directories_of<'a>(path: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a Path> {
     path.ancestors().skip(1).take_while(move |at| at.starts_with(top))
 }
 
-/// Make a file's name durable: flush its directory, and all parents up to `top`, which may be new.
+/// Make the name of a file durable by flushing its directory and all parents up to `top`, which may
+/// be new.
 pub fn flush_names(path: &Path, top: &Path, flush: Flush) -> io::Result<()> {
     for directory in directories_of(path, top) {
         match File::open(directory) {
-            // The directory is gone because the last object in it has been deleted.
+            // The directory was removed because the last object in it was deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => flush(&opened?)?,
         }
@@ -405,7 +415,7 @@ fn is_missing(error: &io::Error) -> bool {
 
 fn missing(error: io::Error) -> s3s::S3Error {
     if is_missing(&error) {
-        s3_error!(NoSuchKey, "there is no object of this key")
+        s3_error!(NoSuchKey, "no object has this key")
     } else {
         failed("opening of an object")(error)
     }

@@ -1,29 +1,29 @@
-//! Conditional writes: `If-Match` and `If-None-Match` of a PUT.
+//! Conditional writes: the headers `If-Match` and `If-None-Match` of a PUT.
 
 use s3s::dto::{ETag, ETagCondition};
 use s3s::{S3Result, s3_error};
 
 use crate::object::Object;
 
-/// Conditions of a PUT on the existing object.
+/// Conditions that the existing object must meet for a PUT to be carried out.
 #[derive(Debug, Default)]
 pub struct Conditions {
-    /// `If-Match`: the object must have this version.
+    /// `If-Match`: the existing object must have this ETag.
     pub matches: Option<ETagCondition>,
-    /// `If-None-Match`: the object must not exist with this version.
+    /// `If-None-Match`: no object with this ETag may exist; `*` stands for every ETag.
     pub differs: Option<ETagCondition>,
 }
 
 impl Conditions {
-    /// Return whether there are no conditions.
+    /// Return whether the request has no conditions.
     pub fn is_empty(&self) -> bool {
         self.matches.is_none() && self.differs.is_none()
     }
 
-    /// Check the conditions against the existing object, if there is one.
+    /// Check the conditions against the existing object, or against None if no object exists.
     ///
     /// # Errors
-    /// `PreconditionFailed` if a condition is not met; `NoSuchKey` if a version is required but the
+    /// `PreconditionFailed` if a condition is not met; `NoSuchKey` if `If-Match` is given but the
     /// object does not exist.
     pub fn check(&self, there: Option<&Object>) -> S3Result<()> {
         let etag = there.map(Object::etag);

@@ -1,4 +1,5 @@
-//! Checksums that a client sends with content; they are verified while the content arrives.
+//! Checksums that a client sends with an object's content. The server verifies them while it
+//! receives the content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,20 +17,20 @@ const HEADERS: [&str; 5] = [
     "x-amz-checksum-crc64nvme",
 ];
 
-/// Checksums that a request announces in its headers or its trailer.
+/// Checksums that a request contains in its headers or its trailer.
 #[derive(Default)]
 pub struct Digests {
     hasher: ChecksumHasher,
     md5: Option<Md5>,
     wanted_md5: Option<String>,
     wanted: [Option<String>; 5],
-    /// Names of the headers in the trailer.
+    /// Names of the fields that the trailer will have.
     announced: Vec<String>,
     any: bool,
 }
 
 impl Digests {
-    /// Read the announced checksums from the headers.
+    /// Read from the headers which checksums the request contains.
     pub fn announced(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let announced = text("x-amz-trailer")
@@ -62,7 +63,7 @@ impl Digests {
         digests
     }
 
-    /// Add the next bytes of the content.
+    /// Add the next bytes of the content to the checksums.
     pub fn update(&mut self, bytes: &[u8]) {
         if !self.any {
             return;
@@ -73,15 +74,17 @@ impl Digests {
         }
     }
 
-    /// Compare the checksums at the end of the content, and return the computed ones.
+    /// Compare the checksums with those sent by the client, after all content has been received.
+    /// Returns the computed checksums.
     ///
     /// # Errors
-    /// `BadDigest` if a checksum differs; `IncompleteBody` if an announced trailer is missing.
+    /// `BadDigest` if a checksum differs; `IncompleteBody` if an announced trailer field is
+    /// missing.
     pub fn check(mut self, trailing: Option<&TrailingHeaders>) -> S3Result<Checksum> {
         if let Some(trailing) = trailing {
             let trailer = trailing.take().unwrap_or_default();
             if let Some(lost) = self.announced.iter().find(|name| !trailer.contains_key(*name)) {
-                return Err(s3_error!(IncompleteBody, "the trailer {lost} did not come"));
+                return Err(s3_error!(IncompleteBody, "the trailer field {lost} is missing"));
             }
             for (at, header) in HEADERS.iter().enumerate() {
                 let sent = trailer.get(*header).and_then(|value| value.to_str().ok());
@@ -98,12 +101,12 @@ impl Digests {
         ];
         for (at, value) in values.into_iter().enumerate() {
             if self.wanted[at].is_some() && self.wanted[at] != *value {
-                return Err(s3_error!(BadDigest, "{} is not that of the content", HEADERS[at]));
+                return Err(s3_error!(BadDigest, "{} differs from the content", HEADERS[at]));
             }
         }
         let md5 = self.md5.map(|md5| STANDARD.encode(md5.finalize()));
         if self.wanted_md5 != md5 {
-            return Err(s3_error!(BadDigest, "Content-MD5 is not that of the content"));
+            return Err(s3_error!(BadDigest, "Content-MD5 differs from the content"));
         }
         Ok(actual)
     }

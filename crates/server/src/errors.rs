@@ -1,14 +1,14 @@
-//! Conversion of I/O errors into S3 errors.
+//! Conversion of I/O errors to S3 errors.
 
 use std::io;
 
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError, s3_error};
 
-/// Return a function for `map_err` that makes an S3 error from an I/O error.
+/// Return a function for `map_err` that converts an I/O error to an S3 error.
 ///
 /// The message names the operation, but never a path. A full disk becomes `InsufficientStorage`
-/// (507), any other error an internal error.
+/// (507), any other error `InternalError`.
 pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
     move |error| {
         let full =
@@ -29,7 +29,7 @@ pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
     }
 }
 
-/// Return the S3 error for a request whose body could not be read to its end.
+/// Convert the error of a request whose body could not be read completely to an S3 error.
 ///
 /// s3s 0.14 keeps the types of these errors private (`AwsChunkedStreamError`, `UploadStreamError`),
 /// so they cannot be downcast. They are recognised by the name of the variant at the start of the

@@ -1,4 +1,4 @@
-//! Embedded S3 server that stores objects as files. The `s3s` crate implements the protocol.
+//! Embedded S3 server that stores objects as files. The `s3s` crate implements the S3 protocol.
 
 mod answers;
 mod body;

@@ -1,22 +1,22 @@
-//! Access checks before a request is processed: signature, conditions and size.
+//! Checks before a request is processed: signature, conditions and size.
 
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::{S3Result, s3_error};
 
-/// Maximum size of XML request bodies: 1,000 keys of 1,024 bytes take up to 6 MB with escapes. For
-/// larger bodies, s3s would answer with a misleading error.
+/// Maximum size in bytes of XML request bodies. 1,000 keys of 1,024 bytes take up to 6 MB with
+/// escapes. For larger bodies, s3s would answer with a misleading error.
 pub const ORDER_BYTES: usize = 20 << 20;
 
-/// Access check that accepts only signed requests of a bounded size, and conditions only where they
-/// are checked.
+/// Access check for every request. It rejects requests that are unsigned, requests with conditions
+/// that the operation does not support, and XML bodies that are too large.
 pub struct Limits;
 
 #[async_trait::async_trait]
 impl S3Access for Limits {
     async fn check(&self, request: &mut S3AccessContext<'_>) -> S3Result<()> {
         if request.credentials().is_none() {
-            return Err(s3_error!(AccessDenied, "sign the request"));
+            return Err(s3_error!(AccessDenied, "the request is not signed"));
         }
         let (operation, headers) = (request.s3_op().name(), request.headers());
         if !headers.contains_key(AUTHORIZATION) {
@@ -25,7 +25,10 @@ impl S3Access for Limits {
         let writes_on_condition = ["CompleteMultipartUpload", "DeleteObject"].contains(&operation)
             && [IF_MATCH, IF_NONE_MATCH].iter().any(|name| headers.contains_key(name));
         if writes_on_condition {
-            return Err(s3_error!(NotImplemented, "only PUTs of whole objects have conditions"));
+            return Err(s3_error!(
+                NotImplemented,
+                "If-Match and If-None-Match are supported by PUTs only"
+            ));
         }
         if ["PutObject", "UploadPart"].contains(&operation) {
             return Ok(());
@@ -35,10 +38,10 @@ impl S3Access for Limits {
             Some(Ok(length)) if length <= ORDER_BYTES => Ok(()),
             Some(_) => Err(s3_error!(
                 MaxMessageLengthExceeded,
-                "an order may have {ORDER_BYTES} bytes; split it"
+                "the request body may have at most {ORDER_BYTES} bytes; send several requests"
             )),
             None if headers.contains_key(TRANSFER_ENCODING) => {
-                Err(s3_error!(MissingContentLength, "say how long the order is"))
+                Err(s3_error!(MissingContentLength, "the request has no Content-Length"))
             }
             None => Ok(()),
         }

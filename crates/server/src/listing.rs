@@ -1,4 +1,4 @@
-//! Listing of a bucket, one page at a time.
+//! Listing of a bucket's objects, one page at a time.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,24 +10,24 @@ use s3s::{S3Result, s3_error};
 use crate::bucket::Bucket;
 use crate::object::Object;
 
-/// S3's limit for the number of entries of a page.
+/// Maximum number of entries of a page, as in S3.
 pub const PAGE: usize = 1000;
 
-/// Parameters of a listing.
+/// Parameters of one page of a listing.
 #[derive(Debug, Default)]
 pub struct Query {
     /// Prefix of the keys to list.
     pub prefix: String,
-    /// Delimiter: keys that contain it after the prefix are merged into one common prefix, which
-    /// includes the delimiter.
+    /// Delimiter. Keys that contain it after the prefix are combined into one common prefix, which
+    /// ends with the delimiter.
     pub delimiter: String,
-    /// Start of the page.
+    /// Position in the listing at which the page starts.
     pub from: From,
-    /// Maximum number of entries.
+    /// Maximum number of entries of the page.
     pub limit: usize,
 }
 
-/// Start of a page.
+/// Position in a listing at which a page starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum From {
     /// Start of the listing.
@@ -35,12 +35,12 @@ pub enum From {
     Start,
     /// After this key.
     Key(String),
-    /// After every key with this prefix.
+    /// After all keys with this prefix.
     Prefix(String),
 }
 
 impl From {
-    /// Encode as an opaque continuation token.
+    /// Encode the position as an opaque continuation token.
     pub fn token(&self) -> String {
         let (mark, text) = match self {
             From::Start => return String::new(),
@@ -55,7 +55,8 @@ impl From {
     /// # Errors
     /// `InvalidArgument` for a token that this server did not issue.
     pub fn of_token(token: &str) -> S3Result<Self> {
-        let wrong = || s3_error!(InvalidArgument, "the continuation token is not one of ours");
+        let wrong =
+            || s3_error!(InvalidArgument, "this server did not issue the continuation token");
         let decode = |text: &str| {
             let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
             String::from_utf8(bytes).map_err(|_| wrong())
@@ -71,22 +72,22 @@ impl From {
 /// Page of a listing.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// Objects in byte order of their keys.
+    /// Objects with their keys, sorted by the bytes of the keys.
     pub objects: Vec<(String, Object)>,
-    /// Common prefixes in byte order.
+    /// Common prefixes, sorted by their bytes.
     pub prefixes: BTreeSet<String>,
-    /// Start of the next page, if there is one.
+    /// Position of the next page; None on the last page.
     pub next: Option<From>,
 }
 
-/// Entry of a listing, before file metadata is read.
+/// Entry of a listing whose file metadata is not read yet.
 enum Entry {
     Key(String),
     Prefix(String),
 }
 
 impl Bucket {
-    /// Return a page of a listing. The cost depends only on the length of the page.
+    /// Return one page of a listing of the bucket. The cost depends only on the length of the page.
     pub fn list(&self, query: &Query) -> Page {
         let (entries, next) = walk(&self.keys(), query);
         let mut page = Page { next, ..Page::default() };
@@ -96,7 +97,7 @@ impl Bucket {
                     page.prefixes.insert(prefix);
                 }
                 Entry::Key(key) => {
-                    // Skip objects deleted since the keys were read.
+                    // Skip objects that were deleted after the keys were read.
                     if let Ok(object) = self.stat(&key) {
                         page.objects.push((key, object));
                     }
@@ -107,7 +108,7 @@ impl Bucket {
     }
 }
 
-/// Return the entries of a page, and the start of the next page if there is one.
+/// Return the entries of a page, and the position of the next page; None on the last page.
 fn walk(keys: &BTreeSet<Box<str>>, query: &Query) -> (Vec<Entry>, Option<From>) {
     let mut entries = Vec::new();
     let mut at = query.from.clone();
@@ -141,7 +142,8 @@ fn walk(keys: &BTreeSet<Box<str>>, query: &Query) -> (Vec<Entry>, Option<From>) 
     (entries, None)
 }
 
-/// Return the key up to and including the delimiter, if the delimiter occurs after the prefix.
+/// Return the common prefix of a key: the key up to and including the delimiter. None if the
+/// delimiter does not occur after the query's prefix.
 fn rolled_up<'a>(key: &'a str, query: &Query) -> Option<&'a str> {
     if query.delimiter.is_empty() {
         return None;
@@ -150,8 +152,8 @@ fn rolled_up<'a>(key: &'a str, query: &Query) -> Option<&'a str> {
     key[behind..].find(&query.delimiter).map(|at| &key[..behind + at + query.delimiter.len()])
 }
 
-/// Return the lower bound of the keys after `from` that may have the prefix; `None` if there can be
-/// none.
+/// Return the position in the sorted keys from which keys with the prefix can follow `from`; `None`
+/// if no key can.
 fn begin(prefix: &str, from: &From) -> Option<Bound<String>> {
     let bound = match from {
         From::Start => Bound::Included(prefix.to_owned()),
@@ -165,12 +167,13 @@ fn begin(prefix: &str, from: &From) -> Option<Bound<String>> {
     Some(if early { Bound::Included(prefix.to_owned()) } else { bound })
 }
 
-/// Return the smallest string greater than every string with this prefix, or `None`.
+/// Return the smallest string that is greater than every string with this prefix; `None` if there
+/// is none.
 fn after(prefix: &str) -> Option<String> {
     let mut head = prefix.to_owned();
     while let Some(last) = head.pop() {
-        // The order of characters equals the order of their UTF-8 bytes; surrogates are not
-        // characters.
+        // The order of characters equals the order of their UTF-8 bytes. Surrogates are not
+        // characters, so they are skipped.
         let next = match last {
             '\u{d7ff}' => Some('\u{e000}'),
             other => char::from_u32(other as u32 + 1),

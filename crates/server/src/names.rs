@@ -1,10 +1,10 @@
-//! Mapping of keys to file names and back.
+//! Conversion of object keys to file names and back.
 //!
-//! A name holds letters, digits, `-`, `_`, `~` and `.` as they are and `%XX` for every other byte,
-//! so that neither `/` nor a leading `.` can appear: no key can escape its directory, and names
-//! that begin with a dot are reserved for the server. A name longer than a file system allows
-//! becomes a chain of directories: each link except the last ends with `+`, each link except the
-//! first begins with `+`.
+//! A file name contains letters, digits, `-`, `_`, `~` and `.` of the key unchanged, and `%XX` for
+//! every other byte. Neither `/` nor a leading `.` can appear. No key can therefore escape its
+//! directory, and names that begin with a dot are reserved for the server. A name that is too long
+//! for a file system is split into nested directories: each part except the last ends with `+`, and
+//! each part except the first begins with `+`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Number of directories over which the objects of a bucket are spread.
 pub const SHARDS: usize = 256;
-/// Maximum length of a name in bytes. File systems allow 255; the marks of a chain need two.
+/// Maximum length of a name in bytes. File systems allow 255; the marks of a split name need two.
 const NAME_BYTES: usize = 250;
-/// Mark at the beginning and end of links of a chain; never part of an encoded key.
+/// Mark at the start and end of the parts of a split name. It never occurs in an encoded key.
 const LINK: char = '+';
-/// Characters encoded in a file name; a leading dot is encoded as well.
+/// Characters that are encoded in a file name. A leading dot is encoded as well.
 const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
 const IN_URL: &AsciiSet = &IN_NAME.remove(b'/');
 
-/// Return the shard (index of a directory) of a key.
+/// Return the shard of a key: the index of the directory that contains its object.
 pub fn shard(key: &str) -> usize {
     xxh3_64(key.as_bytes()) as usize % SHARDS
 }
@@ -31,7 +31,7 @@ pub fn shard_name(shard: usize) -> String {
     format!("{shard:02x}")
 }
 
-/// Return the path of a key relative to the directory of its shard.
+/// Return the path of a key's object relative to the directory of its shard.
 pub fn path_of(key: &str) -> PathBuf {
     let name = encode(key);
     if name.len() <= NAME_BYTES {
@@ -53,8 +53,8 @@ pub fn path_of(key: &str) -> PathBuf {
     path
 }
 
-/// Return the key of a path relative to the directory of its shard; `None` if the path is not that
-/// of an object.
+/// Return the key for a path relative to the directory of its shard; `None` if no key has this
+/// path.
 pub fn key_of(path: &Path) -> Option<String> {
     let mut name = String::new();
     for link in path {
@@ -64,7 +64,7 @@ pub fn key_of(path: &Path) -> Option<String> {
     (path_of(&key) == path).then_some(key)
 }
 
-/// Percent-encode a key for use as a file name.
+/// Percent-encode a key for its file name.
 fn encode(key: &str) -> String {
     match key.strip_prefix('.') {
         Some(rest) => format!("%2E{}", utf8_percent_encode(rest, IN_NAME)),

@@ -1,4 +1,4 @@
-//! Metadata of a stored object, derived from its file.
+//! Metadata of a stored object, taken from its file.
 
 use std::fs::Metadata;
 use std::io;
@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use s3s::dto::ETag;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Size and version of an object.
+/// Size and version of a stored object.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Size in bytes.
     pub size: u64,
-    /// Modification time in nanoseconds since 1970, unique in the store.
+    /// Modification time in ns since 1970. It is unique in the store and serves as the object's
+    /// version.
     pub modified_ns: i64,
 }
 
@@ -25,7 +26,7 @@ impl Object {
 
     /// Return the ETag, a hash of size and modification time.
     ///
-    /// It is shorter than an MD5, so that no client takes it for one; hashing the content would
+    /// It is shorter than an MD5, so that no client mistakes it for one. Hashing the content would
     /// cost more than storing it.
     pub fn etag(&self) -> ETag {
         let mut version = [0; 16];
@@ -40,15 +41,15 @@ impl Object {
     }
 }
 
-/// Source of unique modification times, which serve as versions: the kernel's times are only as
-/// fine as its timer tick, and inode numbers are reused.
+/// Source of unique modification times, which serve as object versions. The kernel's own times are
+/// not unique, because they are only as fine as its timer tick, and inode numbers are reused.
 #[derive(Debug, Default)]
 pub struct Stamps {
     last_ns: AtomicI64,
 }
 
 impl Stamps {
-    /// Return `time`, or the first unused nanosecond after it.
+    /// Return `time`, or the next later nanosecond that no object has.
     pub fn next(&self, time: SystemTime) -> SystemTime {
         let wanted = nanoseconds(time);
         let mut last = self.last_ns.load(Ordering::Relaxed);
@@ -68,7 +69,7 @@ impl Stamps {
     }
 }
 
-/// Convert to nanoseconds since 1970; earlier times become 0.
+/// Convert a time to ns since 1970. Earlier times become 0.
 pub fn nanoseconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }

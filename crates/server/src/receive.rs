@@ -1,4 +1,4 @@
-//! Upload of content from the socket into a file.
+//! Reception of an object's content from the socket into a file.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -12,18 +12,18 @@ use s3s::{S3Result, TrailingHeaders, s3_error};
 use crate::digest::Digests;
 use crate::errors::{broken_body, failed};
 
-/// Pieces shorter than this are written directly. A longer write may block while the kernel flushes
-/// dirty pages, so the runtime first moves the thread's other connections to another thread; that
-/// costs a few microseconds, but otherwise all these connections would wait.
+/// Size in bytes below which a piece is written directly. A longer write may block while the kernel
+/// flushes dirty pages, so the runtime first moves the thread's other connections to another
+/// thread. That costs a few microseconds, but otherwise all these connections would wait.
 const SHORT_BYTES: usize = 64 * 1024;
 
-/// Write a body to a file, and check it against the length and checksums that its headers announce.
+/// Write a request's body to a file, and check it against the length and checksums in its headers.
 ///
 /// Each piece is written as soon as it arrives, so that its buffer can be reused while it is still
-/// in the CPU's cache; fresh memory costs several times as much.
+/// in the CPU's cache. Fresh memory costs several times as much.
 ///
 /// # Errors
-/// `IncompleteBody` or `BadDigest` if the body does not match its headers, or the error of an
+/// `IncompleteBody` or `BadDigest` if the body does not match its headers, or the error for an
 /// invalid chunk signature.
 pub async fn receive(
     file: &mut File,
@@ -50,7 +50,7 @@ pub async fn receive(
     if length.is_some_and(|promised| promised != received) {
         return Err(s3_error!(
             IncompleteBody,
-            "{received} bytes came of the {} that were promised",
+            "{received} bytes were received instead of {}",
             length.unwrap_or(0)
         ));
     }

@@ -1,4 +1,4 @@
-//! Download of an object's content from its file to the socket.
+//! Transmission of an object's content from its file to the socket.
 
 use std::fs::File;
 use std::future::Future;
@@ -17,15 +17,15 @@ use s3s::stream::{ByteStream, RemainingLength};
 use storlab_base::lock;
 use tokio::task::JoinHandle;
 
-/// Size of one read in bytes. Each connection uses two buffers at a time; both fit into the CPU's
-/// cache.
+/// Size of a read in bytes. Each connection uses two buffers of this size at a time, which both fit
+/// into the CPU's cache.
 pub const CHUNK_BYTES: usize = 256 * 1024;
-/// Maximum number of buffers kept for reuse.
+/// Maximum number of free buffers that are kept for reuse.
 const POOLED: usize = 64;
-/// Read-ahead requested from the kernel when data must come from the device.
+/// Number of bytes that the kernel is asked to read ahead if data must come from the device.
 const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Pool of buffers for reuse: the first touch of fresh memory costs more than a read.
+/// Pool of read buffers for reuse, because the first touch of fresh memory costs more than a read.
 #[derive(Clone, Debug, Default)]
 pub struct Pool(Arc<Mutex<Vec<Box<[u8]>>>>);
 
@@ -37,7 +37,7 @@ impl Pool {
     }
 }
 
-/// Buffer that returns to its pool on drop.
+/// Read buffer that returns to its pool when dropped.
 struct Buffer {
     bytes: Box<[u8]>,
     length: usize,
@@ -59,9 +59,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Range of a file as an HTTP body.
+/// Range of a file as the body of an HTTP answer.
 ///
-/// Data in the page cache is read at once on the calling thread; a read that would wait for the
+/// Data in the page cache is read at once on the calling thread. A read that would wait for the
 /// device is moved to a thread that may block.
 pub struct FileBody {
     file: Arc<File>,
@@ -72,7 +72,8 @@ pub struct FileBody {
 }
 
 impl FileBody {
-    /// Create a body of `length` bytes, starting at `offset`; the file must contain them.
+    /// Create a body from `length` bytes of a file, starting at `offset`. The file must be long
+    /// enough.
     pub fn new(file: File, offset: u64, length: u64, pool: Pool) -> Self {
         Self { file: Arc::new(file), offset, remaining: length, pool, waiting: None }
     }
@@ -81,7 +82,7 @@ impl FileBody {
         self.remaining.min(CHUNK_BYTES as u64) as usize
     }
 
-    /// Read the next bytes if they are in the page cache; otherwise return the empty buffer as
+    /// Read the next bytes if they are in the page cache. Otherwise return the empty buffer as the
     /// error.
     fn read_cached(&self) -> Result<Buffer, Buffer> {
         let mut buffer = self.pool.take();
@@ -91,7 +92,7 @@ impl FileBody {
                 buffer.length = read;
                 Ok(buffer)
             }
-            // The blocking read reports the end of the file and all other errors.
+            // The blocking read that follows reports the end of the file and all other errors.
             Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | _) => Err(buffer),
         }
     }
@@ -100,7 +101,7 @@ impl FileBody {
         let (file, offset, wanted) = (self.file.clone(), self.offset, self.wanted());
         let ahead = self.remaining.min(AHEAD_BYTES);
         tokio::task::spawn_blocking(move || {
-            // The hint is optional, so an error is ignored.
+            // Read-ahead is optional, so an error is ignored.
             let _ = rustix::fs::fadvise(
                 &*file,
                 offset,
@@ -111,7 +112,7 @@ impl FileBody {
             if buffer.length == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
-                    "the object's file was cut short by somebody else",
+                    "the object's file became shorter while it was read",
                 ));
             }
             Ok(buffer)

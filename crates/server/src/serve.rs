@@ -1,4 +1,4 @@
-//! S3 server on the loopback interface: listener, connections and shutdown.
+//! S3 server on the loopback address: listener, connections and shutdown.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,24 +29,24 @@ use crate::limits::Limits;
 use crate::service::Service;
 use crate::store::Store;
 
-/// Listen backlog, limited by `net.core.somaxconn`. A client that finds it full retries after a
-/// second, which would show up as latency.
+/// Length of the listen backlog, which `net.core.somaxconn` limits. A client that finds it full
+/// retries after a second, which would count as latency.
 const BACKLOG: u32 = 4096;
-/// Time-out for the head of a request, including the idle time before it.
+/// Time-out for the head of a request, including the idle time before the request.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Configuration of the server.
+/// Configuration of the embedded S3 server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Directory of the store, with one subdirectory per bucket; created if it does not exist.
+    /// Directory that contains one subdirectory per bucket. Created if it does not exist.
     pub directory: PathBuf,
-    /// Bucket that is created at start.
+    /// Name of a bucket that is created at start if it does not exist.
     pub bucket: String,
-    /// Whether objects are flushed to the device before their PUT is answered.
+    /// Whether an object is flushed to the device before its PUT is answered.
     pub durable: bool,
 }
 
-/// Start order of a child process, as its parent sends it.
+/// Configuration that the parent process sends to a server process as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -57,7 +57,7 @@ struct Order {
     ready_fd: i32,
 }
 
-/// Pair of keys that the server accepts. It implements no Debug, so that it is never printed.
+/// Pair of keys that the server accepts. It does not implement Debug, so that it is never printed.
 pub struct Credentials {
     /// Access key ID.
     pub access_key: String,
@@ -76,22 +76,22 @@ impl S3Auth for Keys {
         if access_key == self.access_key {
             Ok(self.secret_key.clone())
         } else {
-            Err(s3_error!(InvalidAccessKeyId, "this server was started for another access key"))
+            Err(s3_error!(InvalidAccessKeyId, "the server was started with another access key"))
         }
     }
 }
 
-/// Running server. Dropping it stops the server.
+/// Running S3 server. Dropping it stops the server.
 pub struct Server {
     port: u16,
     runtime: Option<Runtime>,
 }
 
 impl Server {
-    /// Open the directory and listen on a free port of 127.0.0.1 only.
+    /// Open the store's directory, and listen on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a bucket name that S3 does not allow, or if another server uses the
+    /// [`Error::Spec`] if S3 does not allow the bucket's name, or if another server uses the
     /// directory; [`Error::Io`] if the directory or the socket cannot be opened.
     pub fn start(config: &Config, credentials: Credentials) -> Result<Self> {
         let flush: Option<Flush> = config.durable.then_some(File::sync_all);
@@ -117,7 +117,7 @@ impl Server {
         Ok(Self { port, runtime: Some(runtime) })
     }
 
-    /// Return the TCP port on 127.0.0.1.
+    /// Return the TCP port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -126,28 +126,31 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Connections are closed at once. A file operation may block on a device for long; its
-            // result is no longer needed.
+            // Close all connections at once. A file operation may block on a device for long, but
+            // its result is no longer needed.
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
     }
 }
 
-/// Serve until stdin is closed, which happens when the parent process ends, or until SIGTERM.
+/// Run a server until stdin is closed, which happens when the parent process ends, or until
+/// SIGTERM.
 ///
-/// The order is JSON: `directory`, `bucket`, `durable` (default false), as in [`Config`], and
-/// `ready_fd`, a descriptor to which the line `{"port": N}` is written once the server listens.
+/// `order` is JSON with `directory`, `bucket` and `durable` (default false) as in [`Config`], and
+/// `ready_fd`, a file descriptor to which the line `{"port": N}` is written once the server
+/// listens.
 ///
 /// # Errors
-/// [`Error::Spec`] for an invalid order, the errors of [`Server::start`], and [`Error::Io`] if the
-/// descriptor cannot be written to.
+/// [`Error::Spec`] for an invalid `order`, the errors of [`Server::start`], and [`Error::Io`] if
+/// the file descriptor cannot be written to.
 pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
     let order: Order = serde_json::from_str(order)
-        .map_err(|e| Error::spec("config", e.to_string(), "give directory, bucket and ready_fd"))?;
+        .map_err(|e| Error::spec("config", e.to_string(), "set directory, bucket and ready_fd"))?;
     let Order { directory, bucket, durable, ready_fd } = order;
     let server = Server::start(&Config { directory, bucket, durable }, credentials)?;
     let refused = |operation| move |e| Error::io(operation, format!("descriptor {ready_fd}"), 0, e);
-    // Opened by path, so that a wrong number cannot take over a descriptor that this process uses.
+    // The descriptor is opened by its path, so that a wrong number cannot take over a descriptor
+    // that this process uses.
     let mut ready = std::fs::File::options()
         .write(true)
         .open(format!("/proc/self/fd/{ready_fd}"))
@@ -160,7 +163,7 @@ pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
         let mut rest = [0; 256];
         let mut stdin = std::io::stdin().lock();
         while stdin.read(&mut rest).is_ok_and(|read| read > 0) {}
-        // Fails if SIGTERM came first and the receiver is gone.
+        // Fails if SIGTERM came first, because the receiver is dropped then.
         let _ = ended.send(());
     });
     runtime.block_on(async {
@@ -185,7 +188,7 @@ async fn accept(listener: TcpListener, service: S3Service) {
             Ok((stream, _)) => {
                 tokio::spawn(connection(stream, service.clone(), HEAD_TIMEOUT));
             }
-            // Most likely out of descriptors: some will be free again soon.
+            // The process has probably run out of file descriptors. Some will be free again soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -197,7 +200,7 @@ async fn connection(stream: TcpStream, service: S3Service, head_timeout: Duratio
     let answer = service_fn(move |request| respond(service.clone(), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-    // The client reports broken connections.
+    // Errors of a connection are ignored here, because the client reports them.
     let _ = http.serve_connection(TokioIo::new(stream), answer).await;
 }
 

@@ -1,4 +1,4 @@
-//! Store: a directory of buckets.
+//! Store of the S3 server: a directory of buckets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -14,24 +14,27 @@ use crate::bucket::{Bucket, Flush};
 use crate::errors::failed;
 use crate::object::Stamps;
 
-/// Directory of buckets, one subdirectory each.
+/// Store of the S3 server: a directory with one subdirectory per bucket.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
     flush: Option<Flush>,
     stamps: Arc<Stamps>,
     buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
-    /// Lock on the directory, held because the keys are cached in this process.
+    /// Lock on the directory. No other server may change the store, because its keys are cached in
+    /// this process.
     _lock: File,
 }
 
 impl Store {
-    /// Open the buckets of a directory, and create the directory and `bucket` if they do not exist.
+    /// Open all buckets in a directory. Creates the directory and the bucket `bucket` if they do
+    /// not exist.
     ///
-    /// Writes are flushed with `flush` before they are answered; None leaves that to the kernel.
+    /// Writes are flushed by `flush` before their requests are answered. With None, the kernel
+    /// decides when to write them to the device.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a bucket name that S3 does not allow, or if another server uses the
+    /// [`Error::Spec`] if S3 does not allow the bucket's name, or if another server uses the
     /// directory; [`Error::Io`] if the directory cannot be read or created.
     pub fn open(directory: &Path, bucket: &str, flush: Option<Flush>) -> Result<Self> {
         if !AwsNameValidation::new().validate_bucket_name(bucket) {
@@ -60,14 +63,14 @@ impl Store {
         Ok(Self { buckets: RwLock::new(buckets), ..store })
     }
 
-    /// Treat the file system as a remote one.
+    /// Treat the file system as a remote one, for tests.
     #[cfg(test)]
     pub fn set_remote(&mut self) {
         let buckets = self.buckets.get_mut().unwrap_or_else(PoisonError::into_inner);
         buckets.values_mut().filter_map(Arc::get_mut).for_each(Bucket::set_remote);
     }
 
-    /// Return a bucket by name.
+    /// Return the bucket with this name.
     ///
     /// # Errors
     /// `NoSuchBucket` if it does not exist.
@@ -76,16 +79,16 @@ impl Store {
         buckets.get(name).cloned().ok_or_else(|| s3_error!(NoSuchBucket))
     }
 
-    /// Return all buckets, sorted by name.
+    /// Return all buckets with their names, sorted by name.
     pub fn buckets(&self) -> Vec<(String, Arc<Bucket>)> {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
         buckets.iter().map(|(name, bucket)| (name.clone(), bucket.clone())).collect()
     }
 
-    /// Create a bucket. s3s has already checked the name.
+    /// Create a bucket. s3s has already checked its name.
     ///
     /// # Errors
-    /// `BucketAlreadyOwnedByYou` if it exists.
+    /// `BucketAlreadyOwnedByYou` if the bucket exists.
     pub fn create(&self, name: &str) -> S3Result<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         if buckets.contains_key(name) {
@@ -99,7 +102,7 @@ impl Store {
     /// Remove an empty bucket.
     ///
     /// # Errors
-    /// `NoSuchBucket` if it does not exist, `BucketNotEmpty` if it contains objects.
+    /// `NoSuchBucket` if the bucket does not exist, `BucketNotEmpty` if it contains objects.
     pub fn remove(&self, name: &str) -> S3Result<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         buckets.get(name).ok_or_else(|| s3_error!(NoSuchBucket))?.remove()?;
@@ -134,7 +137,7 @@ fn lock(directory: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => Err(Error::spec(
             "directory",
             format!("another server is using {path}"),
-            "wait until it has ended, or give each its own directory",
+            "wait until it has ended, or use another directory",
         )),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, 0, error)),
     }

@@ -1,6 +1,8 @@
-//! Headers stored with an object and returned with it: content type, encoding, user metadata.
+//! Headers that are stored with an object and returned with it: content type, encoding, user
+//! metadata.
 //!
-//! They are stored in an extended attribute of the object's file, so that both change atomically.
+//! They are stored in an extended attribute of the object's file, so that headers and content
+//! change atomically.
 
 use std::fs::File;
 use std::io;
@@ -18,15 +20,15 @@ use crate::errors::failed;
 
 const ATTRIBUTE: &str = "user.storlab.headers";
 const METADATA: &str = "x-amz-meta-";
-/// S3's limit for the names and values of an object's user metadata, in bytes.
+/// Maximum size in bytes of the names and values of an object's user metadata, as in S3.
 const METADATA_BYTES: usize = 2048;
 /// Maximum size of an extended attribute in Linux.
 const LARGEST: usize = 64 * 1024;
-/// Headers that are stored, in addition to user metadata.
+/// Headers that are stored in addition to user metadata.
 const HEADERS: [HeaderName; 6] =
     [CONTENT_TYPE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, EXPIRES];
 
-/// Stored headers of an object, as the client sent them.
+/// Headers stored with an object, as the client sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredHeaders(pub HeaderMap);
 
@@ -34,7 +36,7 @@ impl StoredHeaders {
     /// Select the headers to store from a request that creates an object.
     ///
     /// # Errors
-    /// `MetadataTooLarge` if the user metadata exceeds the limit.
+    /// `MetadataTooLarge` if the user metadata exceeds S3's limit.
     pub fn of(request: &HeaderMap) -> S3Result<Self> {
         let mut kept = HeaderMap::new();
         let mut bytes = 0;
@@ -48,7 +50,7 @@ impl StoredHeaders {
         if bytes > METADATA_BYTES {
             return Err(s3_error!(
                 MetadataTooLarge,
-                "the metadata have {bytes} bytes; {METADATA_BYTES} are allowed"
+                "the user metadata is {bytes} bytes long; {METADATA_BYTES} are allowed"
             ));
         }
         if let Some(encoding) = kept.remove(CONTENT_ENCODING).and_then(|value| stored(&value)) {
@@ -57,7 +59,7 @@ impl StoredHeaders {
         Ok(Self(kept))
     }
 
-    /// Read the headers of an object's file; empty if it has none.
+    /// Read the headers stored with an object's file. Empty if it has none.
     pub fn read(file: &File) -> S3Result<Self> {
         let mut short = [0; 1024];
         match fgetxattr(file, ATTRIBUTE, &mut short[..]) {
@@ -73,11 +75,11 @@ impl StoredHeaders {
         }
     }
 
-    /// Store the headers with a new file.
+    /// Store the headers with an object's new file.
     ///
     /// # Errors
     /// `MetadataTooLarge` if the file system's limit is exceeded; `NotImplemented` if the file
-    /// system has no extended attributes and more than the content type would be lost.
+    /// system has no extended attributes, unless the content type is the only header.
     pub fn write(&self, file: &File) -> S3Result<()> {
         if self.0.is_empty() {
             return Ok(());
@@ -87,17 +89,17 @@ impl StoredHeaders {
             Err(Errno::OPNOTSUPP) if self.0.keys().all(|name| name == CONTENT_TYPE) => Ok(()),
             Err(Errno::OPNOTSUPP) => Err(s3_error!(
                 NotImplemented,
-                "the server's file system has no extended attributes to keep metadata in"
+                "the server's file system cannot store metadata: it has no extended attributes"
             )),
             Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => Err(s3_error!(
                 MetadataTooLarge,
-                "the server's file system has no room for so many headers of one object"
+                "the headers are too long for an extended attribute of the server's file system"
             )),
             Err(errno) => Err(failed("write of an object's headers")(io::Error::from(errno))),
         }
     }
 
-    /// Serialise the headers, one per line.
+    /// Write the headers as text, one per line.
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (name, value) in &self.0 {
@@ -109,7 +111,7 @@ impl StoredHeaders {
         text
     }
 
-    /// Parse the output of [`StoredHeaders::text`]; invalid lines are skipped.
+    /// Parse text written by [`StoredHeaders::text`]. Invalid lines are skipped.
     pub fn parse(text: &[u8]) -> Self {
         let mut kept = HeaderMap::new();
         for line in text.split(|byte| *byte == b'\n') {
@@ -124,7 +126,8 @@ impl StoredHeaders {
     }
 }
 
-/// Return the content encoding without `aws-chunked`, which applies only to the transfer.
+/// Return the content encoding without `aws-chunked`, which describes only the transfer; None if
+/// nothing is left.
 fn stored(encoding: &HeaderValue) -> Option<HeaderValue> {
     let Ok(text) = encoding.to_str() else { return Some(encoding.clone()) };
     let kept: Vec<&str> = text.split(',').map(str::trim).filter(|e| *e != "aws-chunked").collect();

@@ -1,4 +1,5 @@
-//! Multipart uploads: one directory per upload with one file per part, joined at completion.
+//! Multipart uploads. Each upload is a directory with one file per part. Completion joins the
+//! files.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write as _};
@@ -13,36 +14,36 @@ use crate::errors::failed;
 use crate::object::{Object, nanoseconds};
 use crate::stored_headers::StoredHeaders;
 
-/// Limits of S3: highest part number, and minimum size in bytes of all parts except the last.
+/// Limits of S3: highest part number, and minimum size in bytes of every part except the last.
 const PARTS: i32 = 10_000;
 const SMALLEST_PART: u64 = 5 * 1024 * 1024;
-/// Name of the file that holds an upload's key.
+/// Name of the file that contains an upload's key.
 const KEY: &str = "key";
-/// Name of the file that holds the headers of the future object.
+/// Name of the file that contains the headers of the future object.
 const HEADERS: &str = "headers";
 
-/// Unfinished upload.
+/// Unfinished multipart upload.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Upload {
     /// Key of the object that the upload creates.
     pub key: String,
     /// Upload ID, unique in the store.
     pub id: String,
-    /// Start in nanoseconds since 1970.
+    /// Time at which the upload was begun, in ns since 1970.
     pub begun_ns: i64,
 }
 
-/// Part that the client lists when it completes an upload.
+/// Part that the client lists when it completes a multipart upload.
 #[derive(Debug)]
 pub struct Named {
     /// Part number, from 1.
     pub number: i32,
-    /// ETag that the client received for the part.
+    /// ETag that the server sent to the client for the part.
     pub etag: Option<ETag>,
 }
 
 impl Bucket {
-    /// Begin an upload, and return its ID.
+    /// Begin a multipart upload, and return its ID.
     pub fn begin_upload(&self, key: &str, kept: &StoredHeaders) -> S3Result<String> {
         let begin = || {
             let aside = self.uploads().join(self.aside_name());
@@ -63,20 +64,23 @@ impl Bucket {
         begin().map_err(failed("begin of an upload"))
     }
 
-    /// Create a temporary file for a part, to be passed to [`Bucket::put_part`].
+    /// Create a temporary file for a part. Pass it to [`Bucket::put_part`] when it is written.
     ///
     /// # Errors
     /// `NoSuchUpload` if the upload does not exist; `InvalidArgument` if the part number is out of
     /// range.
     pub fn aside_part(&self, key: &str, id: &str, number: i32) -> S3Result<TempFile> {
         if !(1..=PARTS).contains(&number) {
-            return Err(s3_error!(InvalidArgument, "part numbers are 1 to {PARTS}"));
+            return Err(s3_error!(
+                InvalidArgument,
+                "the part number must be between 1 and {PARTS}"
+            ));
         }
         let directory = self.upload(key, id)?;
         TempFile::create(directory.join(self.aside_name())).map_err(gone("creation of a part"))
     }
 
-    /// Make a temporary file a part of its upload.
+    /// Store a temporary file as part `number` of its upload.
     pub fn put_part(&self, id: &str, number: i32, mut aside: TempFile) -> S3Result<Object> {
         let top = self.uploads().join(id);
         let path = top.join(part_name(number));
@@ -91,7 +95,7 @@ impl Bucket {
         name().map_err(gone("naming of a part"))
     }
 
-    /// Return the uploaded parts, sorted by number.
+    /// Return the parts uploaded so far, sorted by number.
     fn parts(&self, key: &str, id: &str) -> S3Result<Vec<(i32, Object)>> {
         let directory = self.upload(key, id)?;
         let list = || -> io::Result<Vec<(i32, Object)>> {
@@ -109,18 +113,18 @@ impl Bucket {
         list().map_err(gone("listing of an upload"))
     }
 
-    /// Join the listed parts into the object.
+    /// Complete a multipart upload: join the listed parts to the object.
     ///
-    /// The file of the first part becomes the object; the other parts are appended to it by a copy
-    /// inside the kernel, if the file system supports that.
+    /// The file of the first part becomes the object. The other parts are appended to it by a copy
+    /// inside the kernel if the file system supports that.
     ///
     /// # Errors
-    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder` or `EntityTooSmall`. The upload continues to
-    /// exist after an error.
+    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder` or `EntityTooSmall`. The upload still
+    /// exists after an error.
     pub fn complete_upload(&self, key: &str, id: &str, named: &[Named]) -> S3Result<Object> {
         let directory = self.upload(key, id)?;
         let paths = check_parts(&self.parts(key, id)?, named)?;
-        // From here on, no other request can add parts, complete or abort.
+        // After this rename, no other request can add parts to the upload, complete or abort it.
         let closed = self.uploads().join(format!(".closed-{id}"));
         fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
         let kept = fs::read(closed.join(HEADERS)).map_err(failed("read of an upload's headers"));
@@ -131,13 +135,14 @@ impl Bucket {
                 self.put(key, aside, &Conditions::default())
             });
             put.inspect_err(|_| {
-                // If the part cannot be restored, its ETag no longer matches, so it cannot be used.
+                // If the part cannot be restored, its ETag no longer matches, so it will not be
+                // used.
                 let _ = undo.restore();
             })
         });
         match put {
             Ok(object) => {
-                // Files left over are removed when the bucket is next opened.
+                // Files that remain are removed when the bucket is opened the next time.
                 let _ = fs::remove_dir_all(&closed);
                 Ok(object)
             }
@@ -148,7 +153,7 @@ impl Bucket {
         }
     }
 
-    /// Remove an upload and its parts.
+    /// Abort a multipart upload: remove it and its parts.
     pub fn abort_upload(&self, key: &str, id: &str) -> S3Result<()> {
         let directory = self.upload(key, id)?;
         let closed = self.uploads().join(format!(".closed-{id}"));
@@ -156,7 +161,7 @@ impl Bucket {
         fs::remove_dir_all(closed).map_err(failed("removal of parts"))
     }
 
-    /// Return all unfinished uploads, sorted by key, then by age.
+    /// Return all unfinished uploads of the bucket, sorted by key, then by age.
     pub fn list_uploads(&self) -> S3Result<Vec<Upload>> {
         let list = || -> io::Result<Vec<Upload>> {
             let mut uploads = Vec::new();
@@ -164,7 +169,7 @@ impl Bucket {
                 let Ok(id) = entry?.file_name().into_string() else { continue };
                 let path = self.uploads().join(&id).join(KEY);
                 let begun = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                // Skip uploads that ended in the meantime.
+                // Skip uploads that were completed or aborted in the meantime.
                 if let (true, Ok(key), Ok(begun)) = (is_id(&id), fs::read_to_string(&path), begun) {
                     uploads.push(Upload { key, id, begun_ns: nanoseconds(begun) });
                 }
@@ -175,7 +180,8 @@ impl Bucket {
         list().map_err(failed("listing of uploads"))
     }
 
-    /// Return the directory of an upload if the upload has this key.
+    /// Return the directory of an upload. Fails with `NoSuchUpload` if no upload has this ID and
+    /// key.
     fn upload(&self, key: &str, id: &str) -> S3Result<PathBuf> {
         let directory = self.uploads().join(id);
         let is_of_key = is_id(id)
@@ -184,13 +190,13 @@ impl Bucket {
     }
 }
 
-/// Check the listed parts by S3's rules, and return the names of their files.
+/// Check the parts that the client lists by S3's rules, and return the names of their files.
 fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>> {
     if named.is_empty() {
-        return Err(s3_error!(MalformedXML, "name at least one part"));
+        return Err(s3_error!(MalformedXML, "the request lists no parts"));
     }
     if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
-        return Err(s3_error!(InvalidPartOrder, "name the parts in ascending order"));
+        return Err(s3_error!(InvalidPartOrder, "the parts are not listed in ascending order"));
     }
     let mut files = Vec::with_capacity(named.len());
     for (at, part) in named.iter().enumerate() {
@@ -206,7 +212,7 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
         if at + 1 < named.len() && object.size < SMALLEST_PART {
             return Err(s3_error!(
                 EntityTooSmall,
-                "part {} has {} bytes; all but the last need {SMALLEST_PART}",
+                "part {} has {} bytes; every part but the last needs {SMALLEST_PART}",
                 part.number,
                 object.size
             ));
@@ -216,7 +222,7 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
     Ok(files)
 }
 
-/// State of the first part before other parts are appended, for undo.
+/// Original state of the first part's file, needed to undo the appending of other parts.
 struct Undo {
     file: File,
     part: Object,
@@ -229,7 +235,7 @@ impl Undo {
     }
 }
 
-/// Append all other files to the first one.
+/// Append the files of all other parts to the file of the first part.
 fn join(directory: &Path, files: &[String]) -> io::Result<(TempFile, Undo)> {
     let first = directory.join(&files[0]);
     let mut file = File::options().read(true).write(true).open(&first)?;
@@ -249,7 +255,7 @@ fn part_name(number: i32) -> String {
     format!("{number:05}")
 }
 
-/// Return whether the text is an upload ID: 16 hexadecimal digits, so safe as part of a path.
+/// Return whether the text is an upload ID: 16 hexadecimal digits, which are safe in a path.
 fn is_id(id: &str) -> bool {
     id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -257,7 +263,7 @@ fn is_id(id: &str) -> bool {
 fn gone(operation: &'static str) -> impl Fn(io::Error) -> s3s::S3Error {
     move |error| {
         if error.kind() == io::ErrorKind::NotFound {
-            s3_error!(NoSuchUpload, "the upload has ended")
+            s3_error!(NoSuchUpload, "the upload was completed or aborted")
         } else {
             failed(operation)(error)
         }
