@@ -279,7 +279,7 @@ def owner(users: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 
 def test_wrong_keys(owner: S3Server, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, wrong, words in (
-        ("AWS_SECRET_ACCESS_KEY", "x" * 40, "the secret key does not fit"),
+        ("AWS_SECRET_ACCESS_KEY", "x" * 40, "the secret key does not match"),
         ("AWS_ACCESS_KEY_ID", "nobody-knows-me", "does not know the access key"),
     ):
         monkeypatch.setenv(name, wrong)

@@ -174,7 +174,7 @@ def test_places_where_no_directory_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(GuardError, match="not a directory"):
         check_directory(tmp_path / "file")
-    with pytest.raises(GuardError, match="never makes files"):
+    with pytest.raises(GuardError, match="never creates files"):
         check_directory(Path("/proc/objects"))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -193,7 +193,10 @@ def test_a_server_that_never_listens_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(embedded_server, "_BOOTSTRAP", "import time; time.sleep(600)")
     monkeypatch.setattr(embedded_server, "READY_S", 0.2)
-    with pytest.raises(PreflightError, match="silent"), EmbeddedServer(tmp_path / "objects"):
+    with (
+        pytest.raises(PreflightError, match="no answer within"),
+        EmbeddedServer(tmp_path / "objects"),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []
 

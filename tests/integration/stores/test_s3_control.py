@@ -218,7 +218,7 @@ def test_a_store_that_may_only_be_read(tmp_path: Path) -> None:
         server.make_bucket()
         control = S3Control(server.store())
         assert control.bucket_exists()
-        with pytest.raises(PreflightError, match="may not do it") as caught:
+        with pytest.raises(PreflightError, match="do not allow it") as caught:
             control.put("key", b"")
     assert "s3:PutObject" in caught.value.fix
 

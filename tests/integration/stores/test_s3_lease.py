@@ -154,7 +154,7 @@ def test_a_campaign_that_was_suspended_hears_that_another_has_come(
         assert caught.value.where.endswith("/bench/")
         assert "storlab resume" in caught.value.fix
     rival.release()
-    with pytest.raises(GuardError, match="is not claimed any more"):
+    with pytest.raises(GuardError, match="is no longer leased"):
         held.check()
     held.release()
 

@@ -343,4 +343,4 @@ def test_an_authority_file_that_is_none(tmp_path: Path, monkeypatch: pytest.Monk
     held = S3Hold(aim, CAMPAIGN, tmp_path, None)
     assert "cannot be read" in refused(PreflightError, held).what
     (tmp_path / "ca.pem").write_text("no certificate")
-    assert "holds no certificate" in refused(PreflightError, held).what
+    assert "contains no certificate" in refused(PreflightError, held).what

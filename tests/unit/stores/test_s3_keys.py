@@ -175,12 +175,12 @@ def error(
     ("code", "status", "what", "fix"),
     [
         ("InvalidAccessKeyId", 403, "does not know the access key", "endpoint"),
-        ("SignatureDoesNotMatch", 403, "secret key does not fit", "secret key"),
-        ("AccessDenied", 403, "may not do it", "s3:ListBucket"),
+        ("SignatureDoesNotMatch", 403, "secret key does not match", "secret key"),
+        ("AccessDenied", 403, "do not allow it", "s3:ListBucket"),
         ("ExpiredToken", 400, "expired", "new keys"),
         ("NoSuchBucket", 404, "does not exist", "create_bucket"),
         ("SlowDown", 503, "busy", "later"),
-        ("", 403, "may not do it", "s3:ListBucket"),
+        ("", 403, "do not allow it", "s3:ListBucket"),
         ("", 404, "like an S3 store", "address"),
         ("XStrange", 418, "XStrange (418)", "log"),
     ],
@@ -203,7 +203,7 @@ def test_a_bad_token_is_named_by_where_it_came_from(code: str, place: str) -> No
         return refused(store, "list the bucket", 403, {}, ErrorBody(code, ""), None, [])
 
     assert "the session token is not valid" in refusal("t").what
-    assert refusal("t").fix == f"set {place} again, or remove it if the keys need none"
+    assert refusal("t").fix == f"set {place} again, or remove it if the keys need no token"
     assert "none is set" in refusal(None).what
     assert place in refusal(None).fix
 
@@ -230,7 +230,7 @@ def test_the_right_region_is_named_wherever_it_is_found() -> None:
 
 def test_the_same_region_is_no_reason() -> None:
     reason = error(403, "AccessDenied", x_amz_bucket_region="us-east-1")
-    assert "may not do it" in reason.what
+    assert "do not allow it" in reason.what
 
 
 def test_a_clock_that_is_wrong_is_told_by_how_much() -> None:
@@ -264,11 +264,11 @@ def failed(fault: str, code: int | None = None, text: str = "in words") -> OSErr
         (failed("untrusted"), "certificate is not accepted", "ca_file"),
         (failed("expired"), "certificate is not accepted", "clock"),
         (failed("wrong-name"), "certificate is not accepted", "name"),
-        (failed("tls"), "no TLS there", "scheme"),
-        (failed("handshake"), "no TLS there", "scheme"),
-        (failed("unreachable", errno.EHOSTUNREACH), "in words", "reaches"),
+        (failed("tls"), "does not speak TLS", "scheme"),
+        (failed("handshake"), "does not speak TLS", "scheme"),
+        (failed("unreachable", errno.EHOSTUNREACH), "in words", "can reach"),
         # Message text is ignored: a bucket may have such a name.
-        (failed("unreachable", text="certificate refused handshake"), "refused", "reaches"),
+        (failed("unreachable", text="certificate refused handshake"), "refused", "can reach"),
     ],
 )
 def test_no_answer_in_words(raised: OSError, what: str, fix: str) -> None:

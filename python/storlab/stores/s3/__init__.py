@@ -1,1 +1,1 @@
-"""S3 buckets: control requests, prefixes that storlab owns, and the embedded S3 server."""
+"""S3 targets: control requests, storlab's own key prefixes, leases, and the embedded server."""

@@ -1,6 +1,6 @@
-"""Control requests to a bucket: existence, listings, small objects, multipart uploads.
+"""Send control requests to a bucket: existence, listings, small objects, multipart uploads.
 
-Each is a single request, signed by the native client. The measured load does not use this module.
+The native S3 client signs and sends them one at a time. The measured load does not use this module.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _Reply = tuple[int, Pairs, bytes]
 
 
 class S3Control:
-    """Bucket with its control requests; failures are PreflightError with place, problem and fix.
+    """Client for control requests to one bucket; a failed request raises PreflightError.
 
-    The constructor raises PreflightError, without a request, for inconsistent settings.
+    The constructor sends no request; it raises PreflightError for inconsistent settings.
     """
 
     def __init__(self, store: S3Store, timeout_s: float = TIMEOUT_S) -> None:
@@ -57,8 +57,12 @@ class S3Control:
             raise unreachable(self.where, error, self._hide) from error
 
     def bucket_exists(self) -> bool:
-        """Return whether the bucket exists; raise PreflightError if it may not be listed."""
-        # Not HEAD: its error responses have no code.
+        """Return whether the bucket exists.
+
+        Raises:
+            PreflightError: The credentials do not allow listing the bucket, or the request failed.
+        """
+        # A listing, because error responses to HEAD contain no error code.
         answer = self._request("GET", None, [("list-type", "2"), ("max-keys", "1")])
         if answer[0] == 404 and error_body(answer[2]).code == "NoSuchBucket":
             return False
@@ -66,7 +70,7 @@ class S3Control:
         return True
 
     def create_bucket(self) -> None:
-        """Create the bucket in the region that requests are signed for."""
+        """Create the bucket in the region for which requests are signed."""
         region = self.store.region
         body = b""
         if region != "us-east-1":  # the only region that must not be named
@@ -74,16 +78,16 @@ class S3Control:
                 f'<CreateBucketConfiguration xmlns="{_NAME_SPACE}"><LocationConstraint>{region}'
                 "</LocationConstraint></CreateBucketConfiguration>"
             ).encode()
-        self._expect(self._request("PUT", None, [], body), "make the bucket")
+        self._expect(self._request("PUT", None, [], body), "create the bucket")
 
     def delete_bucket(self) -> None:
-        """Remove the bucket; a missing one is no error, one that is not empty is."""
+        """Remove the bucket if it exists; a bucket that is not empty is an error."""
         answer = self._request("DELETE", None, [])
         if answer[0] != 404:
             self._expect(answer, "remove the bucket")
 
     def is_versioned(self) -> bool:
-        """Return whether the bucket keeps versions; False if the store does not report it."""
+        """Return whether the bucket keeps object versions; False if not reported."""
         status, _, body = self._request("GET", None, [("versioning", "")])
         if status != 200:
             return False
@@ -93,9 +97,10 @@ class S3Control:
             return False
 
     def has_versions(self, prefix: str) -> bool | None:
-        """Return whether versions or delete markers exist below a prefix; None if not reported.
+        """Return whether object versions or delete markers exist below a prefix.
 
-        Existing objects have a version in a bucket of any kind.
+        An existing object counts as a version even in a bucket without versioning. The result is
+        None if the store does not report versions.
         """
         query = [("versions", ""), ("max-keys", "1"), ("prefix", prefix)]
         status, _, body = self._request("GET", None, query)
@@ -105,34 +110,33 @@ class S3Control:
             return None
 
     def list_keys(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Return the first ``limit`` keys below a prefix, in byte order; all for None."""
+        """Return the first ``limit`` keys below a prefix, in byte order; all if None."""
         return self._list(prefix, limit, "").keys
 
     def list_top(self, prefix: str) -> list[str]:
-        """Return the keys that begin with the prefix, each only up to the next slash, inclusive.
+        """Return the keys and "directories" (ending with a slash) directly below a prefix.
 
-        Prefixes without objects are left out: MinIO lists prefixes with deleted objects and
-        versions.
+        Directories without objects are left out: MinIO lists them if they contain old versions.
         """
         page = self._list(prefix, None, "/")
         there = [top for top in page.prefixes if self.list_keys(top, 1)]
         return sorted({*there, *(top_of(key, prefix) for key in page.keys)})
 
     def list_uploads(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Return the keys of the first ``limit`` open multipart uploads; empty if unsupported.
+        """Return the keys of the first ``limit`` open multipart uploads below a prefix.
 
-        MinIO matches a prefix here only as a whole key: if nothing is found, the uploads of the
-        whole bucket are searched.
+        If the store lists none, the uploads of the whole bucket are searched, because MinIO
+        compares the prefix with whole keys. The result is empty for a store without such uploads.
         """
         uploads = self.uploads(prefix, prefix, limit)
         return [key for key, _ in uploads or self.uploads("", prefix, limit)]
 
     def uploads(self, asked: str, prefix: str, limit: int | None = None) -> list[tuple[str, str]]:
-        """Return keys and ids of open uploads below ``prefix``, from a listing for ``asked``.
+        """Return keys and ids of open multipart uploads.
 
         Args:
-            asked: Prefix to send in the request.
-            prefix: Prefix of the keys to return.
+            asked: Prefix that is sent to the store.
+            prefix: Prefix of the keys to return; other listed keys are dropped.
             limit: Largest number of uploads; None for all.
         """
         uploads: list[tuple[str, str]] = []
@@ -143,9 +147,9 @@ class S3Control:
             if answer[0] in (404, 501) and error_body(answer[2]).code != "NoSuchBucket":
                 return uploads  # the store does not support multipart uploads
             if answer[0] == 403 and asked != prefix:
-                return uploads  # credentials restricted to a prefix have been served before
+                return uploads  # these credentials may list only below ``prefix``, listed before
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
-            # Not every store applies the prefix here.
+            # Some stores ignore the prefix in this request.
             pairs = zip(page.keys, page.ids, strict=True)
             uploads += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
             if not page.after or (limit is not None and len(uploads) >= limit):
@@ -154,8 +158,8 @@ class S3Control:
 
     def begin_upload(self, key: str) -> str | None:
         """Begin a multipart upload; return its id, or None if the store supports none."""
-        # A gateway that fails (500, 502, 504) may have passed the request on: a retry would begin a
-        # second upload, and the first would never be aborted.
+        # Retry only after 503. After 500, 502 or 504 the store may have begun an upload, which
+        # would never be aborted if a retry began a second one.
         answer = self._sent(
             lambda: self._client.request("POST", key, [("uploads", "")], b"", self._timeout_s),
             (503,),
@@ -169,10 +173,10 @@ class S3Control:
             return None
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Abort a multipart upload; a missing one is no error."""
+        """Abort a multipart upload; it is no error if the upload does not exist."""
         answer = self._request("DELETE", key, [("uploadId", upload)])
         if answer[0] != 404:
-            self._expect(answer, f"give up a multipart upload of {key}")
+            self._expect(answer, f"abort a multipart upload of {key}")
 
     def get(self, key: str) -> bytes | None:
         """Return the content of a small object; None if it does not exist."""
@@ -182,9 +186,9 @@ class S3Control:
         return self._expect(answer, f"read {key}")
 
     def get_tagged(self, key: str) -> tuple[bytes, str] | None:
-        """Return content and ETag of a small object; the ETag is "" if the store sends none.
+        """Return content and ETag of a small object; None if the object does not exist.
 
-        None if the object does not exist.
+        The ETag is "" if the store sends none.
         """
         answer = self._request("GET", key, [])
         if answer[0] == 404 and error_body(answer[2]).code == "NoSuchKey":
@@ -192,10 +196,18 @@ class S3Control:
         return self._expect(answer, f"read {key}"), answer[1].get("etag", "")
 
     def put_if(self, key: str, data: bytes, condition: tuple[str, str]) -> bool:
-        """Write a small object if ("if-none-match", "*") or ("if-match", etag) holds.
+        """Write a small object if a condition is met.
 
-        Return whether it was written; also False if a response was lost and the retry fails. A
-        store without conditional writes writes always.
+        A store without conditional writes always writes it.
+
+        Args:
+            key: Key of the object.
+            data: Content.
+            condition: ("if-none-match", "*") if no object may exist; ("if-match", etag) if the
+                existing object must have this ETag.
+
+        Returns:
+            Whether it was written; may be False after a write whose response was lost.
         """
         answer = self._sent(lambda: self._client.put_if(key, data, condition, self._timeout_s))
         if answer[0] in (409, 412) or (answer[0] == 404 and condition[0] == "if-match"):
@@ -206,18 +218,18 @@ class S3Control:
         return True
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a small object unconditionally."""
+        """Write a small object, replacing an existing one."""
         self._expect(self._request("PUT", key, [], data), f"write {key}")
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete a few objects, one by one; missing ones are no error."""
+        """Delete a few objects, one by one; an object that does not exist is no error."""
         for key in keys:
             answer = self._request("DELETE", key, [])
             if answer[0] != 404:
                 self._expect(answer, f"delete {key}")
 
     def clock_skew_s(self) -> float | None:
-        """Return how far the store's clock is ahead, to a second; None if it sends no time."""
+        """Return by how many seconds the store's clock is ahead; None if it sends no date."""
         if self._skew_s is None:
             self._request("GET", None, [("list-type", "2"), ("max-keys", "1")])
         return self._skew_s
@@ -243,11 +255,13 @@ class S3Control:
             return read(body)
         except ValueError as error:
             raise PreflightError(
-                self.where, f"does not answer like an S3 store: {error}", "check the address"
+                self.where,
+                f"does not answer like an S3 store: {error}",
+                "check host, port and bucket of the target's address",
             ) from error
 
     def _request(self, method: str, key: str | None, query: Pairs, body: bytes = b"") -> Answer:
-        """Send a request, with retries while the store is busy, and note the store's time."""
+        """Send a request, with retries while the store is busy; measure the clock difference."""
         return self._sent(lambda: self._client.request(method, key, query, body, self._timeout_s))
 
     def _sent(self, ask: Callable[[], _Reply], busy: Iterable[int] = _BUSY) -> Answer:
@@ -269,7 +283,7 @@ class S3Control:
             there = parsedate_to_datetime(date or "").timestamp()
         except ValueError:
             return
-        # The header has whole seconds: it is half a second behind on average.
+        # The header contains whole seconds, so on average it is half a second behind.
         self._skew_s = there + 0.5 - wall_at_ns(at_ns) / NS_PER_S
 
     def _expect(self, answer: Answer, operation: str) -> bytes:
@@ -281,6 +295,6 @@ class S3Control:
 
 
 def top_of(key: str, prefix: str) -> str:
-    """Return a key below a prefix up to the next slash, inclusive."""
+    """Return the part of a key up to and including the first slash after a prefix."""
     head, slash, _ = key.removeprefix(prefix).partition("/")
     return prefix + head + slash

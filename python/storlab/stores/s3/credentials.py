@@ -1,8 +1,8 @@
-"""Credentials of an S3 target from the usual places of the AWS tools; values are never printed.
+"""Find the credentials of an S3 target where the AWS tools find theirs; never print them.
 
 The formats are those of the AWS SDKs and Tools Reference Guide, "Shared config and credentials
-files" and "Environment variables support". Ways that need a program or another service (SSO, roles,
-``credential_process``, the machine's own role) are left to botocore, of the extra ``storlab[aws]``.
+files" and "Environment variables support". Credentials from a program or another service (SSO,
+roles, ``credential_process``, the machine's own role) need botocore, of the extra ``storlab[aws]``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storlab.model.target import Target
 
 DEFAULT_REGION = "us-east-1"
 _ACCESS, _SECRET, _TOKEN = "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"
-# Settings of profiles that get keys from a program or another service.
+# Settings by which a profile obtains keys from a program or another service.
 _ELSEWHERE = (
     "credential_process",
     "sso_session",
@@ -45,15 +45,15 @@ class _Files:
 
 
 def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
-    """Return credentials and region of a target; no credentials for the embedded server.
+    """Return credentials and region of a target; the credentials are None for embedded servers.
 
-    The first source with keys wins: the variables that ``s3_options.credentials_env`` names,
-    ``s3_options.profile``, the variables ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``, and
-    what botocore finds for that profile.
+    The first source that is set is used: the environment variables that
+    ``s3_options.credentials_env`` names, the profile ``s3_options.profile``, the variables
+    ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``, botocore's credentials for that profile.
 
     Args:
         target: S3 target.
-        base: Directory that relative names of the AWS files start from.
+        base: Directory to which relative paths of the AWS files refer.
 
     Raises:
         PreflightError: No source has keys, one has only half of a pair, or a file cannot be read.
@@ -69,8 +69,8 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
         if credentials is None:
             raise PreflightError(
                 where,
-                f"neither {prefix}_{_ACCESS} nor {prefix}_{_SECRET} is set",
-                f"export both, as s3_options.credentials_env = {prefix!r} says",
+                f"the environment variables {prefix}_{_ACCESS} and {prefix}_{_SECRET} are not set",
+                f"export both, because of s3_options.credentials_env = {prefix!r}",
             )
         return credentials, options.region or _region((f"{prefix}_REGION", *_REGIONS), {})
     name = options.profile
@@ -78,7 +78,7 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
         credentials = _from_environment("AWS", where)
         name = _variable("AWS_PROFILE") or "default"
         if credentials is not None:
-            # A broken config file does not matter if variables set everything.
+            # The config file is read only if needed: a broken one is no error otherwise.
             given = options.region or _variable(*_REGIONS)
             return credentials, given or _region((), read_profile(name, *_paths(files), where))
     profile = read_profile(name, *_paths(files), where)
@@ -94,9 +94,16 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict[str, str]:
-    """Return all settings of a profile; the credentials file overrides the config file.
+    """Return all settings of an AWS profile; the credentials file overrides the config file.
 
-    Names of settings are lower case. The result is empty if neither file has the profile.
+    Args:
+        name: Name of the profile.
+        credentials: Path of the credentials file.
+        config: Path of the config file.
+        where: Name of the target in error messages.
+
+    Returns:
+        Values by setting in lower case; empty if neither file has the profile.
 
     Raises:
         PreflightError: A file cannot be read; the message contains none of its content.
@@ -107,16 +114,21 @@ def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict
         if _profile_of(section, plain="default") == name:
             settings |= values
     for section, values in in_credentials.items():
-        # Old tools write "[profile x]" there too, and the AWS tools read it.
+        # Old tools wrote "[profile x]" to the credentials file, and the AWS tools still read it.
         if name in (section, _profile_of(section)):
             settings |= values
     return settings
 
 
 def _profile_of(section: str, plain: str | None = None) -> str | None:
-    """Return the name in ``profile x`` or ``profile "x y"``, or ``plain`` itself.
+    """Return the profile's name from a section such as ``profile x`` or ``profile "x y"``.
 
-    None for other sections.
+    Args:
+        section: Name of the section.
+        plain: Name of a profile whose section lacks the word ``profile``.
+
+    Returns:
+        The name; None if the section is not a profile's.
     """
     if section == plain:
         return section
@@ -128,11 +140,11 @@ def _profile_of(section: str, plain: str | None = None) -> str | None:
 
 
 def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
-    # No default section, no interpolation, only "=" as delimiter: secrets may contain "%" and ":".
+    # Secrets may contain "%" and ":", so there is no interpolation, and "=" is the only delimiter.
     parser = configparser.RawConfigParser(
         strict=False, delimiters=("=",), default_section="", allow_no_value=True
     )
-    fix = "correct it, or give the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    fix = "correct the file, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     try:
         parser.read_string(read_input(path).decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
@@ -142,8 +154,8 @@ def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
     except UnicodeDecodeError:
         raise PreflightError(where, f"{path} is not UTF-8 text", fix) from None
     except configparser.Error as error:
-        # The error quotes the line, which may be a secret: only its number is passed on.
-        problem = f"{path} is not a file of profiles: see line {_line(error)}"
+        # The error quotes the line, which may contain a secret, so show only its number.
+        problem = f"{path} is not a valid AWS file of profiles: see line {_line(error)}"
         raise PreflightError(where, problem, fix) from None
     return {
         section: {key: (value or "").strip() for key, value in parser.items(section)}
@@ -176,9 +188,10 @@ def _from_profile(
 
 
 def _may_ask(options: S3Options, profile: Mapping[str, str]) -> bool:
-    """Return whether botocore may be used: the profile needs it, or no profile was named.
+    """Return whether botocore may supply the keys.
 
-    It must not replace a missing profile.
+    It may if the profile obtains keys from a program or service, or if no profile was named. If a
+    named profile is missing, botocore must not supply other keys.
     """
     if any(profile.get(key) for key in _ELSEWHERE):
         return True
@@ -186,7 +199,7 @@ def _may_ask(options: S3Options, profile: Mapping[str, str]) -> bool:
 
 
 def _from_botocore(profile: str | None, where: str, files: _Files) -> Credentials | None:
-    """Return the keys that botocore finds; None if it finds none or is not installed."""
+    """Return the keys that botocore finds for a profile; None if none, or if not installed."""
     try:
         session = importlib.import_module("botocore.session").Session(profile=profile)
         errors = importlib.import_module("botocore.exceptions")
@@ -198,7 +211,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
         chained = session.get_credentials()
         frozen = None if chained is None else chained.get_frozen_credentials()
     except (errors.BotoCoreError, errors.ClientError, OSError, ValueError) as error:
-        # The output of a program may be a secret, also in errors of parsing it.
+        # Errors about a credential program may quote its output, which may contain a secret.
         of_program = getattr(error, "kwargs", {}).get("provider") == "custom-process"
         is_told = isinstance(error, (errors.BotoCoreError, errors.ClientError)) and not of_program
         way = f'profile "{profile}"' if profile else "the role of this machine"
@@ -207,7 +220,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
             f"{way} returned no keys: {error if is_told else 'its program failed'}",
             "aws sts get-caller-identity"
             + (f" --profile {profile}" if profile else "")
-            + " has to work first; an expired login is renewed by aws sso login",
+            + " must succeed first; to renew an expired login, run aws sso login",
         ) from None
     if frozen is None:
         return None
@@ -223,22 +236,31 @@ def _pair(
     place: str,
     where: str,
 ) -> Credentials | None:
-    """Build credentials; None without keys; raise PreflightError for half of a pair.
+    """Build credentials from a pair of keys; None if both are missing.
 
-    ``token`` is the place of the session token, and its value.
+    Args:
+        access: Access key.
+        secret: Secret key.
+        token: Name of the session token's setting, and its value.
+        names: Names of the settings of access key and secret key.
+        place: Source of the keys, for the message.
+        where: Name of the target, for the message.
+
+    Raises:
+        PreflightError: One of the two keys is missing.
     """
     if access is None and secret is None:
         return None
     if access is None or secret is None:
         has, lacks = (names[1], names[0]) if access is None else names
         raise PreflightError(
-            where, f"{place} has {has} but not {lacks}", f"give {lacks}, or remove {has}"
+            where, f"{place} has {has} but not {lacks}", f"set {lacks}, or remove {has}"
         )
     return Credentials(access, secret, token[1], token[0])
 
 
 def _variable(*names: str) -> str | None:
-    """Return the first of these variables that is set, stripped."""
+    """Return the stripped value of the first of these environment variables that is not empty."""
     values = (os.environ.get(name, "").strip() for name in names)
     return next((value for value in values if value), None)
 
@@ -249,7 +271,7 @@ def _region(variables: tuple[str, ...], profile: Mapping[str, str]) -> str:
 
 def _files(base: Path) -> _Files:
     def place(variable: str, usual: str) -> Path:
-        # Not Path.expanduser: it raises if there is no home directory, even if none is needed.
+        # Path.expanduser would raise if there is no home directory, even if none is needed.
         return base / os.path.expanduser(_variable(variable) or usual)  # noqa: PTH111
 
     return _Files(
@@ -269,21 +291,21 @@ def _nothing_found(
     if elsewhere:
         return PreflightError(
             where,
-            f'profile "{name}" gets its keys by {elsewhere[0]}, for which botocore is missing',
+            f'profile "{name}" gets its keys by {elsewhere[0]}, which needs botocore',
             f"{_INSTALL}, or export them: eval $(aws configure export-credentials --profile {name} "
-            "--format env), and leave s3_options.profile out",
+            "--format env), and remove s3_options.profile",
         )
     if asked:
         return PreflightError(
             where,
             f'there are no keys in profile "{name}", neither in {files.credentials} nor in '
             f"{files.config}",
-            f"aws configure --profile {name}, or another s3_options.profile",
+            f"run aws configure --profile {name}, or set another s3_options.profile",
         )
     return PreflightError(
         where,
         "there are no credentials: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
         f'environment, nor a profile "{name}" with keys in {files.both()}',
-        "export the two variables, or name others with s3_options.credentials_env or a profile "
-        "with s3_options.profile",
+        "export the two variables, or set s3_options.credentials_env (other variables) or "
+        "s3_options.profile",
     )

@@ -1,7 +1,7 @@
-"""Embedded S3 server for ``s3 = "embedded:DIR"``: a child process that serves a directory.
+"""Run the embedded S3 server for ``s3 = "embedded:DIR"``: a child process that serves a directory.
 
-It listens on loopback only, with credentials created for each start, and ends when its parent ends
-in any way; it exits at the end of its standard input.
+It listens on loopback only, with new credentials at each start. It exits when its standard input
+closes, so it also ends if its parent is killed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MARKER = "storlab-s3.json"
 READY_S = 20.0
 STOP_S = 5.0
 _MARK = "storlab object directory"
-# Environment variables of the child; keys of other stores are not passed on.
+# Environment variables that the child inherits; credentials of other stores are not among them.
 _KEEP = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "RUST_BACKTRACE")
-# Read byte by byte up to the line's end: the rest of stdin is for the server, which exits at its
-# end.
+# Reads one line byte by byte and leaves the rest of standard input to the server, which exits when
+# it closes.
 _BOOTSTRAP = """\
 import json, os
 line = b""
@@ -54,11 +54,11 @@ _native.serve_s3(json.dumps(order["config"]), order["secrets"])
 
 
 class EmbeddedServer:
-    """Running embedded server, as a context manager; the directory stays, see :meth:`remove_empty`.
+    """Context manager that runs an embedded server; leaving ends it but keeps the directory.
 
-    ``store`` is the bucket with its credentials, ``pid`` the child. Entering raises GuardError for
-    a directory that holds foreign files, or that another campaign uses; PreflightError if it cannot
-    be created, or the server does not start.
+    ``store`` is the bucket with its credentials, ``pid`` the child's process id. Entering raises
+    GuardError if the directory contains foreign files or another campaign uses it, and
+    PreflightError if it cannot be created or the server does not start.
     """
 
     store: S3Store
@@ -90,7 +90,7 @@ class EmbeddedServer:
         self._stack.close()
 
     def cpu(self) -> tuple[int, int]:
-        """Return the CPU time since the start, user and system, in ns; resolution is a clock tick.
+        """Return user and system CPU time of the server in ns, with a clock tick's resolution.
 
         Raises:
             OSError: The server has ended.
@@ -103,10 +103,12 @@ class EmbeddedServer:
         return user * TICK_NS, system * TICK_NS
 
     def remove_empty(self) -> list[str]:
-        """End the server, then remove its empty directories; return their names.
+        """End the server, then remove its directories that contain no files.
 
-        These are the bucket's directory, and the whole directory if storlab created it. Directories
-        with files stay.
+        These are the bucket's directory, and the whole directory if storlab created it.
+
+        Returns:
+            Paths of the removed directories.
         """
         self._child.close()
         bucket, marker = self.directory / BUCKET, self.directory / MARKER
@@ -150,12 +152,12 @@ class EmbeddedServer:
             line = _read_line(ready, READY_S)
             return int(json.loads(line)["port"])
         except (BrokenPipeError, ValueError, KeyError, TypeError) as error:
-            silent = f"silent for {READY_S:g} s"
+            silent = f"no answer within {READY_S:g} s"
             with suppress(subprocess.TimeoutExpired):
-                silent = f"it ended with {process.wait(0.5)}"
+                silent = f"it ended with exit code {process.wait(0.5)}"
             process.kill()
             process.wait()
-            why = _tail(errors) or (f"it said {line!r}" if line else silent)
+            why = _tail(errors) or (f"it answered {line!r}" if line else silent)
             raise PreflightError(
                 f"embedded:{self.directory}",
                 f"storlab's own S3 server did not start: {why}",
@@ -164,30 +166,34 @@ class EmbeddedServer:
 
 
 def check_directory(directory: Path) -> None:
-    """Check that a server may serve the directory, without writing anything.
+    """Check, without writing anything, that an embedded server may serve a directory.
 
     Raises:
-        GuardError: The directory belongs to the system or holds foreign files.
-        PreflightError: The directory cannot be used.
+        GuardError: The directory belongs to the system or contains foreign files.
+        PreflightError: The directory cannot be created or read.
     """
     name = f"embedded:{directory}"
     real = Path(os.path.realpath(directory))
     if is_kernel_place(real):
-        raise GuardError(name, "storlab never makes files there", "choose another directory")
+        raise GuardError(
+            name, "storlab never creates files in /dev, /proc or /sys", "choose another directory"
+        )
     if not real.exists():
         if problem := directory_problem(real.parent):
-            raise PreflightError(name, f"{real.parent} {problem}", "make it, or correct the path")
+            raise PreflightError(name, f"{real.parent} {problem}", "create it, or correct the path")
         return
     if problem := directory_problem(real):
         raise GuardError(name, problem, "choose another name")
     try:
         is_empty = not any(real.iterdir())
     except OSError as error:
-        raise PreflightError(name, f"cannot be read: {error.strerror}", "check its mode") from error
+        raise PreflightError(
+            name, f"cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     if not is_empty and _read_marker(real) is None:
         raise GuardError(
             name,
-            f"is not empty, but storlab did not fill it (no {MARKER} in it)",
+            f"is not empty, and its files are not storlab's (no {MARKER} in it)",
             "choose a directory that is empty or does not exist yet",
         )
 
@@ -197,11 +203,13 @@ def _claim(directory: Path, stack: ExitStack) -> None:
     while True:
         _make(directory)
         try:
-            # O_RDWR: NFS locks only files open for writing.
+            # Open for writing too, because NFS locks only such files.
             handle = os.open(directory / MARKER, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             what = f"{MARKER} cannot be opened: {error.strerror}"
-            raise PreflightError(f"embedded:{directory}", what, "choose another place") from error
+            raise PreflightError(
+                f"embedded:{directory}", what, "choose another directory"
+            ) from error
         try:
             try_lock_exclusive(handle)
             if os.fstat(handle).st_ino == (directory / MARKER).stat().st_ino:
@@ -220,7 +228,7 @@ def _claim(directory: Path, stack: ExitStack) -> None:
 
 
 def _make(directory: Path) -> None:
-    """Create the directory, and the marker that records whether storlab created it."""
+    """Create a missing directory, and the marker file that records whether storlab created it."""
     made = False
     try:
         if not directory.exists():
@@ -233,12 +241,14 @@ def _make(directory: Path) -> None:
         if made:
             directory.rmdir()
         raise PreflightError(
-            f"embedded:{directory}", f"cannot be made: {error.strerror}", "choose another place"
+            f"embedded:{directory}",
+            f"cannot be created: {error.strerror}",
+            "choose another directory",
         ) from error
 
 
 def _read_marker(directory: Path) -> bool | None:
-    """Return whether storlab created the directory; None without a marker of storlab."""
+    """Return whether storlab created the directory, by its marker file; None without marker."""
     try:
         document: Any = parse_json(read_input(directory / MARKER))
         return bool(document["made_directory"]) if document["what"] == _MARK else None
@@ -260,7 +270,7 @@ def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the child's standard input so that it ends; kill it if that takes too long."""
+    """Close the server's standard input, which ends it; kill it if that takes too long."""
     _stdin(process).close()
     try:
         process.wait(STOP_S)
@@ -270,7 +280,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read_line(handle: int, timeout_s: float) -> bytes:
-    """Read up to the end of the line, the end of the stream, or the time-out."""
+    """Read from a pipe up to the end of the line, the end of the stream, or the time limit."""
     line = b""
     deadline_ns = monotonic_ns() + int(timeout_s * NS_PER_S)
     while not line.endswith(b"\n"):
@@ -290,7 +300,7 @@ def _tail(errors: IO[bytes]) -> str:
 
 
 def _remove_tree_of_directories(top: Path) -> bool:
-    """Remove a tree of directories if it has no files; return whether it is gone."""
+    """Remove a tree of directories unless it contains files; return whether it was removed."""
     complaints: list[OSError] = []
     note: Callable[[OSError], None] = complaints.append
     places = []

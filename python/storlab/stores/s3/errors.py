@@ -1,4 +1,4 @@
-"""Meaning of a store's error responses, with fixes; codes from the Amazon S3 API reference."""
+"""Explain error responses of S3 stores, with fixes; codes from the Amazon S3 API reference."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from storlab.base.secrets import hide
 from storlab.model.s3 import S3Store
 from storlab.stores.s3.xml import ErrorBody
 
-DENIED = "these credentials may not do it"
-_KEYS = "check the access key, and that it belongs to this endpoint (docs/s3.md says where from)"
+DENIED = "these credentials do not allow it"
+_KEYS = "check the access key, and that it is for this endpoint (docs/s3.md: where keys come from)"
 _UNKNOWN_KEY = ("the store does not know the access key", _KEYS)
 _FIXES = {
     "InvalidAccessKeyId": _UNKNOWN_KEY,
     "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's code
     "SignatureDoesNotMatch": (
-        "the secret key does not fit the access key",
-        "check the secret key for missing characters; behind a proxy, that it leaves the Host "
-        "header as it is",
+        "the secret key does not match the access key",
+        "check the secret key for missing characters; if there is a proxy, check that it does not "
+        "change the Host header",
     ),
     "AccessDenied": (
         DENIED,
@@ -29,21 +29,21 @@ _FIXES = {
     ),
     "NoSuchBucket": (
         "the bucket does not exist",
-        "make it, correct the address, or set s3_options.create_bucket = true",
+        "create it, correct the address, or set s3_options.create_bucket = true",
     ),
     "BucketAlreadyExists": (
-        "a bucket of that name belongs to somebody else",
-        "choose another name",
+        "a bucket with this name belongs to somebody else",
+        "choose another bucket name",
     ),
     "BucketNotEmpty": ("the bucket is not empty", "check what else it contains"),
-    "InvalidBucketName": ("the store does not allow this name", "choose another name"),
+    "InvalidBucketName": ("the store does not allow this bucket name", "choose another one"),
     "IllegalLocationConstraintException": (
         "the endpoint cannot create buckets in this region",
-        "set s3_options.region to the endpoint's own",
+        "set s3_options.region to the endpoint's region",
     ),
     "NotImplemented": (
         "the store does not support this operation",
-        "storlab needs GET, PUT, DELETE and ListObjectsV2",
+        "use a store with GET, PUT, DELETE and ListObjectsV2",
     ),
 }
 _REGION_CODES = (
@@ -54,30 +54,33 @@ _REGION_CODES = (
     "IncorrectEndpoint",
 )
 _NO_BACKEND = (502, 503, 504)
-_NOT_ACCEPTED = "its certificate is not accepted: {text}"
+_NOT_ACCEPTED = "its TLS certificate is not accepted: {text}"
 _SCHEME = "check port and scheme: https:// or http://"
-_UNREACHED = ("", "check the address, and that this machine reaches it")
+_UNREACHED = ("", "check the address, and that this machine can reach it")
 _FAULTS = {
-    "untrusted": (_NOT_ACCEPTED, "name the authority that signed it in s3_options.ca_file"),
+    "untrusted": (
+        _NOT_ACCEPTED,
+        "set s3_options.ca_file to the certificate of the authority that signed it",
+    ),
     "wrong-name": (
         _NOT_ACCEPTED,
         "use a host name that the certificate covers; virtual addressing needs *.host in it",
     ),
-    "expired": (_NOT_ACCEPTED, "renew it, or check this machine's clock"),
-    "tls": ("no TLS there: {text}", _SCHEME),
-    "handshake": ("no TLS there: {text}", _SCHEME),
+    "expired": (_NOT_ACCEPTED, "renew the certificate, or check this machine's clock"),
+    "tls": ("the server does not speak TLS on this port: {text}", _SCHEME),
+    "handshake": ("the server does not speak TLS on this port: {text}", _SCHEME),
     "refused": (
-        "nothing listens there: connection refused",
+        "connection refused: no server listens on this port",
         "check host and port, and that the store is running",
     ),
     "name": (
-        "its name is not found: {text}",
+        "the host name is not found: {text}",
         "check the host name; virtual addressing also needs bucket.host in the DNS",
     ),
-    "time-out": ("no answer in time", "check host and port, firewalls, and the store's load"),
+    "time-out": ("no answer in time", "check host, port and firewalls, and the store's load"),
     "ended": (
-        "the store ended the connection: {text}",
-        "check scheme and port: an https port resets what is not TLS, and the other way round",
+        "the store closed the connection: {text}",
+        "check scheme and port: an https port rejects plain http, and the other way round",
     ),
 }
 """Problem and fix for each word of ``Failure::fault`` in crates/s3/src/failure.rs."""
@@ -89,7 +92,7 @@ _EXPECTED_REGION = re.compile(r"expecting ['\"]([a-z0-9-]+)['\"]")
 
 
 class StoreUnreachableError(PreflightError):
-    """Store without a response, or with a proxy that reports none."""
+    """Error for a store that does not respond, or whose proxy gets no response from it."""
 
 
 def refused(
@@ -101,16 +104,16 @@ def refused(
     skew_s: float | None,
     secrets: Iterable[str],
 ) -> PreflightError:
-    """Build the error for a response that is not a success.
+    """Build the exception for an error response of an S3 store, with its meaning and a fix.
 
     Args:
         store: Store that responded.
-        action: Requested operation as a phrase.
+        action: Requested operation as a phrase, such as "list the bucket".
         status: HTTP status.
         headers: Headers of the response.
-        body: Error in the body.
-        skew_s: How far the store's clock is ahead; None if unknown.
-        secrets: Texts that must not be shown.
+        body: Parsed error document.
+        skew_s: By how many seconds the store's clock is ahead; None if unknown.
+        secrets: Texts that must not be in the message.
     """
     where = f"{store.endpoints[0]}/{store.bucket}"
     code = body.code or _code_of(status)
@@ -153,7 +156,7 @@ def _meaning(
         other = f", which is {body.endpoint}" if body.endpoint else ""
         return (
             "the bucket has another endpoint or region",
-            f"use the bucket's own endpoint{other}, and its region in s3_options.region",
+            f"use the bucket's own endpoint{other}, and set s3_options.region to its region",
         )
     if code in _SKEWED:
         by = "" if skew_s is None else f": they differ by {abs(skew_s):,.0f} s"
@@ -163,27 +166,27 @@ def _meaning(
     if code in _BUSY:
         return (
             "the store is busy or has an internal error",
-            "try again later, and look at its own log",
+            "try again later, or look at the store's log",
         )
     if not code:
         return (
-            "the server there does not answer like an S3 store",
+            "the server does not answer like an S3 store",
             "check host, port and bucket of the address",
         )
-    return _FIXES.get(code, ("", "look at the store's own documentation and log"))
+    return _FIXES.get(code, ("", "look at the store's documentation and log"))
 
 
 def _token(store: S3Store, code: str) -> tuple[str, str]:
     keys = store.credentials
     place = "AWS_SESSION_TOKEN" if keys is None else keys.token_place
     if code in _EXPIRED:
-        return "the session token has expired", f"get new keys, and set {place} with them"
+        return "the session token has expired", f"get new keys, and set {place} to the new token"
     if keys is not None and keys.session_token is None:
         fix = f"temporary keys need their session token: set {place}"
         return "the store requires a session token, but none is set", fix
     return (
         "the session token is not valid",
-        f"set {place} again, or remove it if the keys need none",
+        f"set {place} again, or remove it if the keys need no token",
     )
 
 
@@ -194,19 +197,19 @@ def _expected(message: str) -> str:
 
 def _clock_fix(skew_s: float | None) -> str:
     if skew_s is None:
-        return "set both clocks by NTP"
+        return "synchronise both clocks by NTP"
     late = "behind" if skew_s > 0 else "ahead of"
-    return f"set the clocks by NTP; this machine's is {late} the store's"
+    return f"synchronise the clocks by NTP; this machine's is {late} the store's"
 
 
 def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> StoreUnreachableError:
-    """Build the error for a request without a response: network, name or certificate.
+    """Build the exception for a request that got no response from the store.
 
     Args:
         where: Endpoint and bucket.
-        error: Error of the native client; its ``fault`` is a word of ``Failure::fault`` in
-            crates/s3/src/failure.rs.
-        secrets: Texts that must not be shown.
+        error: Error of the native client. Its ``fault`` is a word for the cause, such as "refused"
+            (``Failure::fault`` in crates/s3/src/failure.rs).
+        secrets: Texts that must not be in the message.
     """
     text = hide(str(error.strerror or error), secrets)
     meaning, fix = _FAULTS.get(getattr(error, "fault", ""), _UNREACHED)

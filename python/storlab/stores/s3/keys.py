@@ -1,4 +1,4 @@
-"""Keys that storlab owns: the prefix of a target in a campaign, and valid keys below it."""
+"""Build and recognise the object keys that storlab creates: a prefix per target, and keys below."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.contracts.services import kept_in_buckets
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
 CLIENT = "client"  # each client of a cluster has a prefix ``client-<name>/``
-# Object next to the campaigns' prefixes: the campaign that measures there.
+# Object beside the campaigns' prefixes that names the campaign that is running.
 CLAIM = f"{OWNER}-claim.json"
 PROBE = "probe"  # small object, written and deleted to test permissions
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
@@ -23,35 +23,33 @@ _RUN = r"[0-9a-f]{12}-r[1-9][0-9]*"  # as in storlab.model.point
 
 
 def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
-    """Return the prefix of one target of a campaign: ``<options_prefix>storlab-<12 hex>/``.
+    """Return the key prefix of one target in a campaign: ``<options_prefix>storlab-<12 hex>/``.
 
-    The digits are a hash of campaign and target, so that two targets of a study may share a bucket.
+    The digits are a hash of campaign and target, so two targets of a study may share a bucket.
     """
     if not _CAMPAIGN.fullmatch(campaign):
-        raise ValueError(f"{campaign!r} is not a campaign: 12 hexadecimal digits")
+        raise ValueError(f"campaign {campaign!r} is not 12 hexadecimal digits")
     digits = hashlib.sha256(f"{campaign}\n{target}".encode()).hexdigest()[:12]
     return f"{options_prefix}{OWNER}-{digits}/"
 
 
 def prefix_problem(options_prefix: str) -> str | None:
-    """Return why stores may lose objects below this prefix, or None.
+    """Return why some stores might list objects below a prefix under other names, or None.
 
-    Many stores collapse ``a//b``, drop a leading slash, or interpret ``.`` and ``..`` as
-    directories, and then list objects under other names than requested.
+    Many stores replace ``a//b`` by ``a/b``, drop a leading slash, or interpret ``.`` and ``..`` as
+    directories. storlab could then not find its objects.
     """
     *folders, last = options_prefix.split("/")
     for part in folders:
         if part == "":
-            return "has nothing between two slashes, or before the first"
+            return "has two slashes in a row, or begins with one"
         if part in (".", ".."):
-            return f'has "{part}", which stores take for a directory'
-    return (
-        f'ends with "{last}", which storlab makes part of a name' if last in (".", "..") else None
-    )
+            return f'contains "{part}", which stores may interpret as a directory'
+    return f'ends with "{last}", which would become part of a name' if last in (".", "..") else None
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Return whether a key, or the first part of one up to a slash, is one that storlab creates."""
+    """Return whether storlab creates such a key; also for a key's beginning up to a slash."""
     if not key.startswith(prefix):
         return False
     below = key.removeprefix(prefix)
@@ -60,11 +58,11 @@ def is_own_key(key: str, prefix: str) -> bool:
 
 @cache
 def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of keys below a prefix.
+    """Return the pattern that all keys below a target's prefix match.
 
     Args:
-        data: First words of keys of data sets.
-        runs: First words of keys of runs.
+        data: Words with which the keys of data sets begin.
+        runs: Words with which the keys of runs begin.
     """
     kinds = ((data, _DATA), (runs, _RUN))
     tops = [f"{re.escape(top)}-{digits}" for names, digits in kinds for top in sorted(names)]
@@ -73,12 +71,12 @@ def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
 
 
 def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:
-    """Return the keys that storlab does not create."""
+    """Return those of the keys below a prefix that storlab does not create."""
     return [key for key in keys if not is_own_key(key, prefix)]
 
 
 def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
-    """Return the content of ``storlab.json``, which identifies the owner of the prefix."""
+    """Return the content of ``storlab.json``, the object that names the owner of a prefix."""
     fields = {
         "schema_version": 1,
         "campaign": campaign,
@@ -89,7 +87,7 @@ def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
 
 
 def read_marker(content: bytes) -> dict[str, Any] | None:
-    """Parse a marker; return None if it is no marker of this version."""
+    """Parse the content of ``storlab.json``; return None if its format is not this version's."""
     try:
         document = json.loads(content)
     except ValueError:

@@ -1,10 +1,10 @@
-"""Lease on a bucket, or on its part below ``s3_options.prefix``, for one campaign at a time.
+"""Lease a bucket, or its part below ``s3_options.prefix``, to one campaign at a time.
 
-Campaigns have separate prefixes and cannot damage each other, but two at once would distort each
-other's measurements. The claim is an object next to these prefixes that names the campaign and the
-end of its lease. The campaign renews it while it runs, and deletes it at its end; the claim of a
-crashed campaign expires. Times are from the store's clock, by its response headers, so clocks of
-two labs need not agree.
+Campaigns have separate prefixes and cannot damage each other's objects, but two at once would
+distort each other's measurements. The lease is an object beside these prefixes, called the claim,
+that names the campaign and the end of the lease. The campaign renews the claim while it runs and
+deletes it at its end. The claim of a crashed campaign expires. Times are taken from the store's
+response headers, so the clocks of two machines need not agree.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from storlab.stores.s3.keys import CLAIM
 
 LEASE_S = 180.0
 RENEW_S = 60.0
-# For stores without conditional writes: time until all concurrent writes are visible.
+# Waiting time after which concurrent writes of others are visible; for stores without conditional
+# writes.
 SETTLE_S = 2.0
 _SESSION = os.urandom(6).hex()  # shared by the targets of one campaign
 
 
 @dataclass(frozen=True, slots=True)
 class BucketHolder:
-    """Campaign that holds a claim, with the end of its lease (s since the epoch, store's clock)."""
+    """Campaign that has leased a bucket, until ``until_s`` (s since 1970 on the store's clock)."""
 
     campaign: str
-    lab: str  # HOST:DIRECTORY in which it was started
+    lab: str  # HOST:DIRECTORY in which the campaign was started
     session: str = _SESSION
     until_s: float = 0.0
 
@@ -45,7 +46,7 @@ class BucketHolder:
 
 
 class BucketLease:
-    """Lease of a campaign, from ``take`` to ``release``."""
+    """A campaign's lease of a bucket or prefix, which lasts from ``take`` to ``release``."""
 
     def __init__(self, store: S3Store, prefix: str, campaign: str, directory: str) -> None:
         self.key = prefix + CLAIM
@@ -57,27 +58,27 @@ class BucketLease:
         self._renewing: threading.Thread | None = None
 
     def look(self) -> None:
-        """Check that the claim is free.
+        """Check that no other campaign has the lease.
 
         Raises:
-            GuardError: Another campaign holds the claim.
-            PreflightError: The store cannot be used.
+            GuardError: Another campaign has the lease.
+            PreflightError: A request to the store failed.
         """
         self._rival_free()
 
     def take(self) -> None:
-        """Take the claim, or share it with this process's other targets of the same campaign.
+        """Take the lease; other targets of the same campaign in this process may share it.
 
         Raises:
-            GuardError: Another campaign holds the claim.
-            PreflightError: The store cannot be used.
+            GuardError: Another campaign has the lease.
+            PreflightError: A request to the store failed.
         """
         holder, etag = self._rival_free()
         if holder is not None and (holder.campaign, holder.session) == self._identity:
             return
         if not self._write(etag) and not self._is_of_session():
             self._refuse()
-        # A store that supports conditions refuses: the object exists.
+        # The object exists now, so a store with conditional writes refuses this write.
         self.is_weak = self._write(None)
         if etag is not None or self.is_weak:
             sleep_s(SETTLE_S)
@@ -88,16 +89,16 @@ class BucketLease:
         self._renewing.start()
 
     def check(self) -> str:
-        """Check that this campaign still holds the claim, and renew it if it has expired.
+        """Check that this campaign still has the lease, and renew it if it has expired.
 
-        A store that does not respond is checked the next time.
+        If the store does not respond, nothing is checked.
 
         Returns:
-            A note if the claim had expired, for example while the campaign was suspended, and no
-            other campaign has taken it; otherwise "".
+            A warning if the lease had expired, for example while the campaign was suspended, but no
+            other campaign had taken it; otherwise "".
 
         Raises:
-            GuardError: The claim is gone, or another campaign has taken it.
+            GuardError: The claim was removed, or another campaign has the lease.
         """
         try:
             tagged = self._control.get_tagged(self.key)
@@ -109,26 +110,28 @@ class BucketLease:
         except PreflightError:
             return ""
         if not self._is_own(holder):
-            lost = f"is in use by {holder} now" if holder else "is not claimed any more"
+            lost = f"is in use by {holder} now" if holder else "is no longer leased"
             raise GuardError(
                 self._place,
-                f"{lost}: this campaign stood still for longer than the {LEASE_S:.0f} s for which "
-                "it claims the place, or somebody removed its claim",
-                "make sure that no other campaign measures there, then continue with "
+                f"{lost}: this campaign was suspended for longer than its lease of "
+                f"{LEASE_S:.0f} s, or somebody deleted {self.key}",
+                "make sure that no other campaign uses this bucket, then continue with "
                 "`storlab resume`, or start over with another s3_options.prefix",
             )
         if over_s <= 0:
             return ""
         return (
-            f"the claim on {self._place} had expired {over_s:.0f} s ago, "
-            "but no other campaign has used the place since"
+            f"the lease of {self._place} had expired {over_s:.0f} s ago, "
+            "but no other campaign has taken it since"
         )
 
     def release(self, *, left: bool = False) -> None:
-        """Delete the claim that ``take`` wrote.
+        """End the lease by deleting the claim that ``take`` wrote.
 
-        With ``left``, delete also the claim of an earlier session of the campaign. On a store that
-        does not respond, the claim stays until it expires.
+        If the store does not respond, the claim stays until it expires.
+
+        Args:
+            left: Whether to delete a claim that an earlier session of the campaign left, too.
         """
         self._ends.set()
         if self._renewing is not None:
@@ -143,7 +146,11 @@ class BucketLease:
         return self._own.campaign, self._own.session
 
     def _rival_free(self) -> tuple[BucketHolder | None, str | None]:
-        """Return the existing claim and its ETag; raise GuardError if another campaign holds it."""
+        """Return the existing claim, which may have expired, and its ETag; both None without claim.
+
+        Raises:
+            GuardError: Another campaign has the lease.
+        """
         tagged = self._control.get_tagged(self.key)
         if tagged is None:
             return None, None
@@ -151,29 +158,30 @@ class BucketLease:
         if holder is None:
             raise GuardError(
                 f"{self._control.where}/{self.key}",
-                "is not a claim of this version of storlab",
-                "delete it, if nothing is measured there",
+                "is not a lease of this version of storlab",
+                "if no campaign is using this bucket, delete the object",
             )
         left_s = holder.until_s - self._now_s()
         if holder.campaign != self._own.campaign and left_s > 0:
             raise GuardError(
                 self._place,
                 f"is in use by {holder}",
-                "wait until it has ended, end it there, or choose another s3_options.prefix; "
-                f"if it has crashed, the place becomes free in {left_s:.0f} s, or after "
-                "`storlab clean`",
+                "wait until that campaign has ended, end it, or choose another s3_options.prefix; "
+                f"if it has crashed, its lease ends in {left_s:.0f} s, or by `storlab clean`",
             )
         return holder, tagged[1]
 
     def _refuse(self) -> None:
-        """Raise GuardError because another campaign has just taken the claim."""
+        """Raise GuardError because another campaign has just taken the lease."""
         self._rival_free()
         raise GuardError(
-            self._place, "was claimed by another campaign at the same moment", "run it again"
+            self._place,
+            "was leased by another campaign at the same moment",
+            "start the campaign again",
         )
 
     def _renew(self) -> None:
-        """Renew the claim until ``release``, in a thread; ignore an unresponsive store."""
+        """Renew the lease until ``release``; runs in a thread, and ignores errors of the store."""
         while not self._ends.wait(RENEW_S):
             with suppress(StorlabError):
                 tagged = self._control.get_tagged(self.key)
@@ -183,9 +191,11 @@ class BucketLease:
                 self._write(tagged[1])
 
     def _write(self, etag: str | None) -> bool:
-        """Write the claim if the object has this ETag; return whether it was written.
+        """Write the claim under a condition; return whether it was written.
 
-        None as ``etag`` means that no object may exist; "" means an unconditional write.
+        Args:
+            etag: ETag that the existing claim must have; None if there must be no claim, "" to
+                write in any case.
         """
         if etag == "":
             self._control.put(self.key, self._content())
@@ -203,7 +213,7 @@ class BucketLease:
         return (json.dumps(fields, indent=2) + "\n").encode()
 
     def _now_s(self) -> float:
-        """Return the time by the store's clock; by this machine's if the store sends none."""
+        """Return the time on the store's clock in s since 1970; on this machine's if unknown."""
         skew_s = self._control.clock_skew_s() or 0.0
         return wall_at_ns(monotonic_ns()) / NS_PER_S + skew_s
 
@@ -227,7 +237,7 @@ def _identity_of(holder: BucketHolder) -> tuple[str, str]:
 
 
 def read_holder(content: bytes) -> BucketHolder | None:
-    """Parse a lease object; return None if its content is not of this format version."""
+    """Parse a claim, the object that records a lease; None if its format is not this version's."""
     try:
         document: Any = json.loads(content)
         if document.pop("schema_version") == 1:

@@ -1,6 +1,6 @@
-"""Test of a store's behaviour below a campaign's own prefix, before anything is measured.
+"""Test that storlab can clean up in an S3 store, below the campaign's own prefix, before its runs.
 
-The test removes what it writes; cleaning up later relies on its results.
+The test removes what it writes. Its results determine how objects are cleaned up later.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PAUSES_S = (0.2, 0.5, 1.0)  # some stores list new objects with a delay
 
 
 class Proof(Table):
-    """Observed behaviour of a store.
+    """Behaviour of an S3 store, as observed by a test.
 
-    ``uploads`` is the way to find open multipart uploads: by their prefix; only among those of the
-    whole bucket (MinIO: as long as the server that began them runs); not at all; or the store has
-    none. ``keeps_versions``: whether a deleted object leaves a version or a delete marker; None if
-    the store does not report it.
+    ``uploads`` tells how open multipart uploads can be listed: by ``prefix``, only for the whole
+    ``bucket`` (MinIO, until its server restarts), not at all (``hidden``), or ``none`` if the store
+    has no multipart uploads. ``keeps_versions`` tells whether a deleted object leaves a version or
+    a delete marker; None if the store does not report it.
     """
 
     uploads: Literal["prefix", "bucket", "hidden", "none"]
@@ -29,10 +29,10 @@ class Proof(Table):
 
 
 def prove(control: S3Control, prefix: str, marker: str, probe: str) -> Proof:
-    """Test the operations that cleaning up needs.
+    """Test the operations of the store that a clean-up needs.
 
     Args:
-        control: Bucket.
+        control: Client for the bucket.
         prefix: Prefix of the campaign.
         marker: Key of an object that exists below the prefix.
         probe: Key that may be written and deleted.
@@ -51,17 +51,17 @@ def prove(control: S3Control, prefix: str, marker: str, probe: str) -> Proof:
 
 def _find(control: S3Control, prefix: str, marker: str) -> None:
     for pause_s in (*_PAUSES_S, None):
-        # Do not list all keys below the prefix: a resumed campaign may have a million.
+        # List only the marker, because a resumed campaign may have a million keys below the prefix.
         if marker in control.list_keys(marker, 1) and marker in control.list_top(prefix):
             return
         if pause_s is not None:
             sleep_s(pause_s)
     raise PreflightError(
         f"{control.where}/{prefix}",
-        f"{marker} was written, but no listing below the prefix shows it: storlab could not find "
-        "its objects again, and would leave them behind",
-        "choose a prefix of plain names in s3_options.prefix, such as bench/; if that is no help, "
-        "this store cannot be measured safely",
+        f"{marker} was written, but the store does not list it below the prefix, so storlab could "
+        "not find its objects to delete them",
+        "use a prefix of plain names in s3_options.prefix, such as bench/; if that does not help, "
+        "do not measure this store",
     )
 
 
@@ -86,7 +86,7 @@ def _try_upload(
             sleep_s(pause_s)
     raise PreflightError(
         f"{control.where}/{prefix}",
-        "a multipart upload was given up, and is still open: storlab could not clean up what an "
-        "interrupted run leaves",
-        "look at the store's own log; uploads that stay take space",
+        "a multipart upload was aborted but is still open, so storlab could not clean up after an "
+        "interrupted run",
+        "look at the store's log; open uploads occupy space",
     )

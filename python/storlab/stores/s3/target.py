@@ -1,4 +1,4 @@
-"""Exclusive use of an S3 target by a campaign, below a prefix of its own."""
+"""Give a campaign exclusive use of an S3 target, below a key prefix of its own."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ from storlab.stores.s3.keys import (
 from storlab.stores.s3.lease import BucketLease
 from storlab.stores.s3.proof import Proof, prove
 
-# Placeholder for the address of a server that is not started; no request is sent to it.
+# Address used if the embedded server is not started; no request is sent to it.
 _NOT_STARTED = "http://127.0.0.1:9"
 _NAMED = 5
 
 
 class S3Hold:
-    """Exclusive use of an S3 target by a new or ``recorded`` campaign, as a context manager.
+    """Context manager that gives a campaign exclusive use of an S3 target.
 
-    Entering raises PreflightError for a store that cannot be used, and GuardError for a prefix that
-    is not this campaign's. With ``look_only`` it makes the same checks without writing or starting
-    a server. With ``cleaning`` it opens an earlier campaign to remove its objects, and creates
-    nothing.
+    Entering creates the bucket if necessary, leases it, and writes an ownership marker below the
+    campaign's prefix. It raises PreflightError if the store cannot be used, and GuardError if the
+    prefix or the lease is another campaign's. Leaving removes what entering created, unless objects
+    were added.
 
-    Leaving undoes what entering created, unless objects were added since.
+    ``recorded`` is the result of ``record`` in an earlier session of the campaign. ``look_only``
+    makes the checks without writing or starting a server. ``cleaning`` opens an earlier campaign to
+    remove its objects, and creates nothing.
     """
 
     access: S3Access
@@ -101,32 +103,39 @@ class S3Hold:
 
     @property
     def where(self) -> str:
-        """Bucket and prefix, for messages."""
+        """Address of bucket and prefix, for messages."""
         if self.target.is_embedded:
             return f"{self.target.s3}/{BUCKET}/{self._prefix}"
         return f"{self.control.where}/{self._prefix}"
 
     @property
     def bucket_exists(self) -> bool:
-        """Whether the bucket exists and can be examined."""
+        """Whether the bucket exists and its server runs."""
         return self._is_reachable and self._exists
 
     @property
     def claim_is_weak(self) -> bool:
-        """Whether the store cannot prevent two campaigns from taking the claim at once."""
+        """Whether two campaigns could lease the bucket at once, for lack of conditional writes."""
         return self._claim is not None and self._claim.is_weak
 
     def check_claim(self) -> str:
-        """Check the claim like ``BucketLease.check``; return "" without a claim."""
+        """Check that the campaign still has its lease of the bucket, and renew it if expired.
+
+        Returns:
+            A warning if the lease had expired; otherwise, and without a lease, "".
+
+        Raises:
+            GuardError: Another campaign has the lease, or it was removed.
+        """
         return "" if self._claim is None else self._claim.check()
 
     @property
     def skew_s(self) -> float | None:
-        """How far the store's clock is ahead, in s; None if unknown, or for the embedded server."""
+        """Seconds by which the store's clock is ahead; None if unknown or embedded."""
         return None if self.target.is_embedded else self.control.clock_skew_s()
 
     def record(self) -> dict[str, Any]:
-        """Return the location of the objects for the result directory, without secrets."""
+        """Return bucket, prefix and other facts, without secrets, to find the objects later."""
         store = self.access.store
         return {
             "bucket": store.bucket,
@@ -139,12 +148,12 @@ class S3Hold:
         }
 
     def own_tops(self) -> list[str]:
-        """Return the first level below the prefix: the marker, pools and runs, each with its slash.
+        """Return the top level of keys below the prefix, such as ``storlab.json`` and ``<run>/``.
 
         Keys of open multipart uploads are included.
 
         Raises:
-            GuardError: Foreign objects are among them; the message names the first five.
+            GuardError: There are objects that storlab did not create; names the first five.
         """
         if not self.bucket_exists:
             return []
@@ -155,21 +164,21 @@ class S3Hold:
             more = f" and {len(foreign) - _NAMED:,} more" if len(foreign) > _NAMED else ""
             raise GuardError(
                 self.where,
-                f"has objects that storlab did not make: {', '.join(foreign[:_NAMED])}{more}",
-                "move it elsewhere; nothing below this prefix was touched",
+                f"has objects that storlab did not create: {', '.join(foreign[:_NAMED])}{more}",
+                "move them elsewhere; storlab has changed no object below this prefix",
             )
         return tops
 
     def forget(self) -> list[str]:
         """Delete the ownership marker, and the bucket or directories that storlab created.
 
-        Call it when all objects are deleted.
+        All other objects must have been deleted.
 
         Returns:
             Names of the removed bucket and directories.
 
         Raises:
-            PreflightError: The store refuses.
+            PreflightError: A request to the store failed.
         """
         self.control.delete([self._prefix + MARKER])
         self._cleaned = True
@@ -213,7 +222,7 @@ class S3Hold:
         if self._options.ca_file is None:
             return None
         path = (self.base / self._options.ca_file).absolute()
-        fix = "name a PEM file that holds the authority's certificate"
+        fix = "set it to a PEM file with the certificate of the authority"
         try:
             if b"-----BEGIN CERTIFICATE-----" in read_input(path):
                 return str(path)
@@ -221,10 +230,10 @@ class S3Hold:
             raise PreflightError(
                 str(path), f"s3_options.ca_file cannot be read: {error.strerror}", fix
             ) from error
-        raise PreflightError(str(path), "s3_options.ca_file holds no certificate", fix)
+        raise PreflightError(str(path), "s3_options.ca_file contains no certificate", fix)
 
     def _check_options(self) -> None:
-        """Check the prefix of a new campaign; a recorded one must be able to continue."""
+        """Check the prefix of a new campaign; a resumed one keeps its prefix unchecked."""
         prefix = self._options.prefix
         problem = prefix_problem(prefix) if self.recorded is None else None
         if problem is not None:
@@ -232,8 +241,8 @@ class S3Hold:
             slash = "/" if plain and prefix.endswith("/") else ""
             raise PreflightError(
                 f"target {self.target.name}",
-                f's3_options.prefix = "{prefix}" {problem}: some stores would not list its objects '
-                "again, and they would stay behind",
+                f's3_options.prefix = "{prefix}" {problem}, so some stores might not list its '
+                "objects, and storlab could not delete them",
                 f'set s3_options.prefix = "{plain}{slash}"',
             )
 
@@ -248,7 +257,7 @@ class S3Hold:
                 f"target {self.target.name}",
                 f"its {changed[0]} was {before[changed[0]]} when this campaign began, but is "
                 f"{now[changed[0]]} now",
-                "begin a new campaign with `storlab run`",
+                "undo the change, or begin a new campaign with `storlab run`",
             )
 
     def _check_bucket(self) -> None:
@@ -259,14 +268,14 @@ class S3Hold:
             raise PreflightError(
                 self.control.where,
                 "the bucket does not exist",
-                "make it, correct the address, or set s3_options.create_bucket = true",
+                "create it, correct the address, or set s3_options.create_bucket = true",
             )
         if not self.look_only:
             self.control.create_bucket()
             self._exists = self.made_bucket = True
 
     def _look_for_rivals(self) -> None:
-        """Raise GuardError if another campaign measures in this bucket below the prefix."""
+        """Raise GuardError if another campaign has leased this bucket or ``s3_options.prefix``."""
         if self.target.is_embedded:
             return
         prefix = self._options.prefix
@@ -275,27 +284,29 @@ class S3Hold:
             self._claim.look()
 
     def _claim_place(self, stack: ExitStack) -> None:
-        """Take the claim; called after a test that objects can be deleted."""
+        """Take the lease; called after the test that objects, such as the claim, can be deleted."""
         if self._claim is not None and not self.look_only and not self.cleaning:
             stack.callback(self._claim.release)
             self._claim.take()
 
     def _check_prefix(self) -> None:
-        """Raise GuardError if the prefix belongs to another campaign."""
+        """Raise GuardError if the campaign's prefix contains objects of another campaign."""
         tops = self.own_tops()
         content = self.control.get(self._prefix + MARKER)
         if content is None:
             if tops and not self.cleaning:
                 raise GuardError(
                     self.where,
-                    f"has objects ({tops[0]}, ...) but no {MARKER} with their owner",
+                    f"has objects ({tops[0]}, ...) but no {MARKER} that names their owner",
                     "begin a new campaign with `storlab run`",
                 )
             return
         marker = read_marker(content)
         if self.recorded is None:
             raise GuardError(
-                self.where, "is in use by another campaign", "run the study again when it has ended"
+                self.where,
+                "is in use by another campaign",
+                "run the study again when that campaign has ended",
             )
         if marker is None or (marker.get("campaign"), marker.get("target")) != (
             self.campaign,
@@ -306,13 +317,13 @@ class S3Hold:
                 f"belongs to another campaign, according to its {MARKER}",
                 "begin a new campaign with `storlab run`",
             )
-        # The bucket may have been created by a later session than the record's.
+        # A later session than that of the record may have created the bucket.
         self.made_bucket = self.made_bucket or marker.get("made_bucket") is True
 
     def _take(self) -> None:
-        """Write the marker, and test the operations that the campaign needs below the prefix.
+        """Write the ownership marker, and test the operations that a campaign needs.
 
-        Deletion is tested first: if it is refused, nothing has been written that would stay.
+        Deletion is tested before anything is written that might not be deletable.
         """
         if self.look_only or self.cleaning:
             return
@@ -325,7 +336,7 @@ class S3Hold:
             self.proof = prove(self.control, self._prefix, self._prefix + MARKER, probe)
         except PreflightError as error:
             if self._wrote and self.recorded is None:
-                # Delete by key: a listing may not show it, which may be the problem.
+                # Delete the marker by its key, because the failure may be that no listing shows it.
                 with suppress(StorlabError):
                     self.control.delete([self._prefix + MARKER])
             if DENIED not in error.what:
@@ -335,11 +346,11 @@ class S3Hold:
                 error.what,
                 "allow these credentials s3:PutObject and s3:DeleteObject (and "
                 "s3:AbortMultipartUpload) below this prefix: a campaign writes objects, and "
-                "deletes them at its end (docs/s3.md names all rights that it needs)",
+                "deletes them at its end (docs/s3.md lists all permissions that it needs)",
             ) from error
 
     def _check_other_endpoints(self) -> None:
-        """Check by the marker that every endpoint leads to the same bucket."""
+        """Check that the ownership marker can be read through every endpoint of the target."""
         store = self.access.store
         for endpoint in store.endpoints[1:]:
             other = S3Control(store.model_copy(update={"endpoints": [endpoint]}))
@@ -349,16 +360,16 @@ class S3Hold:
             if not same:
                 raise PreflightError(
                     f"target {self.target.name}",
-                    f"{endpoint} does not show the bucket that {store.endpoints[0]} shows",
-                    "name endpoints of one store in s3_options.endpoints",
+                    f"{endpoint} does not serve the same bucket as {store.endpoints[0]}",
+                    "list only endpoints of the same store in s3_options.endpoints",
                 )
 
     def _take_back(self, *_: object) -> None:
-        """Remove marker and bucket of a campaign that was refused later or wrote no object."""
-        # An unreachable store keeps its objects; the original error matters more.
+        """Remove the marker and a created bucket if the campaign has no objects there."""
+        # Ignore errors of the store, so that the error that ended the campaign is shown.
         with suppress(StorlabError):
             if self._cleaned:
-                # Another target of the campaign may have been cleaned since, so try again.
+                # Try again, because another target in the same bucket may have been cleaned since.
                 self.remove_bucket()
             elif self._wrote:
                 self._take_back_marker()
@@ -376,7 +387,7 @@ class S3Hold:
         self.remove_bucket()
 
     def remove_bucket(self) -> bool:
-        """Remove the bucket if storlab created it and it is empty; return whether it is gone."""
+        """Remove the bucket if storlab created it and it is empty; return whether it did."""
         if not (self.made_bucket and self.bucket_exists) or self.target.is_embedded:
             return False
         if self.control.list_keys("", 1) or self.control.list_uploads("", 1):

@@ -1,4 +1,4 @@
-"""Parser of the parts of S3's XML responses that the lab uses, for all stores."""
+"""Parse the XML responses of S3 stores: errors, listings of objects, uploads and versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page of a listing; ``after`` is the query for the next page, empty on the last one."""
+    """One page of a listing; ``after`` is the query for the next page, empty on the last page."""
 
     keys: list[str] = field(default_factory=list)
     prefixes: list[str] = field(default_factory=list)  # grouped by a delimiter
@@ -19,7 +19,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """Error in a store's response; empty fields if missing."""
+    """Error document of a store's response; a field that is missing there is empty."""
 
     code: str = ""
     message: str = ""
@@ -28,9 +28,9 @@ class ErrorBody:
 
 
 def late_error(body: bytes) -> ErrorBody | None:
-    """Return the error in a response whose status is a success; None if there is none.
+    """Return the error document in a response with status 200, or None if it has none.
 
-    Some stores send status 200 before they find that the operation fails.
+    Some stores send the status before they notice that the operation fails.
     """
     try:
         parsed(body, "Error")
@@ -41,7 +41,7 @@ def late_error(body: bytes) -> ErrorBody | None:
 
 
 def error_body(body: bytes) -> ErrorBody:
-    """Parse the ``<Error>`` document; return empty fields for any other body."""
+    """Parse the ``<Error>`` document of a response; all fields are empty for any other body."""
     try:
         root = parsed(body)
     except ValueError:
@@ -52,7 +52,11 @@ def error_body(body: bytes) -> ErrorBody:
 
 
 def objects_page(body: bytes) -> Page:
-    """Parse a page of ListObjectsV2; raise ValueError for another document."""
+    """Parse a page of a ListObjectsV2 response.
+
+    Raises:
+        ValueError: The body is another document.
+    """
     root = parsed(body, "ListBucketResult")
     return Page(
         keys=_keys(root, "Contents"),
@@ -62,7 +66,11 @@ def objects_page(body: bytes) -> Page:
 
 
 def uploads_page(body: bytes) -> Page:
-    """Parse keys and ids of a page of ListMultipartUploads; raise ValueError if it is none."""
+    """Parse keys and upload ids of a page of a ListMultipartUploads response.
+
+    Raises:
+        ValueError: The body is another document.
+    """
     root = parsed(body, "ListMultipartUploadsResult")
     markers = {"key-marker": "NextKeyMarker", "upload-id-marker": "NextUploadIdMarker"}
     ids = [text_of(upload, "UploadId") for upload in root.iter("Upload")]
@@ -70,7 +78,7 @@ def uploads_page(body: bytes) -> Page:
 
 
 def versions_page(body: bytes) -> int:
-    """Return how many versions and delete markers a page of ListObjectVersions has.
+    """Return the number of versions and delete markers on a page of ListObjectVersions.
 
     Raises:
         ValueError: The body is another document.
@@ -80,9 +88,17 @@ def versions_page(body: bytes) -> int:
 
 
 def parsed(body: bytes, name: str = "") -> ElementTree.Element:
-    """Parse XML and remove namespaces; raise ValueError if it is invalid or has another root."""
+    """Parse XML and remove its namespaces.
+
+    Args:
+        body: XML document.
+        name: Required name of the root element; empty for any.
+
+    Raises:
+        ValueError: The document is not valid XML, or has another root element.
+    """
     if b"<!DOCTYPE" in body[:1000]:  # no store sends one; entity expansion attacks need it
-        raise ValueError("the answer has a document type")
+        raise ValueError("the answer contains a document type declaration")
     try:
         root = ElementTree.fromstring(body)  # noqa: S314  (without a document type, see above)
     except ElementTree.ParseError as error:
@@ -90,12 +106,12 @@ def parsed(body: bytes, name: str = "") -> ElementTree.Element:
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     if name and root.tag != name:
-        raise ValueError(f"the answer is {root.tag}, but must be {name}")
+        raise ValueError(f"the answer is a document {root.tag}, but must be {name}")
     return root
 
 
 def text_of(root: ElementTree.Element, name: str) -> str:
-    """Return the text of a child element; empty if it is missing."""
+    """Return the text of an element's child; empty if there is no such child."""
     return (root.findtext(name) or "").strip()
 
 
