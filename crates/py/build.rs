@@ -1,5 +1,5 @@
-//! Passes the compiler's target features to the library, so that Python can check them against the
-//! processor before it loads the library.
+//! Build script that passes the compiler's target features to the library. Python compares them
+//! with the processor's features before it loads the library.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! `storlab._native.Histogram`, and figures of many encoded histograms.
+//! `storlab._native.Histogram`, and summaries of many encoded histograms.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -9,15 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods};
 use storlab_base::{Figures, Result};
 
-/// Smallest number of encodings for which a thread is worth starting.
+/// Smallest number of encoded histograms for which it is worth starting a thread.
 const LEAST_OF_A_THREAD: usize = 1000;
 
-/// Return the mean, p50, p99 and maximum of HdrHistogram V2 encodings in ns, as one list for each
-/// of these figures.
+/// Return mean, p50, p99 and maximum of encoded latency histograms, in ns: four lists with one
+/// value per histogram.
 ///
-/// An empty histogram has zeros. Raises ValueError if the bytes are not such an encoding.
+/// Each histogram is given in HdrHistogram V2 encoding. An empty one gives zeros. Raises ValueError
+/// if the bytes of one are not such an encoding.
 #[pyfunction]
-// Python passes and returns these types.
+// The types are those that Python passes and gets.
 #[allow(clippy::needless_pass_by_value, clippy::type_complexity)]
 pub fn latency_columns(
     py: Python<'_>,
@@ -34,8 +35,8 @@ pub fn latency_columns(
     ))
 }
 
-/// Compute the figures on all cores: at the end of a run, a cluster has hundreds of thousands of
-/// encodings.
+/// Summarise encoded histograms on all cores. At the end of a run, a cluster has hundreds of
+/// thousands of them.
 fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = encoded.len().div_ceil(cores).max(LEAST_OF_A_THREAD);
@@ -44,7 +45,7 @@ fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
         part.iter().map(|bytes| Figures::of_v2(bytes, &mut places)).collect::<Result<Vec<_>>>()
     };
     if encoded.len() <= share {
-        return read(encoded); // Starting a thread costs more than reading a few.
+        return read(encoded); // too few to be worth a thread
     }
     thread::scope(|threads| {
         let parts: Vec<_> =
@@ -71,7 +72,8 @@ impl Histogram {
         Self::default()
     }
 
-    /// Decode an uncompressed HdrHistogram V2 encoding. Raises ValueError if the bytes are not one.
+    /// Decode a histogram from an uncompressed HdrHistogram V2 encoding. Raises ValueError if the
+    /// bytes are not such an encoding.
     #[staticmethod]
     fn from_v2(data: &[u8]) -> PyResult<Self> {
         let inner = storlab_base::Histogram::from_v2(data)
@@ -79,18 +81,18 @@ impl Histogram {
         Ok(Histogram { inner })
     }
 
-    /// Return the uncompressed HdrHistogram V2 encoding.
+    /// Encode the histogram as uncompressed HdrHistogram V2.
     fn to_v2<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.to_v2())
     }
 
-    /// Count a value in ns `count` times.
+    /// Record a value, in ns, `count` times.
     #[pyo3(signature = (value_ns, count = 1))]
     fn record(&mut self, value_ns: u64, count: u64) {
         self.inner.record_n(value_ns, count);
     }
 
-    /// Add all counts of another histogram.
+    /// Add all counts of another histogram to this one.
     fn add(&mut self, other: &Histogram) {
         self.inner.add(&other.inner);
     }
@@ -125,7 +127,8 @@ impl Histogram {
         self.inner.stdev_ns()
     }
 
-    /// Return the value in ns that `percent` of all values do not exceed; 0 if empty.
+    /// Return the percentile in ns: the value that `percent` of all values do not exceed. 0 if
+    /// empty.
     fn percentile(&self, percent: f64) -> u64 {
         self.inner.percentile(percent)
     }

@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 
 const TARGET_FEATURES: &str = env!("STORLAB_TARGET_FEATURES");
 /// Processor features that the compiler assumed, separated by commas. `storlab/base/processor.py`
-/// reads this section from the library file: on a processor without these features, no code of the
-/// library could run to check.
+/// reads them from a section of the library file before it loads the library: on a processor
+/// without these features, no code of the library could run to check them.
 #[used]
 #[unsafe(link_section = ".storlab.cpu")]
 #[allow(unsafe_code)]
@@ -45,8 +45,8 @@ mod _native {
     use super::serve::serve_s3;
 }
 
-/// Return the processor features that this library requires beyond the architecture's baseline, by
-/// the compiler's names.
+/// Return the processor features that this library requires in addition to the architecture's
+/// baseline. The names are those of the Rust compiler.
 #[pyfunction]
 fn built_for() -> Vec<String> {
     String::from_utf8_lossy(&BUILT_FOR).split_terminator(',').map(str::to_owned).collect()

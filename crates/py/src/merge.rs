@@ -1,4 +1,4 @@
-//! `storlab._native.Merger`, which merges the samples of the clients of a cluster.
+//! `storlab._native.Merger`: merges the samples of a cluster's clients.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods};
@@ -7,10 +7,10 @@ use storlab_run::merge::{MergeClient, MergeRow};
 use crate::errors::to_python;
 use crate::run::{PyRow, as_json};
 
-/// Client as a tuple: name, clock offset, start and end of the window, rows.
+/// Samples of a client: name, clock offset, start and end of its window, rows.
 type PyClient<'py> = (String, i64, u64, u64, Vec<PyRow<'py>>);
 
-/// Merger of the samples of a cluster's clients, each on its own clock.
+/// Merges the samples of a cluster's clients, each of which has its own clock.
 ///
 /// Clients are added as their samples arrive. Memory use depends on the length of the window, not
 /// on the number of clients.
@@ -21,23 +21,24 @@ pub struct Merger {
 
 #[pymethods]
 impl Merger {
-    /// Create a merger for samples of `interval_ns`. Raises ValueError if that length is out of
-    /// range.
+    /// Create a merger for samples with intervals of `interval_ns`. Raises ValueError if that
+    /// length is out of range.
     #[new]
     fn new(interval_ns: u64) -> PyResult<Self> {
         let inner = storlab_run::merge::Merger::new(interval_ns).map_err(to_python)?;
         Ok(Merger { inner })
     }
 
-    /// Add clients, each as (name, offset, start and end of its window, rows).
+    /// Add the samples of clients, each as a tuple (name, offset, start of its window, end of its
+    /// window, rows).
     ///
-    /// The offset says how many ns the client's clock is ahead of the controller's. Window and
-    /// rows, as returned by `Run.outcome`, are in times of the client's clock. Adding many clients
+    /// The offset is how many ns the client's clock is ahead of the controller's. Window and rows
+    /// are those that `Run.outcome` returned, with times of the client's clock. Adding many clients
     /// in one call is cheaper than one call for each.
     ///
     /// Raises ValueError for a client that was added before, a time that is out of range, or an
-    /// invalid histogram; in the last case, the sums may contain part of the clients.
-    #[allow(clippy::needless_pass_by_value)] // Rows are taken out of Python's lists.
+    /// invalid histogram. In the last case, the sums may already contain some of the clients.
+    #[allow(clippy::needless_pass_by_value)] // Python passes the list by value.
     fn add(&mut self, py: Python<'_>, clients: Vec<PyClient<'_>>) -> PyResult<()> {
         let clients: Vec<_> = clients
             .iter()
@@ -51,15 +52,19 @@ impl Merger {
         py.detach(|| self.inner.add(&clients)).map_err(to_python)
     }
 
-    /// Return the merged samples on the controller's clock, as JSON and rows like those of
-    /// `Run.outcome`.
+    /// Return the merged samples with times of the controller's clock: a JSON summary, and rows
+    /// like those of `Run.outcome`.
     ///
-    /// The JSON has `window_start_ns` and `window_end_ns` (the intersection of all windows, cut to
-    /// whole intervals if not all clients have the last one), `kept_share` (its length as a share
-    /// of the longest window), `clients`, `left_out` (number of client intervals outside the
-    /// window, which are not counted) and `totals` by operation. Totals are sums of the rows:
-    /// failed operations have the kind `any kind`, and late operations are missing. Intervals of
-    /// rows are numbered from the common start.
+    /// The JSON has:
+    /// - `window_start_ns`, `window_end_ns`: the intersection of all windows, shortened to whole
+    ///   intervals if some clients lack the last one
+    /// - `kept_share`: length of this window divided by that of the longest client's window
+    /// - `clients`: number of clients
+    /// - `left_out`: number of client intervals outside the window, which are not counted
+    /// - `totals`: sums of the rows per operation. Failed operations have the kind `any kind`, and
+    ///   late operations are missing.
+    ///
+    /// The intervals of the rows are numbered from the start of the common window.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(String, Vec<PyRow<'py>>)> {
         let merged = py.detach(|| self.inner.finish());
         let summary = as_json(&merged)?;

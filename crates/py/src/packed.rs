@@ -1,10 +1,12 @@
-//! `storlab._native.pack` and `unpack`: compression of the messages that clients of a cluster send.
+//! `storlab._native.pack` and `unpack`: compression of the messages between the clients of a
+//! cluster and its controller.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Compression level 1: five times as fast as zlib in both directions, with results no larger.
+/// Compression level of Zstandard. Level 1 is five times as fast as zlib in both directions, and
+/// its results are no larger.
 const LEVEL: i32 = 1;
 
 /// Compress bytes with Zstandard.
@@ -14,7 +16,7 @@ pub fn pack<'py>(py: Python<'py>, content: &[u8]) -> PyResult<Bound<'py, PyBytes
     Ok(PyBytes::new(py, &packed))
 }
 
-/// Decompress the result of `pack`. Raises ValueError if it is damaged or incomplete.
+/// Decompress bytes that `pack` returned. Raises ValueError if they are damaged or incomplete.
 #[pyfunction]
 pub fn unpack<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let content = py.detach(|| zstd::stream::decode_all(packed)).map_err(wrong)?;

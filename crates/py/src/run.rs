@@ -1,4 +1,4 @@
-//! `storlab._native.Run`, the verification pass, and facts about the machine.
+//! `storlab._native.Run`, the verification pass, and measurements of this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +19,8 @@ use storlab_run::order::Order as _;
 use crate::errors::to_python;
 use crate::families::start;
 
-/// Row of a run's samples as a tuple: interval, start_ns, end_ns, operation, operations, bytes,
-/// latency, intended, worker_cpu_ns, ttfb, errors.
+/// Row of a run's samples, one per interval and operation: interval, start_ns, end_ns, operation,
+/// operations, bytes, latency, intended, worker_cpu_ns, ttfb, errors.
 pub type PyRow<'py> = (
     u32,
     u64,
@@ -35,8 +35,8 @@ pub type PyRow<'py> = (
     u64,
 );
 
-/// Run of the native engine. Its load starts when the workers are ready or, if the run is held, at
-/// the time passed to `open_at`.
+/// Run of the native engine. Its load starts when the workers are ready. If the run is held, the
+/// load waits for the time passed to `open_at`.
 #[pyclass(module = "storlab._native", frozen)]
 pub struct Run {
     inner: storlab_run::Run,
@@ -44,10 +44,11 @@ pub struct Run {
 
 #[pymethods]
 impl Run {
-    /// Start a run of a job of this kind (such as "block" or "object"), given as JSON.
+    /// Start a run of the workload family `kind` (such as "block" or "object"). `job_json`
+    /// describes the run.
     ///
-    /// `secrets` are credentials, which the job must not contain. With `held`, the run sets itself
-    /// up, and its load waits for `open_at`. Raises ValueError for an invalid job, OSError (errno,
+    /// `secrets` are credentials, which `job_json` must not contain. If `held` is set, the workers
+    /// get ready and then wait for `open_at`. Raises ValueError for an invalid job, OSError (errno,
     /// path) for a file or device that cannot be opened, and RuntimeError for a backend that this
     /// machine does not support.
     #[new]
@@ -65,7 +66,7 @@ impl Run {
             .map_err(to_python)
     }
 
-    /// Return whether all workers of a held run are ready. Stays true after `open_at`.
+    /// Return whether all workers of a held run are ready. The result stays True after `open_at`.
     fn armed(&self) -> bool {
         self.inner.armed()
     }
@@ -79,36 +80,38 @@ impl Run {
         Err(PyRuntimeError::new_err("the run is not held, or already has a start time"))
     }
 
-    /// Mark the run as part of a distributed run that synchronises with the other parts. Must be
-    /// called before `open_at`.
+    /// Mark the run as one part of a distributed run, which synchronises with the other parts. Must
+    /// be called before `open_at`.
     fn share(&self) {
         self.inner.meeting().share();
     }
 
-    /// Return when this part will be ready for synchronisation point `number` (from 0), on its
-    /// clock, waiting for its announcement; None if the time-out passes first.
+    /// Return the time at which this part will be ready for synchronisation point `number` (from
+    /// 0), on its clock. Waits until this part has announced that time; None if the time-out passes
+    /// first.
     fn announced(&self, py: Python<'_>, number: u64, timeout_s: f64) -> PyResult<Option<u64>> {
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
         Ok(py.detach(|| self.inner.meeting().announced(number, timeout)))
     }
 
-    /// Pass on when all parts are ready for the next open synchronisation point, on this part's
-    /// clock. Raises RuntimeError if this part has not announced it yet.
+    /// Set the time at which all parts are ready for the next open synchronisation point, on this
+    /// part's clock. Raises RuntimeError if this part has not announced that point yet.
     fn tell(&self, ready_ns: u64) -> PyResult<()> {
         if self.inner.meeting().tell(ready_ns) {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err("the run has announced no such meeting"))
+        Err(PyRuntimeError::new_err("the run has not announced its next synchronisation point yet"))
     }
 
-    /// Return `announced_ns`, `told_ns` and `ready_ns` of each completed synchronisation point.
+    /// Return the times `announced_ns`, `told_ns` and `ready_ns` of each completed synchronisation
+    /// point: when this part announced it, when this part got the common time, and the common time.
     fn met(&self) -> Vec<(u64, u64, u64)> {
         let met = self.inner.meeting().met();
         met.iter().map(|met| (met.announced_ns, met.told_ns, met.ready_ns)).collect()
     }
 
-    /// Return the live view as JSON of `storlab.model.result.Snapshot`.
+    /// Return the current state of the run as the JSON of a `storlab.model.result.Snapshot`.
     fn snapshot(&self) -> String {
         let s = self.inner.snapshot();
         let bins = s.live.latency_bins.iter().flatten().enumerate();
@@ -127,12 +130,12 @@ impl Run {
         .to_string()
     }
 
-    /// Stop the run soon, with status cancelled.
+    /// Stop the run as soon as possible. Its status becomes cancelled.
     fn cancel(&self) {
         self.inner.cancel();
     }
 
-    /// Wait for the end of the run. Returns False if the time-out passes first.
+    /// Wait until the run has ended. Returns False if the time-out passes first.
     #[pyo3(signature = (timeout_s = None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout = match timeout_s {
@@ -145,18 +148,18 @@ impl Run {
         Ok(py.detach(|| self.inner.wait(timeout)))
     }
 
-    /// Return the outcome: JSON of `RunOutcome` without its samples, and the samples as rows.
-    /// Raises RuntimeError while the run is in progress.
+    /// Return the outcome of an ended run: the JSON of a `RunOutcome` without samples, and the
+    /// samples as rows. Raises RuntimeError while the run is in progress.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<(String, Vec<PyRow<'py>>)> {
         let Some(outcome) = self.inner.outcome() else {
-            return Err(PyRuntimeError::new_err("the run is still going on: wait for it"));
+            return Err(PyRuntimeError::new_err("the run has not ended yet: call wait first"));
         };
         let summary = as_json(&outcome.summary)?;
         Ok((summary, outcome.rows.into_iter().map(|row| to_row(py, row)).collect()))
     }
 }
 
-/// Serialise a value to JSON, to be parsed as a model in Python.
+/// Serialise a value to JSON, which Python parses into a model.
 pub fn as_json(what: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(what).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
@@ -177,17 +180,18 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
     )
 }
 
-/// Interval at which a verification pass checks whether it should stop.
+/// Time between two checks of whether a verification pass should stop, in ns.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Read all data written by a job in verify mode, and report what differs from the written state.
+/// Read all data that a job in verify mode has written, and report what differs from the job's
+/// record of it.
 ///
-/// Python signal handlers run during the pass; an exception that they raise, such as
-/// KeyboardInterrupt, ends it. `keep_going` is called about every 100 ms; when it returns False,
-/// the pass ends early with a note in its report.
+/// Python signal handlers run during the pass. An exception that they raise, such as
+/// KeyboardInterrupt, ends it. `keep_going` is called about every 100 ms. If it returns False, the
+/// pass ends early, with a note in its report.
 ///
-/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, and OSError for
-/// a file or device that cannot be opened.
+/// Returns the JSON of a `VerifyReport`. Raises ValueError for a job without verify mode, and
+/// OSError for a file or device that cannot be opened.
 #[pyfunction]
 #[pyo3(signature = (job_json, keep_going = None))]
 pub fn verify_pass(
@@ -213,7 +217,7 @@ pub fn verify_pass(
         .detach(|| {
             let job = BlockJob::from_json(job_json)?;
             let spec = job.verify.as_ref().ok_or_else(|| {
-                storlab_base::Error::spec("verify", "the job is not in verify mode", "set it")
+                storlab_base::Error::spec("verify", "is not set", "use a job in verify mode")
             })?;
             Verifier::open(spec, &job.members, job.seed)?.pass_while(job.direct, &goes_on)
         })
@@ -231,7 +235,7 @@ fn ask(py: Python<'_>, keep_going: Option<&Py<PyAny>>) -> PyResult<bool> {
 
 /// Check the output directory of a preprocessing run, and compute its digest.
 ///
-/// Returns JSON, the `details.output` of the run. Raises ValueError if the output is empty or
+/// Returns the run's `details.output` as JSON. Raises ValueError if the output is empty or
 /// inconsistent, and OSError if it cannot be read.
 #[pyfunction]
 pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
@@ -239,10 +243,10 @@ pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
     Ok(output.to_string())
 }
 
-/// Return the features of this machine as JSON.
+/// Return as JSON which features this machine and this library have.
 ///
-/// It has `uring` {available, reason, features}, `clock` {source, ghz} and `optimised`, which is
-/// false for a debug build of this library.
+/// The JSON has `uring` {available, reason, features}, `clock` {source, ghz} and `optimised`, which
+/// is false for a debug build of this library.
 #[pyfunction]
 pub fn probe() -> String {
     let probed = storlab_io::probe();
@@ -255,13 +259,14 @@ pub fn probe() -> String {
     .to_string()
 }
 
-/// Keep every core that this process may use busy for `seconds`, and measure the time in which its
-/// threads did not run.
+/// Keep every core that this process may use busy for `seconds`, and measure how much of that time
+/// its threads did not run.
 ///
-/// Returns JSON: `threads`, `length_ns`, `largest_gap_ns` (longest time that one thread did not
-/// run), `lost_percent` (share of the threads' time lost), `waited_percent` (share spent in run
-/// queues) and `steal_percent` (share of all cores that the hypervisor took). The last two are null
-/// if the kernel does not report them. Raises ValueError for an invalid time.
+/// Returns JSON with `threads`, `length_ns`, `largest_gap_ns` (longest time in which a thread did
+/// not run), `lost_percent` (part of the threads' time in which they did not run), `waited_percent`
+/// (part that they waited in run queues) and `steal_percent` (part of all cores' time that the
+/// hypervisor took). The last two are null if the kernel does not report them. Raises ValueError if
+/// `seconds` is invalid.
 #[pyfunction]
 pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     let length = Duration::try_from_secs_f64(seconds)
@@ -270,15 +275,15 @@ pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     as_json(&spun)
 }
 
-/// Return the memory in bytes that this process may use: the machine's RAM, or the limit of its
-/// control groups.
+/// Return how many bytes of memory this process may use: the machine's RAM, or the lowest limit of
+/// its control groups.
 #[pyfunction]
 pub fn memory_bytes() -> u64 {
     storlab_run::memory_bytes()
 }
 
-/// Return the directory of the control group that sets the limit in `memory_bytes`; None if the
-/// machine's RAM is smaller.
+/// Return the directory of the control group whose limit `memory_bytes` returns; None if the
+/// machine's RAM is the limit.
 #[pyfunction]
 pub fn memory_group() -> Option<String> {
     storlab_run::host_memory().group.map(|group| group.display().to_string())

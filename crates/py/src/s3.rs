@@ -1,4 +1,4 @@
-//! `storlab._native.S3Client`: single S3 requests, for example to prepare and clean up.
+//! `storlab._native.S3Client`: single S3 requests, for example for preparation and clean-up.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use storlab_s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
 
 use crate::errors::to_python;
 
-/// Reply as a tuple: status, headers, body.
+/// Answer as a tuple: status, headers, body.
 type PyReply<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 
 /// Client that sends signed requests to an S3 store, one at a time, over one persistent connection.
@@ -23,10 +23,10 @@ pub struct S3Client {
 
 #[pymethods]
 impl S3Client {
-    /// Create a client for an `S3Store` given as JSON.
+    /// Create a client for a store. `store_json` is the JSON of an `S3Store`.
     ///
-    /// `secrets` is `Credentials.as_dict()`; if it is empty, requests are not signed. Raises
-    /// ValueError for an inconsistent store, and OSError if the name does not resolve or the
+    /// `secrets` is the result of `Credentials.as_dict()`. If it is empty, requests are not signed.
+    /// Raises ValueError for an invalid store, and OSError if its name cannot be resolved or its
     /// ca_file cannot be read.
     #[new]
     fn new(py: Python<'_>, store_json: &str, secrets: BTreeMap<String, String>) -> PyResult<Self> {
@@ -45,12 +45,12 @@ impl S3Client {
         }
     }
 
-    /// Send a request to the first endpoint and return (status, headers with lower-case names,
-    /// body), whatever the status. A key of None addresses the bucket itself.
+    /// Send a request to the first endpoint. Returns (status, headers with lower-case names, body),
+    /// whatever the status. If `key` is None, the request is for the bucket itself.
     ///
-    /// Raises OSError if no reply arrives, with errno if there is one. The text names the endpoint
-    /// and, for TLS, the problem with the certificate; the exception's `fault` is the name from
-    /// `Failure::fault`.
+    /// Raises OSError if no answer arrives, with errno if there is one. The message names the
+    /// endpoint and, for TLS, the problem with the certificate. The exception has an attribute
+    /// `fault`, a keyword for the kind of failure (see `Failure::fault`).
     fn request<'py>(
         &self,
         py: Python<'py>,
@@ -65,8 +65,8 @@ impl S3Client {
         })
     }
 
-    /// Write an object on a condition: ("if-none-match", "*") or ("if-match", etag). A store
-    /// without support for conditional writes writes in any case. Returns and raises like
+    /// Write an object if a condition holds: ("if-none-match", "*") or ("if-match", etag). A store
+    /// that does not support conditional writes ignores the condition. Returns and raises like
     /// `request`.
     fn put_if<'py>(
         &self,
@@ -104,7 +104,7 @@ impl S3Client {
 }
 
 fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
-    // Connection errors already begin with the endpoint.
+    // Messages about connections already contain the endpoint.
     let message = failure.to_string();
     let text = if message.contains(endpoint) { message } else { format!("{endpoint}: {message}") };
     let error = match failure.errno() {
@@ -114,7 +114,7 @@ fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
     with_fault(py, error, failure.fault())
 }
 
-/// Set the attribute `fault` of an exception, the name of the failure.
+/// Set the exception's attribute `fault` to the keyword of the failure.
 fn with_fault(py: Python<'_>, error: PyErr, fault: &str) -> PyErr {
     match error.value(py).setattr("fault", fault) {
         Ok(()) => error,

@@ -1,4 +1,4 @@
-//! `storlab._native.serve_s3`: the embedded S3 server, which runs in a process of its own.
+//! `storlab._native.serve_s3`: runs the embedded S3 server, in a process of its own.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use storlab_server::{Credentials, serve_for_parent};
 
 use crate::errors::to_python;
 
-/// Serve one bucket from a directory on a free port of 127.0.0.1, until stdin is closed or SIGTERM
+/// Serve a bucket from a directory on a free port of 127.0.0.1, until stdin is closed or SIGTERM
 /// arrives.
 ///
 /// `config_json` has `directory`, `bucket`, `ready_fd` (file descriptor to which the line `{"port":
-/// N}` is written once the server listens) and optionally `durable` (true: a PUT returns when the
-/// object is on the device; false: when it is in the page cache). `secrets` is
+/// N}` is written once the server listens) and optionally `durable` (true: a PUT is answered when
+/// the object is on the device; false: when it is in the page cache). `secrets` is the result of
 /// `Credentials.as_dict()`.
 ///
 /// Raises ValueError for an invalid config or a directory that another server uses, and OSError if
