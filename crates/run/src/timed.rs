@@ -9,7 +9,6 @@ mod giving_up;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -188,9 +187,12 @@ pub struct Ending {
 
 /// Load that workers execute, each in its own thread. It is dropped at the end of the run, which
 /// closes the files that it holds open.
-pub trait Load: Deref<Target = Timed> + Send + Sync + 'static {
+pub trait Load: Send + Sync + 'static {
     /// Name of a worker in messages and thread names.
     const WORKER: &'static str;
+
+    /// Return the state that this load shares with the coordinator.
+    fn timed(&self) -> &Timed;
 
     /// Return the name of the I/O backend in results.
     fn backend(&self) -> &'static str;
@@ -234,14 +236,14 @@ pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
 /// [`Error::Io`] if the coordinator's thread cannot be started.
 pub fn begin<L: Load>(load: L, receiver: Receiver<Message>, held: bool) -> Result<Run> {
     if held {
-        load.control.hold();
+        load.timed().control.hold();
     }
     let load = Arc::new(load);
-    Run::begin(load.control.clone(), move |board| coordinate(&load, board, &receiver))
+    Run::begin(load.timed().control.clone(), move |board| coordinate(&load, board, &receiver))
 }
 
 fn coordinate<L: Load>(load: &Arc<L>, board: &Board, receiver: &Receiver<Message>) -> Outcome {
-    let timed: &Timed = load;
+    let timed = load.timed();
     for index in 0..timed.plan.workers {
         if let Err(error) = spawn_worker(load, index) {
             timed.fail(error);
@@ -266,7 +268,7 @@ fn spawn_worker<L: Load>(load: &Arc<L>, index: usize) -> Result<()> {
     let work = move || {
         let who = format!("{name} {index}");
         let ended = guarded(worker_load.backend(), who, || worker_load.work(index));
-        let sender = worker_load.sender.clone();
+        let sender = worker_load.timed().sender.clone();
         drop(worker_load);
         // If the receiver is gone, the coordinator has given up on this worker.
         let _ = sender.send(Message::Done { job: index, ended: Box::new(ended) });
@@ -296,7 +298,7 @@ struct Coordinator<'r, L> {
 
 impl<'r, L: Load> Coordinator<'r, L> {
     fn new(load: &'r L, board: &'r Board) -> Self {
-        let timed: &Timed = load;
+        let timed = load.timed();
         let Plan { workers, interval_ns, open_loop, kinds, .. } = timed.plan.clone();
         Coordinator {
             load,

@@ -11,7 +11,7 @@ use storlab_run::handle::Run;
 use storlab_run::order::{MemberKind, Order as _};
 use storlab_run::outcome::Totals;
 use storlab_run::threads::{cores_for, pin_in_turn, unless_ended};
-use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
+use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
 use crate::layout::Layout;
 use crate::shared::Shared;
@@ -79,6 +79,10 @@ fn open_all(job: &BlockJob) -> Result<Vec<File>> {
 impl Load for Shared {
     const WORKER: &'static str = "job";
 
+    fn timed(&self) -> &Timed {
+        &self.timed
+    }
+
     fn backend(&self) -> &'static str {
         self.backend.name()
     }
@@ -127,16 +131,16 @@ impl Shared {
     /// Flushing a full page cache may take an hour. If the user stops the run meanwhile, the flush
     /// is left to its thread and `None` is returned.
     fn final_sync(&self) -> Option<u64> {
-        if !self.job.sync.at_end || self.control.stopping() {
+        if !self.job.sync.at_end || self.timed.control.stopping() {
             return None;
         }
         let files = self.files.clone();
-        let flushed = unless_ended(&self.control, "the final flush", move || {
+        let flushed = unless_ended(&self.timed.control, "the final flush", move || {
             let begin = monotonic_ns();
             files.iter().try_for_each(File::sync).map(|()| monotonic_ns() - begin)
         });
         flushed.and_then(Option::transpose).unwrap_or_else(|error| {
-            self.fail(error);
+            self.timed.fail(error);
             None
         })
     }
@@ -192,12 +196,12 @@ fn in_flight_at_once(job: &BlockJob, layout: &Layout) -> usize {
 }
 
 fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<WorkerEnd> {
-    shared.control.add_waker(backend.waker());
+    shared.timed.control.add_waker(backend.waker());
     let features = backend.features();
     let worker = Worker::new(shared, index, backend, Clock::new())?;
     shared.features.get_or_init(|| features);
-    shared.send(Message::Ready);
-    worker.run(shared.wait_at_gate())
+    shared.timed.send(Message::Ready);
+    worker.run(shared.timed.wait_at_gate())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! State shared by the worker threads of a run.
 
-use std::ops::Deref;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -14,7 +13,8 @@ use crate::verify::{Verifier, VerifyReport};
 /// State shared by the workers of one block run: the common state of timed runs, plus files and
 /// verification. Dropping it closes the files and the verify state.
 pub struct Shared {
-    timed: Timed,
+    /// Coordination with the run: window, stop signals and messages.
+    pub timed: Timed,
     /// Parsed description of the run.
     pub job: BlockJob,
     /// Backend in use: `uring`, `posix` or `null`.
@@ -54,13 +54,5 @@ impl Shared {
         let (verified, features) = (Mutex::new(None), OnceLock::new());
         let files = Arc::new(files);
         (Shared { timed, job, backend, files, verifier, verified, features, note }, receiver)
-    }
-}
-
-impl Deref for Shared {
-    type Target = Timed;
-
-    fn deref(&self) -> &Timed {
-        &self.timed
     }
 }

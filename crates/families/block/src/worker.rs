@@ -161,7 +161,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         // A pinned worker's helper threads are pinned to the same cores.
         let cores = available_cores().min(1 + self.backend.helpers());
         self.recorder.begin(window, cores, reading);
-        self.shared.cpu.pass(&window, now);
+        self.shared.timed.cpu.pass(&window, now);
         let now = batch_worker::load(&mut self, now)?;
         self.drain(now)
     }
@@ -339,11 +339,11 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
                  has no such part; this is a defect in storlab, please report it",
                 self.index
             );
-            self.shared.fail(Error::Backend { backend, what });
+            self.shared.timed.fail(Error::Backend { backend, what });
             return false;
         };
         let errno = -completion.result;
-        let stopping = self.shared.control.stopping();
+        let stopping = self.shared.timed.control.stopping();
         let passing = matches!(errno, libc::EAGAIN | libc::EINTR);
         if passing && !stopping {
             self.backend.push(&op);
@@ -354,7 +354,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();
-            self.shared.fail(if completion.result < 0 {
+            self.shared.timed.fail(if completion.result < 0 {
                 Error::io(operation, path, op.offset, std::io::Error::from_raw_os_error(errno))
             } else {
                 Error::Short {
@@ -409,7 +409,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     fn cross(&mut self, now: u64) {
         let (backend, clock) = (&self.backend, &self.clock);
         let read = || reading(backend, clock);
-        self.schedule.cross(&mut self.recorder, self.shared, now, read);
+        self.schedule.cross(&mut self.recorder, &self.shared.timed, now, read);
         self.clock.follow();
     }
 
@@ -429,14 +429,14 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let load_end_ns = now;
         self.schedule.stop();
         let give_up = now + self.shared.job.drain_timeout_ns;
-        let mut ask_at = if self.shared.control.stopping() { now + GRACE_NS } else { give_up };
+        let mut ask_at = if self.shared.timed.control.stopping() { now + GRACE_NS } else { give_up };
         let mut hung = false;
         while self.in_flight() > 0 && now < give_up + GRACE_NS {
             if now >= give_up && !hung {
                 self.fail_as_hung();
                 hung = true;
             }
-            if self.shared.control.stopping() {
+            if self.shared.timed.control.stopping() {
                 ask_at = ask_at.min(now + GRACE_NS);
             }
             if now >= ask_at {
@@ -448,9 +448,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             now = self.hand_in(true, Some(limit), usize::MAX)?;
         }
         let (recorder, draw) = (&mut self.recorder, &mut self.draw);
-        self.schedule.end(recorder, self.shared, load_end_ns, || draw.kind() as usize);
+        self.schedule.end(recorder, &self.shared.timed, load_end_ns, || draw.kind() as usize);
         let (backend, clock) = (&self.backend, &self.clock);
-        self.recorder.finish(self.shared, || reading(backend, clock));
+        self.recorder.finish(&self.shared.timed, || reading(backend, clock));
         if let Some(report) = self.verify_report.take() {
             lock(&self.shared.verified).get_or_insert_default().merge(report);
         }
@@ -463,13 +463,13 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 
     fn fail_as_hung(&self) {
-        self.shared.fail_as_hung(self.index, self.in_flight());
+        self.shared.timed.fail_as_hung(self.index, self.in_flight());
     }
 }
 
 impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
     fn timed(&self) -> &Timed {
-        self.shared
+        &self.shared.timed
     }
 
     #[inline]

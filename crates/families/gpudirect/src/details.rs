@@ -26,7 +26,7 @@ impl After {
     /// Read the counters. Empty if a worker hangs in a library call: the library may not respond to
     /// others.
     pub fn read(shared: &Shared) -> Self {
-        if shared.gave_up() {
+        if shared.timed.gave_up() {
             return After::default();
         }
         let begin = shared.before.get().and_then(|(_, reading)| *reading);
@@ -66,7 +66,7 @@ fn proof(shared: &Shared, stack: Option<&Stack>, after: &Counters) -> Proof {
         stack.gpus.iter().map(|gpu| (gpu.facts.number, gpu.facts.uuid)).collect()
     });
     let bytes = shared.moved_bytes.load(Relaxed);
-    let before = shared.before.get().map(|(counters, _)| counters).filter(|_| !shared.gave_up());
+    let before = shared.before.get().map(|(counters, _)| counters).filter(|_| !shared.timed.gave_up());
     Proof::of(shared.job.path, bytes, &gpus, before, after)
 }
 

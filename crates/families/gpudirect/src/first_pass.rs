@@ -60,7 +60,7 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     shared.add_first_pass(&compared);
     passed?;
     match first_wrong {
-        None if shared.control.stopping() => Ok(()),
+        None if shared.timed.control.stopping() => Ok(()),
         None => {
             if let Some(line) = &line {
                 shared.checked.add(line);
@@ -100,7 +100,7 @@ fn compare(
     let mut came = files::pages(longest)?;
     let foreign = Content::new(!job.seed, 1, longest);
     let mut places = places(job, job.verify_bytes.next_multiple_of(longest as u64), member);
-    while !shared.control.stopping() {
+    while !shared.timed.control.stopping() {
         let turn: Vec<Io> = places.by_ref().take(job.queue_depth).collect();
         if turn.is_empty() {
             break;
@@ -160,7 +160,7 @@ fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> R
             return Err(Failed { error, stuck: true });
         }
         if !ended.is_empty() {
-            shared.goes_on();
+            shared.timed.goes_on();
         }
         left = left.saturating_sub(ended.len());
         for Completion { slot, result } in ended.drain(..) {

@@ -28,7 +28,7 @@ pub fn read_back(
     for (file, places) in std::mem::take(&mut *lock(&shared.written)) {
         files.entry(file).or_default().extend(places);
     }
-    if files.is_empty() || shared.job.verify_bytes == 0 || shared.control.stopping() {
+    if files.is_empty() || shared.job.verify_bytes == 0 || shared.timed.control.stopping() {
         return Ok(None);
     }
     let begun_ns = monotonic_ns();
@@ -39,7 +39,7 @@ pub fn read_back(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while !shared.control.stopping() {
+                while !shared.timed.control.stopping() {
                     let Some((file, places)) = lock(&queue).next() else { break };
                     let mut totals = Compared { files: 1, ..Compared::default() };
                     let compared = compare(shared, &source, file, places, &mut totals);
@@ -56,7 +56,7 @@ pub fn read_back(
     totals.ns = monotonic_ns() - begun_ns;
     match error {
         // A partial comparison proves nothing about the rest.
-        None if shared.control.stopping() => Ok(None),
+        None if shared.timed.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),
     }
@@ -79,7 +79,7 @@ fn compare(
     let mut first = None;
     for (offset, len) in places {
         // A device that hangs does not answer these reads either.
-        if shared.control.stopping() {
+        if shared.timed.control.stopping() {
             break;
         }
         let (expected, came) = (&mut expected[..len as usize], &mut came[..len as usize]);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_device_of_a_run_that_has_failed_is_left_alone() {
         let (shared, _file) = written();
-        shared.fail_as_hung(0, 1);
+        shared.timed.fail_as_hung(0, 1);
         assert_eq!(read_back(&shared).unwrap(), None);
         let (shared, _file) = written();
         let (compared, error) = read_back(&shared).unwrap_err();
@@ -132,7 +132,7 @@ mod tests {
     fn the_user_ends_the_reading_of_a_file() {
         let (shared, _file) = written();
         let (source, mut totals) = (Source::new(shared.job.seed), Compared::default());
-        shared.control.cancel();
+        shared.timed.control.cancel();
         compare(&shared, &source, 0, vec![(0, 4096)], &mut totals).unwrap();
         assert_eq!(totals.bytes, 0);
     }

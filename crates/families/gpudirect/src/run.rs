@@ -12,7 +12,7 @@ use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::threads::{cores_for, pin_in_turn};
-use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
+use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
 use crate::details::{After, details};
 use crate::first_pass::{self, Failed};
@@ -45,6 +45,10 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
 
 impl Load for Shared {
     const WORKER: &'static str = "worker";
+
+    fn timed(&self) -> &Timed {
+        &self.timed
+    }
 
     fn backend(&self) -> &'static str {
         match self.job.path {
@@ -108,14 +112,14 @@ impl Use for Ring<'_> {
     type Output = WorkerEnd;
 
     fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<WorkerEnd> {
-        self.shared.control.add_waker(waker);
+        self.shared.timed.control.add_waker(waker);
         with(self.shared, self.index, mover)
     }
 }
 
 fn with<M: Mover>(shared: &Shared, index: usize, mut mover: M) -> Result<WorkerEnd> {
     let nap = Arc::new(Signal::<bool>::default());
-    shared.control.add_waker(nap.clone());
+    shared.timed.control.add_waker(nap.clone());
     if let Err(Failed { error, stuck }) = first_pass::check(shared, index, &mut mover) {
         if stuck {
             std::mem::forget(mover);
@@ -124,6 +128,6 @@ fn with<M: Mover>(shared: &Shared, index: usize, mut mover: M) -> Result<WorkerE
     }
     let worker = Worker::new(shared, index, mover, nap)?;
     shared.arrive();
-    shared.send(Message::Ready);
-    worker.run(shared.wait_at_gate())
+    shared.timed.send(Message::Ready);
+    worker.run(shared.timed.wait_at_gate())
 }

@@ -1,7 +1,6 @@
 //! State shared by the worker threads of a run.
 
 use std::collections::BTreeSet;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -22,7 +21,8 @@ pub type Written = (usize, Vec<(u64, u32)>);
 
 /// Shared state of one run: the timed run plus what this family adds.
 pub struct Shared {
-    timed: Timed,
+    /// Coordination with the run: window, stop signals and messages.
+    pub timed: Timed,
     /// Order that describes the run.
     pub job: GpuDirectJob,
     stack: OnceLock<Option<Arc<Stack>>>,
@@ -86,16 +86,16 @@ impl Shared {
     ///
     /// `None` if it cannot be opened, in which case the run fails with the reason.
     pub fn stack(&self) -> Option<Arc<Stack>> {
-        let open = || match Stack::open(&self.job, || self.control.stopping()) {
+        let open = || match Stack::open(&self.job, || self.timed.control.stopping()) {
             Ok(stack) => {
                 let stack = Arc::new(stack);
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)
             }
             // A cancelled run needs no reason for the failure.
-            Err(_) if self.control.cancelled() => None,
+            Err(_) if self.timed.control.cancelled() => None,
             Err(error) => {
-                self.fail(error);
+                self.timed.fail(error);
                 None
             }
         };
@@ -119,7 +119,7 @@ impl Shared {
     /// Fail the run with `error`, and discard the GPU context if the fault is sticky.
     pub fn fail_by(&self, fault: Fault, error: Error) {
         self.note_fault(fault);
-        self.fail(error);
+        self.timed.fail(error);
     }
 
     /// Mark the CUDA context as unusable if the fault is sticky, so that the next run gets a new
@@ -140,13 +140,5 @@ impl Shared {
     /// Add the result of one worker's first pass.
     pub fn add_first_pass(&self, compared: &Compared) {
         *lock(&self.first_pass).get_or_insert_default() += compared;
-    }
-}
-
-impl Deref for Shared {
-    type Target = Timed;
-
-    fn deref(&self) -> &Timed {
-        &self.timed
     }
 }

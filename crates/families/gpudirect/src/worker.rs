@@ -129,7 +129,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..Reading::of_this_thread() };
         self.recorder.begin(window, 1, reading);
-        self.shared.cpu.pass(&window, now);
+        self.shared.timed.cpu.pass(&window, now);
         let now = batch_worker::load(&mut self, now)?;
         Ok(self.drain(now))
     }
@@ -180,7 +180,7 @@ impl<'r, M: Mover> Worker<'r, M> {
     #[inline]
     fn look_at_boundary(&mut self, now: u64) {
         if now >= self.recorder.boundary_ns() {
-            self.schedule.cross(&mut self.recorder, self.shared, now, Reading::of_this_thread);
+            self.schedule.cross(&mut self.recorder, &self.shared.timed, now, Reading::of_this_thread);
             self.clock.follow();
         }
     }
@@ -213,7 +213,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let name = &self.shared.job.members[self.file].name;
         let (operation, offset) = (flight.kind.name(), flight.offset);
         match result {
-            Ok(moved) => self.shared.fail(Error::Short {
+            Ok(moved) => self.shared.timed.fail(Error::Short {
                 operation,
                 path: name.clone(),
                 offset,
@@ -222,7 +222,7 @@ impl<'r, M: Mover> Worker<'r, M> {
             }),
             // Operations that were cancelled end in this way.
             Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
-                if self.shared.control.stopping() => {}
+                if self.shared.timed.control.stopping() => {}
             Err(fault) => self.shared.fail_by(fault, fault.of_io(operation, name, offset)),
         }
     }
@@ -246,7 +246,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let give_up_ns = now.saturating_add(self.shared.job.drain_timeout_ns);
         let (mut asked, mut refusals) = (false, 0);
         while self.in_flight() > 0 && now < give_up_ns && refusals < REFUSALS_MAX {
-            if self.shared.control.stopping() && !asked {
+            if self.shared.timed.control.stopping() && !asked {
                 self.mover.cancel();
                 asked = true;
             }
@@ -256,8 +256,8 @@ impl<'r, M: Mover> Worker<'r, M> {
             refusals = if self.refused { refusals + 1 } else { 0 };
         }
         let (recorder, draw) = (&mut self.recorder, &mut self.draw);
-        self.schedule.end(recorder, self.shared, load_end_ns, || draw.kind() as usize);
-        self.recorder.finish(self.shared, Reading::of_this_thread);
+        self.schedule.end(recorder, &self.shared.timed, load_end_ns, || draw.kind() as usize);
+        self.recorder.finish(&self.shared.timed, Reading::of_this_thread);
         self.shared.moved_bytes.fetch_add(self.moved_bytes, Relaxed);
         let places = std::mem::take(&mut self.written.all);
         if !places.is_empty() {
@@ -266,7 +266,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         lock(&self.shared.features).extend(self.mover.features());
         let end = self.schedule.worker_end(&self.recorder);
         if self.in_flight() > 0 {
-            self.shared.fail_as_hung(self.index, self.in_flight());
+            self.shared.timed.fail_as_hung(self.index, self.in_flight());
             // Leak the data path: kernel and driver may still use its memory.
             std::mem::forget(self.mover);
         }
@@ -276,7 +276,7 @@ impl<'r, M: Mover> Worker<'r, M> {
 
 impl<M: Mover> BatchWorker for Worker<'_, M> {
     fn timed(&self) -> &Timed {
-        self.shared
+        &self.shared.timed
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::recorder::Reading;
 use storlab_run::threads::panicked;
-use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
+use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
 use storlab_s3::content::Content;
 use storlab_s3::{Credentials, Store};
@@ -68,6 +68,10 @@ fn begin(job: ObjectJob, credentials: Option<Credentials>, held: bool) -> Result
 impl Load for Shared {
     const WORKER: &'static str = "worker";
 
+    fn timed(&self) -> &Timed {
+        &self.timed
+    }
+
     fn backend(&self) -> &'static str {
         "s3"
     }
@@ -87,7 +91,7 @@ impl Load for Shared {
         let many = counts.failed.load(Relaxed) > HOPELESS_ERRORS
             || counts.rests.load(Relaxed) > HOPELESS_RESTS;
         if long && nothing && many {
-            self.control.end_soon();
+            self.timed.control.end_soon();
         }
     }
 
@@ -183,11 +187,11 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(RuntimeWaker::default());
-    shared.control.add_waker(nudge.clone());
+    shared.timed.control.add_waker(nudge.clone());
     // Initialise the content of bodies before the load.
     Content::of("");
-    shared.send(Message::Ready);
-    let window = shared.wait_at_gate();
+    shared.timed.send(Message::Ready);
+    let window = shared.timed.wait_at_gate();
     window.wait_for_start(&clock);
     runtime.block_on(async {
         let worker = Rc::new(Worker::new(shared, index, clock, draw, window)?);
@@ -208,7 +212,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
             Task::Clean => slots.spawn_local(tasks::clean(slot, number == 0)),
         };
     }
-    while !worker.shared.control.stopping() {
+    while !worker.shared.timed.control.stopping() {
         let now = worker.tick();
         let give_up = worker.give_up_ns();
         if now >= give_up {
@@ -230,7 +234,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     let unserved = worker.count_unserved().await;
     lock(&worker.shared.endpoints).add(&worker.endpoints.take());
     let mut recorder = worker.recorder.borrow_mut();
-    recorder.finish(&worker.shared, Reading::of_this_thread);
+    recorder.finish(&worker.shared.timed, Reading::of_this_thread);
     let unfinished = recorder.unfinished().to_vec();
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved, unfinished })
 }
@@ -238,7 +242,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
 /// Wait until the window ends. An open loop may have sent its last request long before.
 async fn wait_for_the_end(worker: &Worker, nudge: &RuntimeWaker) {
     let end_ns = worker.window.end_ns;
-    while end_ns != u64::MAX && !worker.shared.control.stopping() {
+    while end_ns != u64::MAX && !worker.shared.timed.control.stopping() {
         let now = worker.tick();
         if now >= end_ns {
             return;
@@ -296,7 +300,7 @@ mod tests {
         let now = monotonic_ns();
         let start_ns = now - since_ns;
         shared.look(&Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX }, now);
-        shared.control.stopping()
+        shared.timed.control.stopping()
     }
 
     #[test]

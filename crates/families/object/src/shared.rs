@@ -1,7 +1,6 @@
 //! State shared by the worker threads of a run.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
@@ -69,7 +68,8 @@ pub struct Bodies {
 /// State shared by the workers of one object run: the common state of timed runs, plus store,
 /// objects and counters.
 pub struct Shared {
-    timed: Timed,
+    /// Coordination with the run: window, stop signals and messages.
+    pub timed: Timed,
     /// Parsed description of the run.
     pub job: ObjectJob,
     /// Object store under test.
@@ -169,17 +169,8 @@ impl Shared {
     }
 }
 
-impl Deref for Shared {
-    type Target = Timed;
-
-    fn deref(&self) -> &Timed {
-        &self.timed
-    }
-}
-
-/// Choose the endpoint with the fewest requests in flight, and count one more request there. Among
-/// equals, the first one from position `turn` on is chosen. Threads that choose at the same time
-/// see each other's choice.
+/// Choose the endpoint with the fewest requests in flight and count one more there. Ties go to the
+/// first one from `turn` on. Threads that choose concurrently see each other's choice.
 fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
     let count = busy.len();
     loop {

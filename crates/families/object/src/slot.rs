@@ -126,7 +126,7 @@ impl Slot {
                     return;
                 }
                 Err(error) => {
-                    self.worker.shared.fail(error);
+                    self.worker.shared.timed.fail(error);
                     return;
                 }
             }
@@ -238,7 +238,7 @@ impl Slot {
         let mut retry = 0;
         while let Err(failure) = &ended {
             let Some(pause_ns) = policy.pause_ns(retry, failure) else { break };
-            if worker.shared.control.stopping() || !worker.has_time_after(pause_ns) {
+            if worker.shared.timed.control.stopping() || !worker.has_time_after(pause_ns) {
                 break;
             }
             worker.count(|counts| &counts.retries, 1);

@@ -50,7 +50,7 @@ pub async fn fill(mut slot: Slot) {
         Ok(())
     };
     if let Err(error) = ended.await {
-        shared.fail(error);
+        shared.timed.fail(error);
     }
 }
 
@@ -85,7 +85,7 @@ pub async fn clean(mut slot: Slot, first: bool) {
     let pages = &worker.shared.progress.pages;
     let ended = if first { clean_all(&mut slot).await } else { delete_pages(&mut slot).await };
     if let Err(error) = ended {
-        worker.shared.fail(error);
+        worker.shared.timed.fail(error);
     }
     if first {
         pages.over.store(true, Relaxed);

@@ -133,13 +133,13 @@ impl Worker {
 
     /// Fail the run because requests in flight had to be abandoned.
     pub fn fail_as_hung(&self) {
-        self.shared.fail_as_hung(self.index, self.in_flight.get());
+        self.shared.timed.fail_as_hung(self.index, self.in_flight.get());
     }
 
     /// Return the number of requests that were due and never sent, because no slot was free or no
     /// object existed for them.
     pub async fn count_unserved(&self) -> u64 {
-        let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
+        let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.timed.control.stopping()) else {
             return 0;
         };
         let mut pacer = pacer.lock().await;
@@ -157,7 +157,7 @@ impl Worker {
 
     /// Count a due request of an open loop that is not sent, because no object exists for it.
     pub fn drop_due(&self, due_ns: u64) {
-        if self.pacer.is_some() && !self.shared.control.stopping() {
+        if self.pacer.is_some() && !self.shared.timed.control.stopping() {
             self.leave_unserved(due_ns, self.now(), 1);
         }
     }
@@ -196,7 +196,7 @@ impl Worker {
                 return Some(due);
             }
             if let Err(error) = pacer.timer.sleep_until(due).await {
-                self.shared.fail(Error::io("wait", "a timer", 0, error));
+                self.shared.timed.fail(Error::io("wait", "a timer", 0, error));
             }
         }
     }
@@ -205,7 +205,7 @@ impl Worker {
     pub fn over(&self) -> bool {
         let more_ns = self.pacer.as_ref().map_or(0, |_| self.shared.job.drain_timeout_ns);
         let end_ns = self.window.end_ns.saturating_add(more_ns);
-        self.shared.control.stopping() || self.now() >= end_ns
+        self.shared.timed.control.stopping() || self.now() >= end_ns
     }
 
     /// Sleep for `rest_ns`, but not beyond the end of the window.
@@ -226,7 +226,7 @@ impl Worker {
         let now = self.now();
         let mut recorder = self.recorder.borrow_mut();
         if now >= recorder.boundary_ns() {
-            recorder.cross(&self.shared, now, Reading::of_this_thread);
+            recorder.cross(&self.shared.timed, now, Reading::of_this_thread);
             let mut clock = self.clock.get();
             clock.follow();
             self.clock.set(clock);
@@ -259,7 +259,7 @@ impl Worker {
         if !self.begun.replace(true) {
             let load_start_ns = self.window.load_start_ns;
             let due_ns = self.first_due_ns.get().unwrap_or(load_start_ns).max(load_start_ns);
-            self.shared.first_io.submitted(at_ns, due_ns);
+            self.shared.timed.first_io.submitted(at_ns, due_ns);
         }
     }
 

@@ -23,16 +23,12 @@ struct Fake {
     submitted: AtomicU64,
 }
 
-impl Deref for Fake {
-    type Target = Timed;
-
-    fn deref(&self) -> &Timed {
-        &self.timed
-    }
-}
-
 impl Load for Fake {
     const WORKER: &'static str = "fake";
+
+    fn timed(&self) -> &Timed {
+        &self.timed
+    }
 
     fn backend(&self) -> &'static str {
         "test"

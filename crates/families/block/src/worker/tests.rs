@@ -134,7 +134,7 @@ fn an_operation_that_the_kernel_had_no_room_for_comes_again() {
     let bench = bench(nothing, serve).nudged();
     let shared = bench.shared.clone();
     let ran = bench.run();
-    assert!(shared.take_failure().is_none());
+    assert!(shared.timed.take_failure().is_none());
     assert!(ran.stats[0].operations >= 390);
 }
 
@@ -152,7 +152,7 @@ fn the_part_that_failed_is_the_one_that_is_named() {
     let bench = bench(change, serve).nudged();
     let shared = bench.shared.clone();
     let ran = bench.run();
-    match shared.take_failure().unwrap() {
+    match shared.timed.take_failure().unwrap() {
         Error::Io { operation, path, offset, source } => {
             assert_eq!((operation, path.as_str(), offset), ("read", "m2", 8192));
             assert_eq!(source.raw_os_error(), Some(libc::EIO));
@@ -176,7 +176,7 @@ fn a_part_that_its_operation_does_not_have_fails_the_run() {
         let bench = bench(change, serve).nudged().retagged(|tag| tag | 7 << 16);
         let shared = bench.shared.clone();
         let ran = bench.run();
-        let failure = shared.take_failure();
+        let failure = shared.timed.take_failure();
         assert!(matches!(failure, Some(Error::Backend { .. })), "{failure:?}");
         let stats = ran.stats.last().unwrap();
         assert_eq!((stats.operations, stats.latency.count()), (0, 0), "{kind:?}");
@@ -194,7 +194,7 @@ fn a_device_that_never_answers_is_hung_whatever_the_kernel_takes_back() {
         let bench = bench(nothing, serve).nudged().on_cancel(on_cancel);
         let shared = bench.shared.clone();
         let ran = bench.run();
-        match shared.take_failure() {
+        match shared.timed.take_failure() {
             Some(Error::Hung { outstanding: 4, waited_ms: 5000, .. }) => {}
             other => panic!("{other:?}"),
         }
@@ -208,9 +208,9 @@ fn what_the_kernel_takes_back_after_a_cancel_is_no_error() {
     for errno in [libc::ECANCELED, libc::EINTR, libc::EAGAIN] {
         let serve: Serve = Box::new(|_, _| None);
         let bench = bench(nothing, serve).on_cancel(OnCancel::Ends(errno));
-        let (shared, control) = (bench.shared.clone(), bench.shared.control.clone());
+        let (shared, control) = (bench.shared.clone(), bench.shared.timed.control.clone());
         let ran = bench.at(START + 30 * MS, move || control.cancel()).nudged().run();
-        assert!(shared.take_failure().is_none(), "errno {errno}");
+        assert!(shared.timed.take_failure().is_none(), "errno {errno}");
         assert!(!ran.abandoned && ran.ended_ns < START + 300 * MS);
     }
 }
@@ -281,14 +281,14 @@ fn the_first_operation_is_late_by_what_it_comes_after_its_time() {
     let bench = bench(nothing, after(MS)).nudged();
     let shared = bench.shared.clone();
     bench.run();
-    assert_eq!(shared.first_io.latest_ns(), Some(0));
+    assert_eq!(shared.timed.first_io.latest_ns(), Some(0));
     // An operation that is due long after the start of the load is not late because of that.
     let paced = |j: &mut Value| j["arrival"] = json!({"kind": "poisson", "rate_iops": 50.0});
     let bench = super::simulated::bench(paced, after(MS)).nudged();
     let shared = bench.shared.clone();
     let ran = bench.run();
     assert!(ran.log[0].0 > START + MS, "{}", ran.log[0].0 - START);
-    assert!(shared.first_io.latest_ns().is_some_and(|late_ns| late_ns < MS));
+    assert!(shared.timed.first_io.latest_ns().is_some_and(|late_ns| late_ns < MS));
 }
 
 #[test]
