@@ -8,6 +8,24 @@ use storlab_base::{OpKind, Signal};
 use crate::arena::Arena;
 use crate::file::File;
 
+/// Size of a worker's queue, by which a backend sizes its rings and threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// Maximum number of operations in flight.
+    pub depth: usize,
+    /// Maximum number of operations submitted at a time.
+    pub batch: usize,
+    /// Maximum number of parts of an operation; each part is an I/O on one file.
+    pub parts: usize,
+}
+
+impl Queue {
+    /// Create a queue of `depth` operations that go to one file each and may be submitted at once.
+    pub fn of_depth(depth: usize) -> Self {
+        Queue { depth, batch: depth, parts: 1 }
+    }
+}
+
 /// I/O operation on an open file, to be queued in a [`Backend`].
 #[derive(Clone, Copy, Debug)]
 pub struct Op {

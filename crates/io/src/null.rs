@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread::Thread;
 use std::time::Duration;
 
-use storlab_base::OpKind;
+use storlab_base::{OpKind, Result};
 
 use crate::arena::Arena;
-use crate::backend::{Backend, Completion, Op, Wake};
+use crate::backend::{Backend, Completion, Op, Queue, Wake};
 use crate::file::File;
 
 /// Backend that completes every operation at once without I/O.
@@ -19,9 +19,17 @@ pub struct NullBackend {
 }
 
 impl NullBackend {
-    /// Create the backend. It needs buffers, but no files.
-    pub fn new(arena: Arena) -> Self {
-        NullBackend { arena, done: Vec::new() }
+    /// Create the backend; it needs no files.
+    ///
+    /// # Errors
+    /// Never; other backends may fail.
+    pub fn new(_: Arc<Vec<File>>, arena: Arena, _: Queue) -> Result<Self> {
+        Ok(NullBackend { arena, done: Vec::new() })
+    }
+
+    /// Return 1: the worker's own thread.
+    pub fn threads(_: Queue) -> usize {
+        1
     }
 }
 

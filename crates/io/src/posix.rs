@@ -13,12 +13,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use storlab_base::{OpKind, lock};
+use storlab_base::{Error, OpKind, Result, lock};
 
 use crate::arena::Arena;
-use crate::backend::{Backend, Completion, Op, Wake};
+use crate::backend::{Backend, Completion, Op, Queue, Wake};
 use crate::device::discard;
 use crate::file::{File, PUNCH_HOLE};
+
+/// Most helper threads, unless the queue is deeper.
+const THREADS_MAX: usize = 512;
 
 /// Backend that performs operations with blocking calls in helper threads.
 pub struct PosixBackend {
@@ -90,14 +93,13 @@ impl Wake for Shared {
 }
 
 impl PosixBackend {
-    /// Create the backend, with one helper thread per operation in flight if there can be more than
-    /// one.
+    /// Create the backend with its helper threads.
     ///
     /// # Errors
-    /// The system's error if a thread cannot be created.
-    pub fn new(files: Arc<Vec<File>>, arena: Arena, in_flight: usize) -> io::Result<Self> {
+    /// [`Error::Io`] if a thread cannot be created.
+    pub fn new(files: Arc<Vec<File>>, arena: Arena, queue: Queue) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let count = if in_flight > 1 { in_flight } else { 0 };
+        let count = Self::threads(queue) - 1;
         let mut backend = PosixBackend {
             arena: ManuallyDrop::new(arena),
             targets: files.iter().map(Target::of).collect(),
@@ -118,10 +120,20 @@ impl PosixBackend {
                 .spawn(move || {
                     serve(&shared);
                     drop(files);
-                })?;
+                })
+                .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
             backend.threads.push(thread);
         }
         Ok(backend)
+    }
+
+    /// Return the number of threads for this queue: the worker alone if one I/O is in flight at a
+    /// time, otherwise also a helper per part in flight, limited to the depth or 512.
+    pub fn threads(queue: Queue) -> usize {
+        match (queue.depth * queue.parts).min(queue.depth.max(THREADS_MAX)) {
+            0 | 1 => 1,
+            helpers => 1 + helpers,
+        }
     }
 
     /// Tell the helper threads to end once their queue is empty.
@@ -302,7 +314,8 @@ mod tests {
         let access = crate::Access { read: true, write: false, direct: false };
         let file = File::open("/dev/zero".as_ref(), "zero", access).unwrap();
         let arena = Arena::new(2, 4096).unwrap();
-        let mut backend = PosixBackend::new(Arc::new(vec![file]), arena, 1).unwrap();
+        let mut backend =
+            PosixBackend::new(Arc::new(vec![file]), arena, Queue::of_depth(1)).unwrap();
         backend.push(&Op {
             kind: OpKind::Read,
             file: 0,
@@ -320,7 +333,7 @@ mod tests {
         let access = crate::Access { read: true, write: false, direct: false };
         let files = Arc::new(vec![File::open("/dev/zero".as_ref(), "zero", access).unwrap()]);
         let arena = Arena::new(slots, slot_bytes).unwrap();
-        let mut backend = PosixBackend::new(files.clone(), arena, slots).unwrap();
+        let mut backend = PosixBackend::new(files.clone(), arena, Queue::of_depth(slots)).unwrap();
         for slot in 0..slots as u32 {
             let (kind, tag, len) = (OpKind::Read, u64::from(slot), 8);
             let (file, slot_offset, offset, data_only) = (0, 0, 0, false);

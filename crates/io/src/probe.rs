@@ -5,7 +5,7 @@ use std::sync::Arc;
 use storlab_base::Result;
 
 use crate::arena::Arena;
-use crate::backend::Backend;
+use crate::backend::{Backend, Queue};
 use crate::uring::UringBackend;
 
 /// Result of [`probe`].
@@ -24,7 +24,7 @@ pub fn probe() -> Probe {
     let attempt = || -> Result<UringBackend> {
         let arena =
             Arena::new(1, 4096).map_err(|e| storlab_base::Error::io("mmap", "buffers", 0, e))?;
-        UringBackend::new(Arc::new(Vec::new()), arena, 1, 1)
+        UringBackend::new(Arc::new(Vec::new()), arena, Queue::of_depth(1))
     };
     match attempt() {
         Ok(backend) => Probe { uring: true, reason: String::new(), features: backend.features() },

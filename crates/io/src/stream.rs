@@ -19,11 +19,9 @@ use std::time::Duration;
 use storlab_base::{Error, OpKind, Result, monotonic_ns};
 
 use crate::arena::Arena;
-use crate::backend::{Backend, Completion, Op};
+use crate::backend::{Backend, Completion, Op, Queue};
 use crate::file::File;
-use crate::posix::PosixBackend;
-use crate::probe::probe;
-use crate::uring::UringBackend;
+use crate::kinds::{BackendKind, UseBackend};
 
 /// Alignment in bytes of lengths and offsets under `O_DIRECT`; sufficient for all current devices.
 pub const SECTOR: u64 = 4096;
@@ -73,13 +71,55 @@ pub enum Pass {
 
 /// Sequential reader and writer of files. Use it only on the thread that created it.
 pub struct Stream {
-    inner: Inner,
+    engine: Box<dyn Passes>,
     spec: StreamSpec,
 }
 
-enum Inner {
-    Uring(Box<Engine<UringBackend>>),
-    Posix(Box<Engine<PosixBackend>>),
+/// [`Engine`] of any backend.
+trait Passes {
+    fn name(&self) -> &'static str;
+
+    fn features(&self) -> Vec<&'static str>;
+
+    fn arena(&self) -> &Arena;
+
+    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, take: Each<'_>) -> Result<Pass>;
+}
+
+impl<B: Backend> Passes for Engine<B> {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        self.backend.features()
+    }
+
+    fn arena(&self) -> &Arena {
+        self.backend.arena()
+    }
+
+    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, take: Each<'_>) -> Result<Pass> {
+        self.backend.replace_file(0, job.file);
+        let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
+        let ended = self.move_all(job, chunks, fill, take);
+        // After an error or a stop, no operation of this pass may still use the buffers.
+        match (ended, self.drain(job)) {
+            (Err(first), Err(later)) => Err(later.after(Some(first))),
+            (ended, drained) => drained.and(ended),
+        }
+    }
+}
+
+/// Work that makes an engine of a backend.
+struct NewEngine(StreamSpec);
+
+impl UseBackend for NewEngine {
+    type Output = Box<dyn Passes>;
+
+    fn with<B: Backend + 'static>(self, backend: B) -> Result<Self::Output> {
+        Ok(Box::new(Engine::new(backend, self.0)))
+    }
 }
 
 impl Stream {
@@ -103,32 +143,20 @@ impl Stream {
         }
         let arena = Arena::new(spec.slots, spec.io_bytes)
             .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-        let files = Arc::new(Vec::new()); // `pass` sets the file
-        let inner = if probe().uring {
-            let backend = UringBackend::new(files, arena, spec.depth, spec.depth)?;
-            Inner::Uring(Box::new(Engine::new(backend, spec)))
-        } else {
-            let backend = PosixBackend::new(files, arena, spec.depth)
-                .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
-            Inner::Posix(Box::new(Engine::new(backend, spec)))
-        };
-        Ok(Stream { inner, spec })
+        let files = Arc::default(); // `pass` sets the file
+        let queue = Queue::of_depth(spec.depth);
+        let engine = BackendKind::fastest().open(files, arena, queue, NewEngine(spec))?;
+        Ok(Stream { engine, spec })
     }
 
     /// Return the name of the backend: `uring` or `posix`.
     pub fn backend(&self) -> &'static str {
-        match &self.inner {
-            Inner::Uring(engine) => engine.backend.name(),
-            Inner::Posix(engine) => engine.backend.name(),
-        }
+        self.engine.name()
     }
 
     /// Return the kernel features that the backend uses.
     pub fn features(&self) -> Vec<&'static str> {
-        match &self.inner {
-            Inner::Uring(engine) => engine.backend.features(),
-            Inner::Posix(engine) => engine.backend.features(),
-        }
+        self.engine.features()
     }
 
     /// Return the stream's I/O size, queue depth and number of buffers.
@@ -145,12 +173,8 @@ impl Stream {
 
     /// Fill one buffer with data, between two files.
     pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
-        let arena = match &mut self.inner {
-            Inner::Uring(engine) => engine.backend.arena(),
-            Inner::Posix(engine) => engine.backend.arena(),
-        };
         // SAFETY: no operation is in flight between two files.
-        fill(unsafe { arena.slot_mut(slot as u32) });
+        fill(unsafe { self.engine.arena().slot_mut(slot as u32) });
     }
 
     /// Read the first `len` bytes of a file. `take` is called with each chunk in order.
@@ -186,10 +210,7 @@ impl Stream {
     ) -> Result<Pass> {
         let job = Job { file, from, len, kind: OpKind::Read, stopping };
         let mut keep = |_: u64, _: usize, _: &mut [u8]| {};
-        match &mut self.inner {
-            Inner::Uring(engine) => engine.pass(&job, &mut keep, &mut take),
-            Inner::Posix(engine) => engine.pass(&job, &mut keep, &mut take),
-        }
+        self.engine.pass(&job, &mut keep, &mut take)
     }
 
     /// Write the first `len` bytes of a file.
@@ -212,10 +233,7 @@ impl Stream {
         mut take: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
         let job = Job { file, from: 0, len, kind: OpKind::Write, stopping };
-        match &mut self.inner {
-            Inner::Uring(engine) => engine.pass(&job, &mut fill, &mut take),
-            Inner::Posix(engine) => engine.pass(&job, &mut fill, &mut take),
-        }
+        self.engine.pass(&job, &mut fill, &mut take)
     }
 }
 
@@ -267,17 +285,6 @@ impl<B: Backend> Engine<B> {
         let (completions, fresh) = (Vec::new(), Vec::new());
         let (in_flight, drain_ns, base) = (0, DRAIN_NS, 0);
         Engine { backend, spec, slots, completions, fresh, in_flight, drain_ns, base }
-    }
-
-    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, take: Each<'_>) -> Result<Pass> {
-        self.backend.replace_file(0, job.file);
-        let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
-        let ended = self.move_all(job, chunks, fill, take);
-        // After an error or a stop too, no operation on this file may still use the buffers.
-        match (ended, self.drain(job)) {
-            (Err(first), Err(later)) => Err(later.after(Some(first))),
-            (ended, drained) => drained.and(ended),
-        }
     }
 
     fn move_all(

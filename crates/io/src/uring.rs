@@ -24,7 +24,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use storlab_base::{Error, OpKind, Result};
 
 use crate::arena::Arena;
-use crate::backend::{Backend, Completion, Op, WAKE_TAG, Wake};
+use crate::backend::{Backend, Completion, Op, Queue, WAKE_TAG, Wake};
 use crate::device::{BLOCK_URING_CMD_DISCARD, discard, ring_discards};
 use crate::file::{File, PUNCH_HOLE};
 
@@ -116,33 +116,28 @@ const TASKRUN: [Taskrun; 3] = [
 ];
 
 impl UringBackend {
-    /// Create a ring for `in_flight` operations, of which at most `batch` are submitted at a time.
+    /// Create a ring for the operations of a queue.
     ///
     /// Must be called on the thread that will use the ring.
     ///
     /// # Errors
     /// [`Error::Backend`] if the kernel or a sandbox forbids `io_uring`, or if the kernel is older
     /// than 5.11; [`Error::Io`] if the eventfd for wake-ups cannot be created.
-    pub fn new(
-        files: Arc<Vec<File>>,
-        arena: Arena,
-        batch: usize,
-        in_flight: usize,
-    ) -> Result<Self> {
-        Self::with(files, arena, batch, in_flight, &TASKRUN)
+    pub fn new(files: Arc<Vec<File>>, arena: Arena, queue: Queue) -> Result<Self> {
+        Self::with(files, arena, queue, &TASKRUN)
     }
 
-    fn with(
-        files: Arc<Vec<File>>,
-        arena: Arena,
-        batch: usize,
-        in_flight: usize,
-        ways: &[Taskrun],
-    ) -> Result<Self> {
+    /// Return 1: the worker's own thread.
+    pub fn threads(_: Queue) -> usize {
+        1
+    }
+
+    fn with(files: Arc<Vec<File>>, arena: Arena, queue: Queue, ways: &[Taskrun]) -> Result<Self> {
         // Create the eventfd first: nothing after the registrations below may fail, because only
         // Drop undoes them.
         let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
-        let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
+        let (ring, taskrun) =
+            build(queue.batch * queue.parts + 2, queue.depth * queue.parts + 2, ways)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(refused("the kernel is older than 5.11, which storlab needs for io_uring"));
         }

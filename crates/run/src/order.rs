@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use storlab_base::{Error, Result};
 
 use crate::host_memory;
@@ -44,19 +45,17 @@ pub trait Order: DeserializeOwned {
     /// [`Error::Spec`] if the JSON cannot be parsed, has another version, or fails
     /// [`Order::check`].
     fn from_json(text: &str) -> Result<Self> {
-        let Common { version, interval_ns } = parsed(text)?;
+        let failed = |e: serde_json::Error| {
+            Error::spec("job", e.to_string(), "this job was written by another version of storlab")
+        };
+        let fields: Value = serde_json::from_str(text).map_err(failed)?;
+        let Common { version, interval_ns } = Common::deserialize(&fields).map_err(failed)?;
         require(version == VERSION, "version", || format!("{version} is not known"), "use 1")?;
         require(interval_ns > 0, "interval_ns", || "is 0".into(), "use more")?;
-        let order: Self = parsed(text)?;
+        let order = Self::deserialize(fields).map_err(failed)?;
         order.check()?;
         Ok(order)
     }
-}
-
-fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| {
-        Error::spec("job", e.to_string(), "this job was written by another version of storlab")
-    })
 }
 
 /// Check one condition of an order.

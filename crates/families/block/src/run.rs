@@ -4,23 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
-use storlab_io::{Arena, Backend, File, NullBackend, PosixBackend, UringBackend, probe};
+use storlab_io::{Arena, Backend, BackendKind, File, Probe, Queue, UseBackend, probe};
 use storlab_run::Secrets;
 use storlab_run::cpu::sharpen_timers;
 use storlab_run::handle::Run;
-use storlab_run::order::{MemberKind, Order as _};
+use storlab_run::order::{Member, MemberKind, Order as _};
 use storlab_run::outcome::Totals;
 use storlab_run::threads::{cores_for, pin_in_turn, unless_ended};
 use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
 use crate::layout::Layout;
 use crate::shared::Shared;
-use crate::spec::{BackendKind, BlockJob};
+use crate::spec::{BackendChoice, BlockJob};
 use crate::verify::Verifier;
 use crate::worker::Worker;
-
-/// Maximum number of threads of one job on backend `posix`, unless its queue depth is larger.
-const THREADS_MAX: usize = 512;
 
 /// Open the files or devices and start a run. The load begins once all workers are ready; if
 /// `held`, it also waits until the caller releases the run.
@@ -36,15 +33,15 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
 fn begin(job: BlockJob, held: bool) -> Result<Run> {
     Clock::prepare();
     let (backend, note) = choose_backend(&job)?;
-    for index in 0..job.jobs {
-        Layout::for_job(&job, index)?;
+    let (mut shared, receiver) = Shared::new(job, backend, note)?;
+    let Shared { job, files, verifier, .. } = &mut shared;
+    if backend != BackendKind::Null {
+        let open = |m: &Member| File::open(&m.path, &m.name, job.access());
+        *files = Arc::new(job.members.iter().map(open).collect::<Result<_>>()?);
     }
-    let files = if backend == BackendKind::Null { Vec::new() } else { open_all(&job)? };
-    let verifier = match &job.verify {
-        Some(spec) => Some(Verifier::open(spec, &job.members, job.seed)?),
-        None => None,
-    };
-    let (shared, receiver) = Shared::new(job, backend, files, verifier, note);
+    if let Some(spec) = &job.verify {
+        *verifier = Some(Verifier::open(spec, &job.members, job.seed)?);
+    }
     timed::begin(shared, receiver, held)
 }
 
@@ -57,23 +54,18 @@ fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
             "use only null targets, or none",
         ));
     }
-    if null > 0 {
-        return Ok((BackendKind::Null, None));
+    match job.backend {
+        _ if null > 0 => Ok((BackendKind::Null, None)),
+        BackendChoice::Given(backend) => Ok((backend, None)),
+        BackendChoice::Auto => match probe() {
+            probed if probed.uring => Ok((BackendKind::Uring, None)),
+            Probe { reason, .. } => {
+                let note =
+                    format!("io_uring is not available ({reason}), so POSIX threads did the I/O");
+                Ok((BackendKind::Posix, Some(note)))
+            }
+        },
     }
-    if job.backend != BackendKind::Auto {
-        return Ok((job.backend, None));
-    }
-    let probed = probe();
-    if probed.uring {
-        return Ok((BackendKind::Uring, None));
-    }
-    let note =
-        format!("io_uring is not available ({}), so POSIX threads did the I/O", probed.reason);
-    Ok((BackendKind::Posix, Some(note)))
-}
-
-fn open_all(job: &BlockJob) -> Result<Vec<File>> {
-    job.members.iter().map(|m| File::open(&m.path, &m.name, job.access())).collect()
 }
 
 impl Load for Shared {
@@ -88,12 +80,21 @@ impl Load for Shared {
     }
 
     fn cores(&self) -> usize {
-        let threads = (0..self.job.jobs).map(|index| self.threads_of(index)).sum();
+        let threads =
+            self.layouts.iter().map(|layout| self.backend.threads(self.queue(layout))).sum();
         cores_for(threads, self.job.cpus.as_deref())
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
-        work_on_backend(self, index)
+        let (job, queue) = (&self.job, self.queue(&self.layouts[index]));
+        pin_in_turn(job.cpus.as_deref(), index, format_args!("job {index}"))?;
+        if job.open_loop() {
+            sharpen_timers();
+        }
+        let slots = job.read_slots() + job.write_slots();
+        let arena = Arena::new(slots, job.longest_block() as usize)
+            .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
+        self.backend.open(self.files.clone(), arena, queue, Work { shared: self, index })
     }
 
     fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
@@ -114,16 +115,11 @@ impl Load for Shared {
 }
 
 impl Shared {
-    /// Return the number of threads of job `index`: its worker, plus the helper threads of backend
-    /// `posix`.
-    fn threads_of(&self, index: usize) -> usize {
-        match (self.backend, Layout::for_job(&self.job, index)) {
-            (BackendKind::Posix, Ok(layout)) => match in_flight_at_once(&self.job, &layout) {
-                1 => 1, // the worker does the I/O itself
-                helpers => 1 + helpers,
-            },
-            _ => 1,
-        }
+    /// Return the size of the queue of a job with this layout.
+    fn queue(&self, layout: &Layout) -> Queue {
+        let (job, depth) = (&self.job, self.job.queue_depth);
+        let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
+        Queue { depth, batch: job.batch.min(depth), parts }
     }
 
     /// Flush all files and devices after the load. Return the duration in nanoseconds.
@@ -157,51 +153,24 @@ impl Shared {
     }
 }
 
-fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
-    let job = &shared.job;
-    pin_in_turn(job.cpus.as_deref(), index, format_args!("job {index}"))?;
-    if job.open_loop() {
-        sharpen_timers();
+/// Work of one job.
+struct Work<'r> {
+    shared: &'r Shared,
+    index: usize,
+}
+
+impl UseBackend for Work<'_> {
+    type Output = WorkerEnd;
+
+    fn with<B: Backend>(self, backend: B) -> Result<WorkerEnd> {
+        let Work { shared, index } = self;
+        shared.timed.control.add_waker(backend.waker());
+        let features = backend.features();
+        let worker = Worker::new(shared, index, backend, Clock::new())?;
+        shared.features.get_or_init(|| features);
+        shared.timed.send(Message::Ready);
+        worker.run(shared.timed.wait_at_gate())
     }
-    let slots = job.read_slots() + job.write_slots();
-    let arena = Arena::new(slots, job.longest_block() as usize)
-        .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-    let layout = Layout::for_job(job, index)?;
-    match shared.backend {
-        BackendKind::Null => work_with(shared, index, NullBackend::new(arena)),
-        BackendKind::Posix => {
-            let in_flight = in_flight_at_once(job, &layout);
-            let backend = PosixBackend::new(shared.files.clone(), arena, in_flight)
-                .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
-            work_with(shared, index, backend)
-        }
-        BackendKind::Uring | BackendKind::Auto => {
-            let parts = parts_of(job, &layout);
-            let (batch, depth) = (job.batch.min(job.queue_depth) * parts, job.queue_depth * parts);
-            let backend = UringBackend::new(shared.files.clone(), arena, batch, depth)?;
-            work_with(shared, index, backend)
-        }
-    }
-}
-
-/// Return the maximum number of parts of one operation.
-fn parts_of(job: &BlockJob, layout: &Layout) -> usize {
-    layout.parts_max(job.longest_block()).max(layout.members().len())
-}
-
-/// Return the maximum number of I/Os that one job has in flight on backend `posix`: the parts of
-/// all its operations, limited by the number of threads.
-fn in_flight_at_once(job: &BlockJob, layout: &Layout) -> usize {
-    (job.queue_depth * parts_of(job, layout)).min(job.queue_depth.max(THREADS_MAX))
-}
-
-fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<WorkerEnd> {
-    shared.timed.control.add_waker(backend.waker());
-    let features = backend.features();
-    let worker = Worker::new(shared, index, backend, Clock::new())?;
-    shared.features.get_or_init(|| features);
-    shared.timed.send(Message::Ready);
-    worker.run(shared.timed.wait_at_gate())
 }
 
 #[cfg(test)]

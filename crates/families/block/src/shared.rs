@@ -3,11 +3,13 @@
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use storlab_io::File;
+use storlab_base::Result;
+use storlab_io::{BackendKind, File};
 use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::timed::{Message, Plan, Timed};
 
-use crate::spec::{BackendKind, BlockJob};
+use crate::layout::Layout;
+use crate::spec::BlockJob;
 use crate::verify::{Verifier, VerifyReport};
 
 /// State shared by the workers of one block run: the common state of timed runs, plus files and
@@ -17,7 +19,9 @@ pub struct Shared {
     pub timed: Timed,
     /// Parsed description of the run.
     pub job: BlockJob,
-    /// Backend in use: `uring`, `posix` or `null`.
+    /// Layout of each job.
+    pub layouts: Vec<Layout>,
+    /// Backend in use.
     pub backend: BackendKind,
     /// Open files or devices, in the order of [`BlockJob::members`]; empty for backend `null`.
     pub files: Arc<Vec<File>>,
@@ -32,14 +36,16 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Create the shared state, and the receiver of the workers' messages.
+    /// Create the shared state, without files and verifier, and the receiver of the workers'
+    /// messages.
+    ///
+    /// # Errors
+    /// [`storlab_base::Error::Spec`] if the layout does not fit a job.
     pub fn new(
         job: BlockJob,
         backend: BackendKind,
-        files: Vec<File>,
-        verifier: Option<Verifier>,
         note: Option<String>,
-    ) -> (Self, Receiver<Message>) {
+    ) -> Result<(Self, Receiver<Message>)> {
         let (timed, receiver) = Timed::new(Plan {
             workers: job.jobs,
             ramp_ns: job.ramp_ns,
@@ -51,8 +57,19 @@ impl Shared {
             kinds: job.kinds(),
             prepares: false,
         });
-        let (verified, features) = (Mutex::new(None), OnceLock::new());
-        let files = Arc::new(files);
-        (Shared { timed, job, backend, files, verifier, verified, features, note }, receiver)
+        let shared = Shared {
+            timed,
+            layouts: (0..job.jobs)
+                .map(|index| Layout::for_job(&job, index))
+                .collect::<Result<_>>()?,
+            job,
+            backend,
+            files: Arc::default(),
+            verifier: None,
+            verified: Mutex::default(),
+            features: OnceLock::new(),
+            note,
+        };
+        Ok((shared, receiver))
     }
 }

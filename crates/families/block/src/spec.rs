@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::{CHUNK_BYTES, Pattern, PayloadSpec, Result, Share, gcd};
-use storlab_io::Access;
+use storlab_io::{Access, BackendKind};
 use storlab_run::mix::Mix;
 use storlab_run::order::{
     Arrival, Member, Order, WeightedSize, alignment, bearable_buffers, one_window, require,
@@ -25,29 +25,15 @@ pub enum LayoutKind {
     PerJob,
 }
 
-/// Backend that submits the I/O of a run.
+/// Backend asked for by an order.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum BackendKind {
-    /// `uring` if the kernel permits it, otherwise `posix`.
+pub enum BackendChoice {
+    /// The fastest backend that the kernel permits.
     Auto,
-    /// Linux `io_uring`.
-    Uring,
-    /// One thread per outstanding I/O.
-    Posix,
-    /// No I/O: operations complete immediately.
-    Null,
-}
-
-impl BackendKind {
-    /// Return the name of the backend in results: `uring`, `posix` or `null`.
-    pub fn name(self) -> &'static str {
-        match self {
-            BackendKind::Null => "null",
-            BackendKind::Posix => "posix",
-            BackendKind::Uring | BackendKind::Auto => "uring",
-        }
-    }
+    /// A given backend.
+    #[serde(untagged)]
+    Given(BackendKind),
 }
 
 /// System call used for flushes.
@@ -90,7 +76,7 @@ pub struct VerifySpec {
 #[derive(Clone, Debug, Deserialize)]
 pub struct BlockJob {
     /// Backend that submits the I/O.
-    pub backend: BackendKind,
+    pub backend: BackendChoice,
     /// Files or block devices to read and write.
     pub members: Vec<Member>,
     /// How the files or devices are assigned to jobs.
@@ -199,7 +185,11 @@ impl BlockJob {
             let what = || format!("{bytes} bytes with weight {weight} are out of bounds");
             let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
             require(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
-            whole_sectors(field, *bytes, self.direct && self.backend != BackendKind::Null)?;
+            whole_sectors(
+                field,
+                *bytes,
+                self.direct && self.backend != BackendChoice::Given(BackendKind::Null),
+            )?;
         }
         let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
         let what = || format!("an offset is not a multiple of {} bytes", self.alignment());

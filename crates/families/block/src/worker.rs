@@ -91,7 +91,7 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
     backend: B,
     clock: T,
     schedule: Schedule,
-    layout: Layout,
+    layout: &'r Layout,
     draw: Draw,
     payload: Payload,
     slots: Slots,
@@ -110,11 +110,11 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Create the worker and fill its payload pool.
     pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
         let job = &shared.job;
-        let layout = Layout::for_job(job, index)?;
+        let layout = &shared.layouts[index];
         let (depth, open_loop) = (job.queue_depth, job.open_loop());
         let empty = empty_table(&job.kinds(), open_loop);
         let mut worker = Worker {
-            draw: Draw::new(job, index, &layout)?,
+            draw: Draw::new(job, index, layout)?,
             payload: Payload::new(&job.payload, job.seed, index as u64)?,
             slots: Slots::new(job.read_slots(), job.write_slots()),
             flights: vec![NO_FLIGHT; depth],
@@ -429,7 +429,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let load_end_ns = now;
         self.schedule.stop();
         let give_up = now + self.shared.job.drain_timeout_ns;
-        let mut ask_at = if self.shared.timed.control.stopping() { now + GRACE_NS } else { give_up };
+        let mut ask_at =
+            if self.shared.timed.control.stopping() { now + GRACE_NS } else { give_up };
         let mut hung = false;
         while self.in_flight() > 0 && now < give_up + GRACE_NS {
             if now >= give_up && !hung {

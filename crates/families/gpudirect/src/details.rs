@@ -66,7 +66,8 @@ fn proof(shared: &Shared, stack: Option<&Stack>, after: &Counters) -> Proof {
         stack.gpus.iter().map(|gpu| (gpu.facts.number, gpu.facts.uuid)).collect()
     });
     let bytes = shared.moved_bytes.load(Relaxed);
-    let before = shared.before.get().map(|(counters, _)| counters).filter(|_| !shared.timed.gave_up());
+    let before =
+        shared.before.get().map(|(counters, _)| counters).filter(|_| !shared.timed.gave_up());
     Proof::of(shared.job.path, bytes, &gpus, before, after)
 }
 

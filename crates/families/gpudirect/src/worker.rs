@@ -180,7 +180,12 @@ impl<'r, M: Mover> Worker<'r, M> {
     #[inline]
     fn look_at_boundary(&mut self, now: u64) {
         if now >= self.recorder.boundary_ns() {
-            self.schedule.cross(&mut self.recorder, &self.shared.timed, now, Reading::of_this_thread);
+            self.schedule.cross(
+                &mut self.recorder,
+                &self.shared.timed,
+                now,
+                Reading::of_this_thread,
+            );
             self.clock.follow();
         }
     }

@@ -139,7 +139,8 @@ impl Worker {
     /// Return the number of requests that were due and never sent, because no slot was free or no
     /// object existed for them.
     pub async fn count_unserved(&self) -> u64 {
-        let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.timed.control.stopping()) else {
+        let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.timed.control.stopping())
+        else {
             return 0;
         };
         let mut pacer = pacer.lock().await;

@@ -20,7 +20,7 @@ fn zeros() -> File {
 /// Create a ring; `None` if the kernel or a sandbox forbids it.
 fn ring(files: Vec<File>, slots: usize, slot_bytes: usize) -> Option<UringBackend> {
     let arena = Arena::new(slots, slot_bytes).unwrap();
-    match UringBackend::new(Arc::new(files), arena, slots, slots) {
+    match UringBackend::new(Arc::new(files), arena, Queue::of_depth(slots)) {
         Ok(backend) => Some(backend),
         Err(error) => {
             assert!(build(4, 4, &TASKRUN).is_err(), "{error}");
@@ -51,7 +51,11 @@ fn buffers_of_operations_in_flight_are_never_used_again() {
 #[test]
 fn more_operations_than_the_kernel_has_room_for_completions() {
     let arena = Arena::new(1, 4096).unwrap();
-    let built = UringBackend::new(Arc::new(Vec::new()), arena, 256, 200_000);
+    let built = UringBackend::new(
+        Arc::new(Vec::new()),
+        arena,
+        Queue { depth: 200_000, batch: 256, parts: 1 },
+    );
     assert!(built.is_ok() || build(4, 4, &TASKRUN).is_err());
 }
 
@@ -86,7 +90,7 @@ fn child_for_which_one_descriptor_is_left() {
         let (files, arena) = (Arc::new(vec![zeros()]), Arena::new(1, 4096).unwrap());
         let next_fd = fs::File::open("/dev/null").unwrap().as_raw_fd();
         allow(next_fd as u64 + 1);
-        let built = UringBackend::new(files, arena, 1, 1);
+        let built = UringBackend::new(files, arena, Queue::of_depth(1));
         allow(limit.rlim_cur);
         assert!(built.is_err());
     }
@@ -106,7 +110,8 @@ fn a_ring_that_could_not_be_made_leaves_nothing_registered() {
 fn nothing_of_a_dropped_ring_reads_its_eventfd() {
     for (at, _) in TASKRUN.iter().enumerate() {
         let arena = Arena::new(1, 4096).unwrap();
-        let backend = UringBackend::with(Arc::new(vec![zeros()]), arena, 1, 1, &TASKRUN[at..]);
+        let backend =
+            UringBackend::with(Arc::new(vec![zeros()]), arena, Queue::of_depth(1), &TASKRUN[at..]);
         let Ok(mut backend) = backend else { return };
         // Submits the poll, so that it is armed in the kernel.
         backend.submit(true, Some(Duration::from_micros(1))).unwrap();

@@ -7,14 +7,14 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
 use storlab_base::TimeSource;
-use storlab_io::{Arena, NullBackend};
+use storlab_io::{Arena, BackendKind, NullBackend, Queue};
 use storlab_run::order::Order as _;
 use storlab_run::timed::Message;
 use storlab_run::window::Window;
 
 use super::Worker;
 use crate::shared::Shared;
-use crate::spec::{BackendKind, BlockJob, tests::job_json};
+use crate::spec::{BlockJob, tests::job_json};
 
 const START_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = 100_000;
@@ -90,7 +90,7 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     job["window_ns"] = json!(INTERVAL_NS * intervals);
     change(&mut job);
     let job = BlockJob::from_json(&job.to_string()).unwrap();
-    let (shared, messages) = Shared::new(job, BackendKind::Null, Vec::new(), None, None);
+    let (shared, messages) = Shared::new(job, BackendKind::Null, None).unwrap();
     let job = &shared.job;
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize).unwrap();
@@ -98,7 +98,8 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     let followed = Cell::new(0);
     let steps = Rc::new(Steps { now_ns, intervals: handed_over, followed, messages });
     let clock = StepClock(steps.clone());
-    let worker = Worker::new(&shared, 0, NullBackend::new(arena), clock.clone()).unwrap();
+    let backend = NullBackend::new(std::sync::Arc::default(), arena, Queue::of_depth(1)).unwrap();
+    let worker = Worker::new(&shared, 0, backend, clock.clone()).unwrap();
     let end_ns = START_NS + INTERVAL_NS * intervals;
     let window = Window { load_start_ns: START_NS, start_ns: START_NS, end_ns };
     let before = ALLOCATIONS.get();

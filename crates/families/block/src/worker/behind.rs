@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use serde_json::json;
 use storlab_base::TimeSource;
-use storlab_io::{Access, Arena, Backend, Completion, File, Op, UringBackend, Wake};
+use storlab_io::{
+    Access, Arena, Backend, BackendKind, Completion, File, Op, Queue, UringBackend, Wake,
+};
 use storlab_run::order::Order as _;
 use storlab_run::window::Window;
 
 use super::Worker;
 use super::simulated::{MS, START};
 use crate::shared::Shared;
-use crate::spec::{BackendKind, BlockJob, tests::job_json};
+use crate::spec::{BlockJob, tests::job_json};
 
 const DEPTH: usize = 32;
 const BLOCK: usize = 512;
@@ -132,12 +134,14 @@ fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     let slots = job.read_slots() + job.write_slots();
     let (writers, pipes) = (0..slots).map(|slot| pipe(&dir.path().join(slot.to_string()))).unzip();
     let arena = Arena::new(slots, BLOCK).unwrap();
-    let Ok(ring) = UringBackend::new(Arc::new(pipes), arena, 1, DEPTH) else {
+    let Ok(ring) =
+        UringBackend::new(Arc::new(pipes), arena, Queue { depth: DEPTH, batch: 1, parts: 1 })
+    else {
         return; // the kernel or a sandbox forbids rings
     };
     let seen = Seen::default();
     let backend = Fed { ring, writers, owed: Vec::new(), in_flight: 0, seen: &seen };
-    let (shared, _messages) = Shared::new(job, BackendKind::Uring, Vec::new(), None, None);
+    let (shared, _messages) = Shared::new(job, BackendKind::Uring, None).unwrap();
     let worker = Worker::new(&shared, 0, backend, Hasty(Cell::new(START))).unwrap();
     worker.run(Window { load_start_ns: START, start_ns: START, end_ns: u64::MAX }).unwrap();
     assert_eq!(seen.ended.get(), READS);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use storlab_base::TimeSource;
-use storlab_io::{Arena, Backend, Completion, Op, Wake};
+use storlab_io::{Arena, Backend, BackendKind, Completion, Op, Wake};
 use storlab_run::order::Order as _;
 use storlab_run::sampling::{Collector, KindStats, Row};
 use storlab_run::timed::{Message, WorkerEnd};
@@ -18,7 +18,7 @@ use storlab_run::window::Window;
 
 use super::Worker;
 use crate::shared::Shared;
-use crate::spec::{BackendKind, BlockJob, tests::job_json};
+use crate::spec::{BlockJob, tests::job_json};
 use crate::verify::Verifier;
 
 pub const MS: u64 = 1_000_000;
@@ -206,7 +206,8 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let job = BlockJob::from_json(&job.to_string()).unwrap();
     let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
     let verifier = job.verify.as_ref().map(open);
-    let (shared, messages) = Shared::new(job, BackendKind::Null, Vec::new(), verifier, None);
+    let (mut shared, messages) = Shared::new(job, BackendKind::Null, None).unwrap();
+    shared.verifier = verifier;
     let device = Device {
         now: START,
         serve,

@@ -4,12 +4,12 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{Error, OpKind, Result, monotonic_ns};
 use storlab_io::{
-    Access, Arena, Backend, Completion as Ended, File, Op, PosixBackend, UringBackend, Wake, probe,
+    Access, Arena, Backend, BackendKind, Completion as Ended, File, Op, Queue, UseBackend, Wake,
 };
 
 use super::{
@@ -116,21 +116,24 @@ pub fn begin<U: Use>(shared: &Shared, seat: WorkerResources, then: U) -> Result<
     let depth = job.queue_depth;
     let arena =
         Arena::new(depth, seat.longest).map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-    if has_uring() {
-        let backend = UringBackend::new(files, arena, depth, depth)?;
-        let waker = backend.waker();
-        return then.with(Overlapped::new(shared, seat, backend)?, waker);
-    }
-    let backend = PosixBackend::new(files, arena, depth)
-        .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
-    let waker = backend.waker();
-    then.with(Overlapped::new(shared, seat, backend)?, waker)
+    let work = OnBackend { shared, seat, then };
+    BackendKind::fastest().open(files, arena, Queue::of_depth(depth), work)
 }
 
-/// Return whether the kernel offers io_uring. The kernel is asked once per process.
-fn has_uring() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| probe().uring)
+/// Data path whose backend is still to be opened.
+struct OnBackend<'s, U> {
+    shared: &'s Shared,
+    seat: WorkerResources,
+    then: U,
+}
+
+impl<U: Use> UseBackend for OnBackend<'_, U> {
+    type Output = U::Output;
+
+    fn with<B: Backend>(self, backend: B) -> Result<U::Output> {
+        let waker = backend.waker();
+        self.then.with(Overlapped::new(self.shared, self.seat, backend)?, waker)
+    }
 }
 
 impl<B: Backend> Overlapped<B> {
