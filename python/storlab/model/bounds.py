@@ -1,4 +1,4 @@
-"""Messages for values that break a field's bound, in the units that users write ("1ms", "4KiB")."""
+"""Messages for study values outside of a field's bounds, in the units that users write ("1ms")."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _UNITS: dict[str, Callable[[Any], str]] = {
 
 
 def bound_text(detail: Mapping[str, Any], schema: Callable[[], object]) -> str | None:
-    """Return what is wrong with a value that breaks a bound: "must be at least 1ms, not 1us".
+    """Return the message for a value out of bounds, such as "must be at least 1ms, not 1us".
 
     Args:
         detail: One of the errors of pydantic's ValidationError.
         schema: Function that returns the JSON Schema of the field, which distinguishes sizes and
-            durations from numbers. Called only for broken bounds, since it takes milliseconds.
+            durations from numbers. It takes milliseconds, so it is only called if needed.
 
     Returns:
         The message, or None if the error is of another kind.
@@ -64,7 +64,7 @@ def schema_of(model: type[BaseModel], path: Sequence[str | int]) -> object:
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that a type annotation names, at any depth."""
+    """Return the pydantic models that a type annotation contains, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_in(part)]

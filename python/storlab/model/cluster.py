@@ -25,8 +25,8 @@ def is_whole_path(path: str) -> bool:
 class HostTarget(StudyTable):
     """``[cluster.host.NAME.target."..."]``: paths of a target on one client.
 
-    They replace the target's own ``path`` or ``paths``, and its ``serial``, because consent to
-    overwrite one device does not cover another.
+    They replace the target's own ``path`` or ``paths``. They also replace its ``serial``, because
+    consent to overwrite one device does not cover another.
     """
 
     path: str | None = Field(
@@ -127,14 +127,14 @@ class Cluster(StudyTable):
     lost_after: Duration = Field(
         default="6s",
         ge=LEAST_LOST_NS,
-        description="a client without a message for this time is lost, and its run has failed; at "
-        "least 3s",
+        description="time without a message after which a client counts as lost and its run as "
+        "failed; at least 3s",
     )  # type: ignore[assignment]
     arm_within: Duration = Field(
         default="10min",
         gt=0,
-        description="a client that has not opened its files and made its buffers within this time "
-        "fails the run, and is named",
+        description="time within which each client must open its files and allocate its buffers; "
+        "otherwise the run fails and names the client",
     )  # type: ignore[assignment]
 
     @model_validator(mode="after")
@@ -162,13 +162,17 @@ class Cluster(StudyTable):
             )
         if self.is_local and self.clients is None:
             problems.append(
-                Problem(("clients",), "says how many clients this machine is to start", "add it")
+                Problem(
+                    ("clients",),
+                    "is missing: it is the number of clients to start on this machine",
+                    "add it, such as clients = 2",
+                )
             )
         if self.is_local and self.most_asked > MOST_LOCAL:
             problems.append(
                 Problem(
                     ("clients",),
-                    f"asks this machine to start {self.most_asked:,} clients, each a process",
+                    f"would start {self.most_asked:,} client processes on this machine",
                     f"start at most {MOST_LOCAL} here, or name more hosts",
                 )
             )
@@ -191,7 +195,11 @@ class Cluster(StudyTable):
         ]
         if self.mount is None:
             problems += [
-                Problem(field, "differs from nothing: [cluster] has no mount", "add mount to it")
+                Problem(
+                    field,
+                    "replaces the mount of [cluster], but [cluster] has no mount",
+                    "add mount to [cluster]",
+                )
                 for field, mount in own.items()
                 if mount is not None
             ]
@@ -199,7 +207,7 @@ class Cluster(StudyTable):
 
     @property
     def most_asked(self) -> int:
-        """Return the largest number of clients that is requested; 0 means all hosts."""
+        """Return the largest number of clients that the study requests; 0 means all hosts."""
         return max(self.clients) if isinstance(self.clients, list) else self.clients or 0
 
     @property
@@ -209,7 +217,7 @@ class Cluster(StudyTable):
 
 
 class ByWorker(Table):
-    """Operations and bytes of each worker in the window, over all kinds of operations."""
+    """Operations and bytes of each worker in the measure window, over all kinds of operations."""
 
     operations: list[Count]
     bytes: list[Count]
@@ -226,7 +234,7 @@ class ClientRun(Table):
     armed_ns: int | None = None  # from the order until files, buffers and workers are ready
     first_io_late_ns: int | None = None  # first I/O, relative to the common start
     last_worker_late_ns: int | None = None  # first I/O of the worker that started last
-    # end of the client's share, after the first client's start; None unless work is fixed
+    # time from the first client's start until this one finished its part of fixed work, else None
     done_ns: int | None = None
     window_share: float = 1.0  # share of the client's window that lies in the common window
     operations: Count = 0
@@ -251,11 +259,12 @@ class ClusterRun(Table):
     clients: list[ClientRun]
     # Largest difference of first I/O between clients; None if the engine does not report it.
     start_skew_ns: int | None = None
-    # Share of the planned window (or of the longest one, for work by bytes) common to all clients.
+    # Part (0 to 1) of the planned window in which all clients measured; for work that ends after a
+    # number of bytes, part of the longest window.
     window_kept: float
     divided: bool = False  # whether the clients divided one work, each with a given share
-    # Throughput of all clients until the first was done; None unless work is fixed and clients
-    # several.
+    # Throughput of all clients until the first one finished its fixed work; None without fixed work
+    # or with a single client.
     bytes_s_till_first_done: float | None = None
     nics_seen: bool = False  # whether network bytes were counted on all clients
 

@@ -1,7 +1,8 @@
-"""Decision: result of one comparison of two sides in one quantity.
+"""Result of comparing two sides (targets, engines, or a target and a bound) in one metric.
 
-Comparisons of targets, gates, crosschecks and histories all end in a :class:`Decision`. It is made
-once, by :func:`outcome_of`; terminals, JSON documents and briefs only render it.
+Comparisons of targets, gates, crosschecks and histories all produce a :class:`Decision`. Its
+outcome is computed once, by :func:`outcome_of`. Terminals, JSON documents and briefs only render
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Interval:
         return value < self.low or value > self.high
 
     def within(self, least: float, most: float | None) -> Interval:
-        """Clip the bounds to the physical range of the quantity, which a t-interval ignores.
+        """Clip the bounds to the possible range of a metric, which a t-interval may exceed.
 
         Args:
             least: Smallest possible value.
@@ -64,7 +65,7 @@ class Interval:
         return Interval(self.estimate, low, high, self.n)
 
     def around(self, estimate: float) -> Interval:
-        """Return this interval for another estimate, widened if the estimate lies outside it."""
+        """Return the interval with another estimate, widened so that it includes the estimate."""
         if self.low is None or self.high is None:
             return Interval(estimate, self.low, self.high, self.n)
         return Interval(estimate, min(self.low, estimate), max(self.high, estimate), self.n)
@@ -88,13 +89,15 @@ class Interval:
 def outcome_of(
     interval: Interval | None, bound: float, better: Better, *, reached: bool = False
 ) -> Outcome:
-    """Decide on which side of a bound a value lies; without a direction, more is better.
+    """Decide from its interval whether a value is better or worse than a bound.
+
+    If the metric has no direction, more is better.
 
     Args:
         interval: Interval of the value; None if nothing was measured.
         bound: Bound in the unit of the value; 1 for a ratio of two sides.
         better: Whether more or less than the bound is better.
-        reached: Whether an interval that just reaches the bound is better, as for a limit.
+        reached: Whether an interval that begins exactly at the bound is better, as for a limit.
     """
     if interval is None:
         return "not measured"
@@ -108,7 +111,7 @@ def outcome_of(
 
 
 class Decision(BaseModel):
-    """Result of comparing two sides in one quantity, seen from the first side."""
+    """Result of comparing two sides in one metric; the outcome is that of the first side."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -117,7 +120,7 @@ class Decision(BaseModel):
     better: Better = ""
     """Direction in which the quantity improves."""
     sides: tuple[str, str]
-    """Names of the two sides: targets, engines, or a target and what it is held against."""
+    """Names of the two sides: targets, engines, or a target and the bound of a rule."""
     outcome: Outcome
     reason: str = ""
     """Why the comparison was refused, or why there is no value or no decision."""
@@ -128,7 +131,7 @@ class Decision(BaseModel):
     confidence: float = 0.95
     """Confidence of the interval."""
     comparisons: int = 1
-    """Number of comparisons whose intervals hold together (Bonferroni) at 95 %."""
+    """Number of comparisons whose intervals hold simultaneously (Bonferroni) at 95 %."""
     what: str = ""
     """Quantity in the words of the workload family, such as "p99 read latency"."""
     where: str = ""
@@ -142,37 +145,39 @@ class Decision(BaseModel):
     boundaries: str = ""
     """Power boundaries of both sides if they differ and the study accepts it."""
     share: float = 1.0
-    """Factor applied to the ratio for values per declared fact, such as per terabyte."""
+    """Factor applied to the ratio to compare values per terabyte or per price."""
 
     @property
     def decided(self) -> bool:
-        """Whether one side is better, or, without a direction, larger."""
+        """Whether the interval excludes the bound, so that the difference is significant."""
         return self.interval is not None and self.interval.excludes(self.bound)
 
     @property
     def ratio(self) -> Interval:
-        """The interval of a comparison that has one.
+        """Ratio of the two sides with its interval.
 
         Raises:
-            ValueError: There is no interval: the comparison was refused or a value is missing.
+            ValueError: There is no ratio: the comparison was refused or a value is missing.
         """
         if self.interval is None:
-            raise ValueError(f"{self.quantity} of {' and '.join(self.sides)}: {self.outcome}")
+            raise ValueError(
+                f"{self.quantity} of {' and '.join(self.sides)} has no ratio: {self.outcome}"
+            )
         return self.interval
 
     @property
     def advantage(self) -> Interval:
-        """How many times as good as the second side the first one is."""
+        """Ratio that is above 1 if the first side is better."""
         return self.ratio.inverse() if self.better == "less" else self.ratio
 
     @property
     def winner(self) -> str:
-        """Side that is decided better; empty if undecided."""
+        """Side that is significantly better; empty if neither is."""
         return {"better": self.sides[0], "worse": self.sides[1]}.get(self.outcome, "")
 
     @property
     def leader_first(self) -> Self:
-        """This decision with the better estimate as the first side, whether decided or not."""
+        """This decision with the side that has the better estimate first, significant or not."""
         return self if self.advantage.estimate >= 1 else self.reversed()
 
     def seen_from(self, side: str) -> Self:
@@ -180,7 +185,7 @@ class Decision(BaseModel):
         return self if self.sides[0] == side else self.reversed()
 
     def reversed(self) -> Self:
-        """Return the same decision with the sides exchanged."""
+        """Return this decision with the sides exchanged."""
         swapped: dict[Outcome, Outcome] = {"better": "worse", "worse": "better"}
         return self.model_copy(
             update={
@@ -196,15 +201,15 @@ class Decision(BaseModel):
 
 
 def equivalence(interval: Interval, family: Interval, margin: float) -> Outcome:
-    """Decide whether two sides agree within a margin; "better" stands for larger.
+    """Decide whether two sides agree within a margin; "better" and "worse" mean larger and smaller.
 
-    They differ if the ratio lies outside [1 / (1 + margin), 1 + margin] and the interval that holds
-    for all comparisons together excludes 1. They are equivalent if the ratio lies inside and the
-    95 % interval does not extend beyond the zone on both sides.
+    They differ if the ratio lies outside of the zone [1 / (1 + margin), 1 + margin] and the
+    ``family`` interval excludes 1. They are equivalent if the ratio lies inside the zone and the
+    95 % interval does not extend beyond it on both sides.
 
     Args:
         interval: 95 % interval of the ratio.
-        family: Interval of the ratio that holds for all comparisons together.
+        family: Interval of the ratio that holds simultaneously for all comparisons (Bonferroni).
         margin: Allowed relative difference, such as 0.05.
     """
     if interval.low is None or interval.high is None:
@@ -218,16 +223,16 @@ def equivalence(interval: Interval, family: Interval, margin: float) -> Outcome:
 
 
 class Standing(BaseModel):
-    """Comparison of two targets in one quantity over all points."""
+    """Points at which one target is better than another in one metric, with an example."""
 
     model_config = ConfigDict(frozen=True)
 
     points: int
-    """Points at which the first side of the example is decided better."""
+    """Number of points at which the first side of the example is significantly better."""
     of: int
-    """Points at which both have a value."""
+    """Number of points at which both targets have a value."""
     example: Decision
-    """Decision with the median lead among those points."""
+    """Decision at the point with the median lead."""
 
     @property
     def ahead(self) -> str:
@@ -248,7 +253,7 @@ CaveatKind = Literal[
 
 
 class Caveat(BaseModel):
-    """Circumstance that qualifies the answer to a question."""
+    """Circumstance that weakens the answer to a question, such as different concurrency."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -279,13 +284,13 @@ class Verdict(BaseModel):
     does: str = Field("", exclude=True)
     """Predicate of the answer sentence, with placeholders."""
     unsure: str = Field("", exclude=True)
-    """Replacement for ``does`` if nothing is decided; often empty."""
+    """Replacement for ``does`` if no difference is significant; often empty."""
     headline: Decision | None = None
     """Lead of the winner; without one, the largest difference. Its first side is ahead."""
     points: int = 0
     """Number of compared points."""
     won: int = 0
-    """Points at which the winner is decided ahead of the next best."""
+    """Number of points at which the winner is significantly better than the next best target."""
     ahead: dict[str, int] = {}
     """Number of points at which each target leads."""
     comparisons: int = 0
@@ -302,5 +307,5 @@ class Verdict(BaseModel):
 
     @property
     def leader(self) -> str:
-        """The winner; without one, the target ahead in the largest difference, or empty."""
+        """The winner, or else the target that is ahead in the headline; empty without both."""
         return self.winner or (self.headline.sides[0] if self.headline is not None else "")

@@ -1,4 +1,4 @@
-"""Acceptance rules for results: ``[[gate]]`` tables of a study or of a file of rules."""
+"""Acceptance rules for results: ``[[gate]]`` tables of a study or of a separate file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Limit:
             raise ValueError(f"{text!r} is not a limit: it is larger than any number")
         if unit.startswith("x") and unit.endswith("baseline"):
             if not number:
-                raise ValueError(f"{text!r} is not a positive multiple")
+                raise ValueError(f"{text!r} is not a limit: the multiple must be above 0")
             return cls(f"{number:g} x baseline", number, of_baseline=True)
         return cls(str(text).strip(), number, unit)
 
@@ -85,13 +85,13 @@ class GateRule(StudyTable):
     @model_validator(mode="after")
     def _bounded(self) -> GateRule:
         if self.at_most is None and self.at_least is None:
-            what = "it has no bound"
+            what = "the rule has no bound"
             raise FieldProblems([Problem((), what, "give at_most, at_least or both")])
         return self
 
     @property
     def bounds(self) -> list[tuple[Bound, Limit]]:
-        """Return the bounds that are given, by name (``at_most``, ``at_least``)."""
+        """Return the bounds that the rule has, with their names ``at_most`` and ``at_least``."""
         given: tuple[tuple[Bound, LimitText | None], ...] = (
             ("at_most", self.at_most),
             ("at_least", self.at_least),

@@ -1,7 +1,7 @@
-"""Job of an engine: the complete description of one run.
+"""Job: the complete description of one run, as input of an engine.
 
-A workload builds a job of its family from a point, and every engine that supports the family
-accepts it. This module has the parts common to all families.
+A workload family builds a job from a point, and every engine that supports the family accepts it.
+This module has the fields common to all families.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class Job(Table):
     seed: int = 1
 
     def stored(self) -> bytes:
-        """Return the JSON text to store with a run; no dumped field holds a secret."""
+        """Return the JSON text of the job to store with a run, without secrets."""
         return (self.model_dump_json(indent=2) + "\n").encode()
 
     def secrets(self) -> dict[str, str]:
-        """Return secrets that the engine needs; they travel separately and are never stored."""
+        """Return secrets that the engine needs; they are passed separately and never stored."""
         return {}
 
     def touches(self) -> list[Member]:
-        """Return the files and devices that the job writes to, and whose content is lost."""
+        """Return the files and devices that the job overwrites."""
         return []
 
     def places(self) -> list[Member]:
-        """Return the files and devices of the measured I/O, for checks before and after it."""
+        """Return the files and devices that the job reads or writes, for checks of their state."""
         return []
 
 
 class Member(Table):
-    """File or device of a target; the job uses its bytes ``[offset, offset + size)``."""
+    """File or device of a target; a job uses its bytes ``[offset, offset + size)``."""
 
     path: str  # path to open; /proc/PID/fd/N if the guard holds the device
     name: str  # name for messages
@@ -66,34 +66,34 @@ class WeightedSize(Table):
 
 
 class RereadJob(Job, ABC):
-    """Job that in verify mode records what it wrote, so that it can be reread later."""
+    """Job that records which blocks it wrote in verify mode, so that they can be reread later."""
 
     members: list[Member] = Field(min_length=1)
 
     def places(self) -> list[Member]:
-        """Return all members."""
+        """Return all files and devices of the job."""
         return self.members
 
     @property
     @abstractmethod
     def state(self) -> str | None:
-        """Return the path of the record of written blocks; None without verify mode."""
+        """Return the path of the file that records written blocks; None without verify mode."""
 
     @abstractmethod
     def with_state(self, path: Path) -> Self:
-        """Return the job with its record in another file; only for verify mode."""
+        """Return the job with another file to record written blocks in; only for verify mode."""
 
 
 class CheckedJob(Job, ABC):
-    """Job that checks its files before the load, except for files that an earlier run checked."""
+    """Job that checks its files before the load, except files that an earlier run has checked."""
 
     @abstractmethod
     def remembering(self, path: Path) -> Self:
-        """Return the job with a file that remembers which members were checked."""
+        """Return the job with a file that lists which files and devices have been checked."""
 
 
 class Arrival(Table):
-    """Closed loop, or open loop at ``rate_iops`` operations per second over all jobs."""
+    """Arrival of operations: closed loop, or open loop at ``rate_iops`` per second in all."""
 
     kind: Literal["closed", "constant", "poisson"] = "closed"
     rate_iops: float | None = None

@@ -16,7 +16,11 @@ class LatencyColumns(NamedTuple):
 
 
 def latencies_of(histograms: Iterable[bytes]) -> LatencyColumns:
-    """Compute the statistics of V2 encodings (zeros if empty); raise ``ValueError`` for damage."""
+    """Compute latency statistics from HdrHistogram V2 encodings; zeros for an empty histogram.
+
+    Raises:
+        ValueError: An encoding is damaged.
+    """
     from storlab._native import latency_columns
 
     return LatencyColumns(*latency_columns([*histograms]))

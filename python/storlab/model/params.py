@@ -1,7 +1,7 @@
-"""Typed parameters of a point, which each family declares once.
+"""Typed parameters of a point, which each workload family declares once.
 
-The family's table in a study is derived from them: it has the same fields, but accepts lists for
-swept parameters and values with units.
+The family's table in a study is derived from them. It has the same fields, but accepts lists for
+swept parameters, and values with units.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Sweep = Annotated[ItemT, _SWEPT]
 
 @dataclass(frozen=True, slots=True)
 class InStudy:
-    """Annotation for the type that a study's table accepts if the point has another type."""
+    """Annotation with the type of a parameter in a study's table, if it differs in a point."""
 
     form: Any
 
@@ -50,7 +50,7 @@ Nanoseconds = Annotated[int, BeforeValidator(_spelled), Field(ge=0), InStudy(Dur
 
 
 class Params(BaseModel):
-    """Parameters of one point of a family; unknown ones are ignored, as importers add some."""
+    """Parameters of one point; unknown ones are ignored, because importers add their own."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="ignore", validate_default=True, allow_inf_nan=False
@@ -66,17 +66,17 @@ class Params(BaseModel):
 
     @classmethod
     def marked(cls, mark: object) -> frozenset[str]:
-        """Return the parameters whose annotation contains a mark, such as ``types.BYTES``."""
+        """Return the names of parameters whose annotation contains a mark like ``types.BYTES``."""
         return _marked(cls, mark)
 
     @classmethod
     def combined(cls, values: Mapping[str, Any]) -> Self:
-        """Build parameters from values that the study's table has validated, without checks."""
+        """Build parameters without validation, from values that the study's table validated."""
         return cls.model_construct(**values)
 
     @classmethod
     def every(cls, combinations: Iterable[Mapping[str, Any]]) -> list[Self]:
-        """Build the parameters of several combinations without checks, see :meth:`combined`."""
+        """Build the parameters of several points without validation, see :meth:`combined`."""
         return [cls.combined(values) for values in combinations]
 
 
@@ -93,9 +93,9 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the parameters that a study may sweep, and the fields of its table for pydantic.
+    """Return the names of parameters that a study may sweep, and its table's pydantic fields.
 
-    Parameters without a description are not fields of the table: storlab sets them.
+    Parameters without a description are not fields of the table, because storlab sets them.
     """
     hints = get_type_hints(params, include_extras=True)
     described = {n: info for n, info in params.model_fields.items() if info.description}

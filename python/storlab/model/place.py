@@ -1,4 +1,4 @@
-"""Place for a family's own files or objects: a directory, or a prefix of a bucket."""
+"""Location of a workload family's own files or objects: a directory or a bucket prefix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ class DataPlace(Table):
     direct: bool = True  # whether to use O_DIRECT in the directory
     store: S3Store | None = None
     prefix: str = ""  # prefix in the store, ending with a slash
-    # Settings for requests to a store:
-    # time limit without an answer or a byte of it
+    # time after which a request fails if no byte of the response arrives
     request_timeout_ns: int = Field(default=60_000_000_000, gt=0)
-    retries: int = Field(default=0, ge=0)  # further attempts after a failure
-    # pause before the first retry, doubled for each further one
+    retries: int = Field(default=0, ge=0)  # further attempts after a failed request
+    # pause before the first retry of a request, doubled for each further one
     backoff_ns: int = Field(default=0, ge=0)
 
     def secrets(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Points and planned runs of a study, and the plan that holds them."""
+"""Points and planned runs of a study, and the plan that contains them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Point(Table):
 
     @property
     def point_id(self) -> str:
-        """Return a hash of the point's own content, stable when other parts of the study change."""
+        """Return a hash of the point, which does not change if other parts of the study do."""
         left_out = {"workload_index"} | ({"clients"} if self.clients is None else set())
         fields = self.model_dump(mode="json", exclude=left_out)
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -40,12 +40,12 @@ class PlannedRun(Table):
 
     @property
     def run_id(self) -> str:
-        """Return the directory name of the run, equal in all sessions of the campaign."""
+        """Return the directory name of the run, which stays the same if a campaign is resumed."""
         return f"{self.point_id}-r{self.repeat}"
 
 
 def about_run(run: PlannedRun, point: Point) -> dict[str, Any]:
-    """Return the fields of a run's record that the plan determines."""
+    """Return the fields of a run's record that are known from the plan, by name."""
     return {
         "run_id": run.run_id,
         "point_id": run.point_id,
@@ -71,17 +71,20 @@ class Plan(Table):
     bytes_written: int  # without closed-loop writes, which are bounded by time: see notes
     data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
     destructive: list[str] = Field(default_factory=list)  # block devices to overwrite
-    # facts about these devices, by path
+    # facts about the block devices to overwrite, by path
     devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)
-    # Facts about devices by client, then by path on the client; empty if unknown.
+    # facts about the clients' block devices, by client, then by path; empty if unknown
     client_devices: dict[str, dict[str, dict[str, str | int]]] = Field(default_factory=dict)
-    # user files that are read, by path
+    # size and other facts of the user's files that workloads read, by path
     files: dict[str, dict[str, int]] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
 
     @property
     def plan_hash(self) -> str:
-        """Return the hash to consent to: covers points, order, sizes, devices and files."""
+        """Return the hash by which a user confirms the plan.
+
+        It covers points, order, sizes, devices and files.
+        """
         fields = self.model_dump(mode="json")
         for later in ("devices", "client_devices", "files"):
             if not fields[later]:

@@ -1,7 +1,7 @@
-"""Power readings and descriptions of sensors.
+"""Power readings of a run, and descriptions of the sensors they come from.
 
-Each reading has a boundary, sensor, rate and accuracy; a power value without them is not a
-measurement.
+A sensor has a boundary (what its reading includes), a sampling rate and an accuracy; power without
+them is not a measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SensorInfo(Table):
     offset_accuracy_w: float | None = None
     quantum: float | None = None  # smallest step, in the unit
     clock_uncertainty_ns: int = 0  # of its timestamps against the run's clock
-    # share of the reading that is attributed to the target
+    # fraction of the reading that is attributed to the target
     share: float = Field(default=1.0, gt=0, le=1)
     share_rule: str = ""  # reason for the share, printed next to the numbers
     whole: str = ""  # sensors with equal boundary and whole measure parts, which are summed
@@ -49,12 +49,15 @@ class Reading:
     sensor: str
     time_ns: int
     value: float  # in the sensor's unit
-    # timestamp of the sensor itself as text; if unchanged, the value is stale
+    # the sensor's own timestamp as text; if it has not changed, the value is stale
     sensor_time: str | None = None
 
 
 class PowerSummary(Table):
-    """Power of one sensor over a measure window, scaled by its share; None if not measured."""
+    """Power of one sensor over a measure window, multiplied by the target's share of it.
+
+    Fields are None if they were not measured.
+    """
 
     info: SensorInfo
     readings: int
@@ -71,9 +74,10 @@ class PowerSummary(Table):
 
 
 class SpanPower(Table):
-    """Energy of one span of a run at one boundary, as a sum of parts scaled by their shares.
+    """Energy of one span of a run, such as an epoch, at one power boundary.
 
-    A span with too few readings has no record.
+    It is the sum over sensors, each multiplied by the target's share of it. A span with too few
+    readings has no record.
     """
 
     span: int  # index in the run's ``spans``
@@ -85,7 +89,7 @@ class SpanPower(Table):
 
 
 class AppliedPowerState(Table):
-    """NVMe power state of one drive during a run, read back from the drive."""
+    """NVMe power state that a drive reported after storlab had set it for a run."""
 
     device: str
     index: int

@@ -1,4 +1,4 @@
-"""Power readings of a run in ``power.parquet``: each reading of each sensor, unprocessed.
+"""File ``power.parquet`` of a run: every reading of every power sensor, unprocessed.
 
 The columns are part of the result format; its version is in the file's metadata as
 ``storlab.schema``.
@@ -52,5 +52,5 @@ def readings_from_parquet(content: bytes) -> pa.Table:
     if schema != SCHEMA_VALUE:
         raise ValueError(f"storlab.schema is {schema!r}, but this storlab reads {SCHEMA_VALUE!r}")
     if not table.schema.equals(POWER_SCHEMA):
-        raise ValueError("its columns are not those of power.parquet version 1")
+        raise ValueError("the columns are not those of power.parquet version 1")
     return table

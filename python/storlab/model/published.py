@@ -1,6 +1,6 @@
-"""Published results: numbers from public documents, one row per printed number.
+"""Published results: tables of numbers from public documents, one row per number.
 
-``COLUMNS`` is the schema of the tables; ``README.md`` next to the tables explains it.
+``COLUMNS`` describes the columns of the tables; see also the ``README.md`` next to the tables.
 ``load_published`` finds tables that ship with storlab by name, and others by path.
 """
 
@@ -23,26 +23,26 @@ from storlab.base.files import read_input
 from storlab.base.nearest import nearest, suggest
 
 COLUMNS: dict[str, str] = {
-    "id": "name of the row within its table, unique; counted from 001 where the column is missing",
-    "config": "what was measured or described; empty: holds for the whole publication",
+    "id": "unique name of the row within its table; counted from 001 if the column is missing",
+    "config": "configuration that was measured or described; empty if it applies to all",
     "workload": "name of the workload",
     "rw_mix": "percent of reads / percent of writes, such as 70/30",
     "block_size": "size of a transfer as printed, such as 256KB",
     "op": "operation: read, write, read+write, GET, PUT, total ...",
-    "metric": "what the number is: throughput, latency_avg, power_efficiency_ratio ...",
+    "metric": "name of the metric: throughput, latency_avg, power_efficiency_ratio ...",
     "x_name": "swept parameter: numjobs, iodepth, workers, power_state ...",
-    "x_value": "its value; not_stated where the publication does not name it",
-    "value": "the number; text where the fact is none, such as a version",
+    "x_value": "value of the swept parameter; not_stated if the publication does not name it",
+    "value": "the number, or a text for facts such as a version",
     "unit": "unit of value: MB/s, ms, W, TB, x, %, count, version ...",
-    "qualifier": "how it was printed: exact, approx, up_to, range_min, below, more_than ...",
+    "qualifier": "qualifier of the number: exact, approx, up_to, range_min, below, more_than ...",
     "kind": "config, measured, ratio_claim, headline_claim, limit or context",
-    "compare_config": "for a claim: what config is compared with",
-    "printed": "the token as printed, which shows its precision; value where it is empty",
+    "compare_config": "for a claim: configuration that config is compared with",
+    "printed": "the number as published, which shows its precision; by default value",
 }
 REQUIRED = ("config", "metric", "value")
 NOT_STATED = "not_stated"
 REMEMBERED = 1 << 16
-"""Cache size in rows for numbers found in printed text, because each rule asks for them again."""
+"""Cache size in rows for numbers parsed from published text, since every audit rule parses them."""
 
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?")
 _SCALES = (1.0, 1e6, 1e3, 1e9, 1e12, 1e-3)  # factors as in "5.2 million" or "405B"
@@ -51,7 +51,7 @@ _FORMS = re.compile(r"ratio|speedup|increase|reduction|slower|faster")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Printed number with its columns in a published table (see ``COLUMNS``)."""
+    """Row of a published table: one number with its description (see ``COLUMNS``)."""
 
     id: str
     config: str
@@ -77,28 +77,28 @@ class Row:
 
     @property
     def x(self) -> float | None:
-        """Return the swept parameter as a number, or None."""
+        """Return the value of the swept parameter; None if it is not a number."""
         return _number(self.x_value)
 
     @property
     def decimals(self) -> int:
-        """Return the number of printed digits after the decimal point."""
+        """Return the number of digits after the decimal point, as published."""
         return self._printed_digits()[1]
 
     @property
     def rounding_unit(self) -> float:
-        """Return one unit of the last printed digit, in the unit of ``value``."""
+        """Return the place value of the last published digit, in the unit of ``value``."""
         scale, decimals = self._printed_digits()
         return float(scale * 10.0**-decimals)
 
     @property
     def has_printed_number(self) -> bool:
-        """Return whether ``printed`` shows the value in digits, not in words such as "double"."""
+        """Return whether the value was published in digits, not in words such as "double"."""
         return _find_printed(self.printed, self.value) is not None
 
     @property
     def printed_scale(self) -> float:
-        """Return the factor of the printed number, such as 1e6 for "5.2 million"."""
+        """Return the factor of the number as published, such as 1e6 for "5.2 million"."""
         return self._printed_digits()[0]
 
     def _printed_digits(self) -> tuple[float, int]:
@@ -122,7 +122,11 @@ def _number(text: str) -> float | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None:
-    """Find ``value`` in a printed text; return its factor and decimals, or None."""
+    """Find a value in published text, such as 5200000 in "5.2 million".
+
+    Returns:
+        The factor (1e6) and the number of decimals (1); None if the text does not have the value.
+    """
     if value is None:
         return None
     for scale in _SCALES:
@@ -137,9 +141,8 @@ def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None
 class About:
     """Source and date of a published table, from the TOML file next to its CSV.
 
-    All fields are empty without that file.
-
-    Dates are as exact as known: ``2025``, ``2025-11``, ``2025-11-20``.
+    All fields are empty without that file. Dates have the precision of the publication: ``2025``,
+    ``2025-11`` or ``2025-11-20``.
     """
 
     title: str = ""
@@ -169,7 +172,7 @@ class PublishedTable:
     """Values that rules derive from all rows, cached by rule."""
 
     def select(self, **equal: str | Collection[str]) -> list[Row]:
-        """Return the rows whose columns equal a text, or one of several texts."""
+        """Return the rows in which each named column has the given text, or one of several."""
         wanted = {k: {v} if isinstance(v, str) else set(v) for k, v in equal.items()}
         return [r for r in self.rows if all(getattr(r, k) in v for k, v in wanted.items())]
 
@@ -177,11 +180,11 @@ class PublishedTable:
 def read_table(path: str | Path) -> PublishedTable:
     """Read a published table from a CSV file (UTF-8, with a header line).
 
-    Columns are those of ``COLUMNS`` in any order. Others are ignored; missing optional ones are
-    empty.
+    The columns of ``COLUMNS`` may be in any order. Other columns are ignored, and missing optional
+    ones are empty.
 
     Raises:
-        ResultError: The file is invalid; names file, line and column.
+        ResultError: The file is invalid; the message names file, line and column.
     """
     place = Path(path)
     try:
@@ -202,12 +205,12 @@ def _about(place: Path) -> About:
     except FileNotFoundError:
         return About()
     except (OSError, ValueError) as error:
-        raise ResultError(str(place), f"cannot be read: {error}", "write it as TOML") from error
+        raise ResultError(str(place), f"cannot be read: {error}", "correct the TOML") from error
     names = [attribute.name for attribute in fields(About)]
     for name, value in document.items():
         if name not in names:
             raise ResultError(
-                f"{place}, {name}", "is not a field of a source", suggest(name, names)
+                f"{place}, {name}", "is not a known field of this file", suggest(name, names)
             )
         if not isinstance(value, str | date):
             raise ResultError(f"{place}, {name}", "is not text", 'write it in quotes: "..."')
@@ -224,8 +227,8 @@ def _rows(place: Path, text: str) -> Iterator[Row]:
             if len(cells) != len(header):
                 raise ResultError(
                     f"{place}, line {reader.line_num}",
-                    f"has {len(cells)} cells where the header has {len(header)}",
-                    "put cells that hold a comma in double quotes",
+                    f"has {len(cells)} cells, but the header has {len(header)}",
+                    "put cells that contain a comma in double quotes",
                 )
             row = _row(dict(zip(header, map(str.strip, cells), strict=True)), number)
             if row.id in seen:
@@ -250,13 +253,14 @@ def _check_header(place: Path, header: list[str]) -> None:
     twice = {name for name in header if name in COLUMNS and header.count(name) > 1}
     if twice:
         name = min(twice)
-        raise ResultError(f"{place}, line 1", f'names the column "{name}" twice', "drop one")
+        fix = "remove one of the two columns"
+        raise ResultError(f"{place}, line 1", f'has the column "{name}" twice', fix)
 
 
 def _row(cells: dict[str, str], number: int) -> Row:
     known = {name: cells.get(name, "") for name in COLUMNS}
     known["id"] = known["id"] or f"{number:03d}"
-    # Spreadsheets write whole numbers as 1687.0, which adds a digit that was not published.
+    # Spreadsheets write 1687 as 1687.0. The added digit is removed, because it was not published.
     known["printed"] = known["printed"] or re.sub(r"^(-?\d+)\.0$", r"\1", known["value"])
     if not known["kind"]:
         claim = known["compare_config"] or _FORMS.search(known["metric"])
@@ -287,6 +291,8 @@ def load_published(name_or_path: str | Path) -> PublishedTable:
     names = published_names()
     if str(name_or_path) not in names:
         raise ResultError(
-            str(name_or_path), "is neither a file nor a shipped table", suggest(place.name, names)
+            str(name_or_path),
+            "is neither a file nor a table that ships with storlab",
+            suggest(place.name, names),
         )
     return read_table(published_dir() / f"{name_or_path}.csv")

@@ -58,7 +58,7 @@ class BriefTable(StudyTable):
             Problem(
                 (place,),
                 f"the section {name} cannot be left out",
-                "take it out of the list: a brief rests on it",
+                "remove it from the list: without it the brief could not be verified",
             )
             for place, name in enumerate(names if isinstance(names, list) else ())
             if name in ALWAYS
@@ -73,7 +73,7 @@ class BriefFile(StudyTable):
 
     model_config = ConfigDict(extra="ignore")
 
-    brief: BriefTable = Field(description="who publishes, and their words")
+    brief: BriefTable = Field(description="publisher of the brief, and texts next to the numbers")
 
 
 class Components(StudyTable):

@@ -29,7 +29,7 @@ Power = Annotated[
 
 
 class Rack(StudyTable):
-    """``[rack]``: rack for the density table, filled with as many of each target as fit."""
+    """``[rack]``: rack for the density table, which shows how many of each target fit into it."""
 
     units: float = Field(
         default=42,
@@ -43,7 +43,7 @@ class Rack(StudyTable):
 
 
 class Cost(StudyTable):
-    """``cost`` of a target in its currency: servers, network and storage needed to serve it."""
+    """``cost`` of a target: prices of its servers, network and storage, in its currency."""
 
     servers: float | None = Field(default=None, ge=0, description="servers and enclosures")
     network: float | None = Field(default=None, ge=0, description="adapters, switches, cables")

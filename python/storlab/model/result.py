@@ -1,4 +1,4 @@
-"""Results of a run: ``RunOutcome`` from the engine, and ``RunRecord`` in ``run.json``."""
+"""Results of a run: ``RunOutcome`` as the engine returns it, ``RunRecord`` as in ``run.json``."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class OperationTotals(Table):
     operations: Count  # completed inside the window
     bytes: Count
     late_operations: Count = 0  # open loop: due inside the window, completed after it
-    # Closed loop: in flight at the end of the window, and not part of other figures.
+    # closed loop: operations in flight at the end of the window; in no other field
     unfinished_operations: Count = 0
     unfinished_longest_ns: Count = 0  # longest time of these from submission to the end
     latency: LatencySummary | None = None  # submission to completion
     latency_mean_ns: Amount | None = None  # mean latency, if the engine reports no distribution
     intended: LatencySummary | None = None  # open loop: from the intended start
-    # time to the first byte of the response body, if there is one
+    # time to the first byte of the response body; None without a response body
     ttfb: LatencySummary | None = None
-    # failed operations by kind, not part of other figures
+    # failed operations by kind of error; in no other field
     errors: dict[str, Count] = Field(default_factory=dict)
 
 
@@ -67,10 +67,10 @@ class CpuUse(Table):
     busiest_worker_percent: float | None = None
     machine_busy_percent: float | None = None  # all cores of the client, by all programs
     machine_cores: int | None = None  # all cores of the client
-    # share of all cores that the hypervisor gave to others
+    # CPU time of all cores that the hypervisor gave to other virtual machines, in percent
     machine_steal_percent: float | None = None
     waited_ns: Count | None = None  # run-queue wait of the worker threads; None if not reported
-    # share of the window, for the worker that waited longest
+    # wait for a CPU of the worker that waited longest, in percent of the window
     longest_wait_percent: float | None = None
     quota_cores: float | None = None  # smallest CPU quota of the cgroups; None without a quota
     throttled_percent: float | None = None  # share of the window in which a quota throttled threads
@@ -86,7 +86,7 @@ class Failure(Table):
     operation: str | None = None
     offset: int | None = None
     path: str | None = None
-    # Change that another program made to the file at ``path`` during the run.
+    # change that another program made to the file at ``path`` during the run; None without one
     changed: Literal["removed", "replaced", "resized", "freed", "written"] | None = None
 
     @property
@@ -96,7 +96,7 @@ class Failure(Table):
 
 
 class Attempt(Table):
-    """Failed attempt of a run that was then repeated."""
+    """Failed attempt of a run that was tried again."""
 
     started_at: str  # UTC, ISO 8601
     failure: Failure
@@ -113,7 +113,7 @@ class EngineInfo(Table):
 
 
 class BadBlock(Table):
-    """Block that failed verification."""
+    """Block whose content failed verification."""
 
     kind: Literal["lost", "torn", "stale", "misplaced", "unreadable"]
     path: str
@@ -123,7 +123,7 @@ class BadBlock(Table):
 
 
 class VerifyReport(Table):
-    """Result of verification: blocks checked and bad blocks, of which 1,000 are listed."""
+    """Result of verification: number of checked and of bad blocks, and up to 1,000 bad ones."""
 
     checked_blocks: Count
     bad_blocks: dict[str, Count] = Field(default_factory=dict)  # by kind
@@ -131,12 +131,12 @@ class VerifyReport(Table):
 
     @property
     def ok(self) -> bool:
-        """Return whether all checked blocks held what was last acknowledged."""
+        """Return whether every checked block had the content of its last acknowledged write."""
         return not any(self.bad_blocks.values())
 
 
 class Span(Table):
-    """Named part of the window: the write of one checkpoint, an epoch, a stage."""
+    """Named part of the measure window, such as an epoch or the write of a checkpoint."""
 
     kind: str  # write, restore, epoch, ...
     name: str
@@ -147,7 +147,10 @@ class Span(Table):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Interval of one kind of operation; histograms are HdrHistogram V2 (ns, 3 digits)."""
+    """Counters and latency histograms of one kind of operation in one sampling interval.
+
+    Histograms are HdrHistogram V2 encodings (ns, 3 digits).
+    """
 
     interval: int
     start_ns: int  # on the run's clock (CLOCK_MONOTONIC)
@@ -181,9 +184,9 @@ class RunOutcome:
     notes: list[str] = field(default_factory=list)
     final_sync_ns: int | None = None
     drain_ns: int = 0
-    # first operation, relative to the planned start of the load
+    # start of the first operation after the planned start of the load; None if not reported
     first_io_late_ns: int | None = None
-    # same for the worker that started last; None if not reported
+    # the same for the worker that started last; None if not reported
     last_worker_late_ns: int | None = None
     verify: VerifyReport | None = None
     raw: dict[str, bytes] = field(default_factory=dict)  # content by file name, for raw/
@@ -195,7 +198,7 @@ class RunOutcome:
     flags: list[Flag] = field(default_factory=list)  # flags from the site that generated the load
 
     def conclude(self, failure: Failure | None) -> None:
-        """Mark the run as failed if there is a failure; otherwise keep its status."""
+        """Set the failure and mark the run as failed; without a failure, keep its status."""
         self.failure = failure
         if failure is not None:
             self.status = "failed"
@@ -208,13 +211,13 @@ class Snapshot:
     phase: Literal["prepare", "armed", "ramp", "measure", "drain", "done"]
     elapsed_ns: int  # since the phase began
     phase_ns: int | None = None  # expected length of the phase
-    # over the last interval; None if the engine does not report it
+    # rate over the last interval; None if the engine does not report it
     operations_s: float | None = None
     bytes_s: float | None = None
     latency_p99_ns: int | None = None
     cpu_percent: float | None = None  # 100 % is one core
     note: str = ""  # further text to show, such as "slowest c07, 80 MB/s"
-    # pairs of bin and operations; bin n starts at 2^(n/2) ns
+    # latency histogram as pairs of bin and operations; bin n starts at 2^(n/2) ns
     latency_bins: Sequence[Sequence[int]] = ()
     flush_p99_ns: int | None = None  # flushes, which are not part of the figures above
 
@@ -227,7 +230,7 @@ class Metric(Table):
     unit: str
     operation: Operation = "all"
     provenance: Provenance = "measured"
-    # boundary of the power it is based on; None if it is not based on power
+    # power boundary if the metric is based on power; otherwise None
     boundary: Boundary | None = None
     uncertainty: float | None = None  # standard uncertainty in the unit; None if unknown
 
@@ -240,14 +243,14 @@ class Flag(Table):
 
 
 class Proof(Table):
-    """Evidence on whether the medium served the reads and writes of a run."""
+    """Evidence on whether the storage medium, not a cache, served the I/O of a run."""
 
     state: Literal["proven", "unproven", "contradicted"]
     reasons: list[str] = Field(default_factory=list)  # why it is not proven; empty if it is
 
 
 class Concurrency(Table):
-    """Outstanding I/O: configured, and implied by Little's law (rate x mean latency)."""
+    """Operations in flight: as configured, and by Little's law (rate x mean latency)."""
 
     configured: Amount
     implied: Amount | None
@@ -275,7 +278,7 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
-    # None if not reported, or in a cluster, whose clients have their own
+    # None if the engine does not report it, and in a cluster: then each client has its own
     by_worker: ByWorker | None = None
     cpu: CpuUse | None = None
     server_cpu: CpuUse | None = None  # CPU of storlab's own server on the same machine
@@ -298,7 +301,7 @@ class RunRecord(Table):
     raw: list[str] = Field(default_factory=list)
     power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
     span_power: list[SpanPower] = Field(default_factory=list)  # by span and boundary
-    # boundary that power is reported at; None without a meter
+    # power boundary (device, enclosure, host, wall) to report; None without a meter
     power_boundary: Boundary | None = None
     power_states: list[AppliedPowerState] = Field(default_factory=list)
     power_sha256: str | None = None  # digest of power.parquet; None without readings
@@ -306,7 +309,7 @@ class RunRecord(Table):
     def metric(self, name: str, operation: str = "all") -> float | None:
         """Return the value of a metric, or None if the run does not have it.
 
-        Metrics based on power are taken at the boundary that power is reported at.
+        Metrics based on power are taken at the run's ``power_boundary``.
         """
         for metric in self.metrics:
             if (metric.name, metric.operation) == (name, operation) and metric.boundary in (

@@ -1,4 +1,4 @@
-"""Counters of a run over time in ``raw/course.json``, next to its samples."""
+"""File ``raw/course.json`` of a run: device counters, temperatures and CPU waits over time."""
 
 from __future__ import annotations
 

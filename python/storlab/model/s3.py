@@ -66,18 +66,18 @@ class S3Options(StudyTable):
     )
     prefix: str = Field(
         default="",
-        description="prefix below which storlab makes its own; objects beside it are never touched",
+        description="prefix below which storlab writes its objects; other objects are not touched",
     )
     create_bucket: bool = Field(
         default=False,
-        description="make the bucket if it is missing, and remove it at the end if it is empty; a "
-        "bucket that storlab did not make is never removed",
+        description="create the bucket if it is missing, and remove it at the end if it is empty; "
+        "a bucket that storlab did not create is never removed",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _no_secrets(cls, given: Any) -> Any:
-        """Refuse secrets before fields are validated, because validation errors would show them."""
+        """Refuse secrets before other validation, whose error messages would show them."""
         if not isinstance(given, dict):
             return given
         problems = [
@@ -98,22 +98,22 @@ class S3Options(StudyTable):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Keys that sign requests; their text form shows no secrets."""
+    """S3 keys that sign requests; ``repr()`` does not show them."""
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
-    # variable that the token belongs in, for messages
+    # environment variable for the token, to name in messages
     token_place: str = field(default="AWS_SESSION_TOKEN", compare=False)
 
     def as_dict(self) -> dict[str, str]:
-        """Return ``access_key``, ``secret_key`` and, if there is one, the token, for the engine."""
+        """Return the keys and the optional session token by name, as the engine expects them."""
         fields = {"access_key": self.access_key, "secret_key": self.secret_key}
         return fields | ({"session_token": self.session_token} if self.session_token else {})
 
 
 class S3Store(Table):
-    """Bucket, with its endpoints and access settings."""
+    """S3 bucket, with its endpoints and settings for requests."""
 
     # http://host:port or https://host:port, without path
     endpoints: list[str] = Field(min_length=1)
@@ -126,9 +126,9 @@ class S3Store(Table):
 
 
 class S3Access(Table):
-    """Access to an S3 target that is granted to a workload: a store, and a prefix of its own.
+    """Access to an S3 target for a workload: a bucket and the prefix that it may use.
 
-    Keys below ``prefix``: ``storlab.json`` (owner), ``pool-<hash>/`` (objects prepared before runs)
+    Below ``prefix`` are ``storlab.json`` (owner), ``pool-<hash>/`` (objects prepared before runs)
     and ``run-<run id>/`` (objects written by a run).
     """
 
@@ -137,13 +137,16 @@ class S3Access(Table):
 
 
 def grant(access: S3Access) -> dict[str, Any]:
-    """Return the access for an order; it holds secrets and must never be written to a file."""
+    """Convert access to plain values for the order of a run.
+
+    They contain the credentials, and must never be written to a file.
+    """
     keys = access.store.credentials
     return {"access": access.dump(), "credentials": None if keys is None else keys.as_dict()}
 
 
 def access_of(granted: dict[str, Any]) -> S3Access:
-    """Return the access from an order, with its keys."""
+    """Convert the plain values from :func:`grant` back to access with credentials."""
     access = S3Access.model_validate(granted["access"])
     keys = granted["credentials"]
     credentials = None if keys is None else Credentials(**keys)

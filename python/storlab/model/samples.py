@@ -1,4 +1,4 @@
-"""Samples of a run in ``samples.parquet``: one row per interval and operation, with histograms.
+"""File ``samples.parquet`` of a run: one row per interval and operation, with histograms.
 
 The columns are part of the result format; its version is in the file's metadata as
 ``storlab.schema``. DuckDB reads a campaign at once: ``SELECT * FROM 'runs/*/samples.parquet'``.
@@ -53,7 +53,7 @@ def summarise_latency(histogram_v2: bytes) -> LatencySummary:
     """Summarise one HdrHistogram V2 encoding (ns); all values are zero if it is empty.
 
     Raises:
-        ValueError: The bytes are not such an encoding.
+        ValueError: The bytes are not an HdrHistogram V2 encoding.
     """
     from storlab._native import Histogram
 
@@ -81,9 +81,10 @@ TIMES = {"latency": "latency_hist", "intended_latency": "intended_hist", "ttfb":
 
 
 def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
-    """Merge the histograms of a run, by a key of ``TIMES``, then operation; encoded in base64.
+    """Merge the histograms of a run's intervals, by key of ``TIMES`` and kind of operation.
 
-    Records hold them, so that comparing many runs needs no samples. Empty ones are left out.
+    They are encoded in base64 and stored in ``run.json``, so that runs can be compared without
+    reading their samples. Empty histograms are left out.
 
     Raises:
         ValueError: A histogram of a sample is damaged.
@@ -118,7 +119,7 @@ def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
 
 
 def rows_to_table(rows: Sequence[tuple[Any, ...]], latencies: LatencyColumns) -> pa.Table:
-    """Like :func:`samples_to_table`, for rows of ``sample_row`` with computed latencies."""
+    """Convert samples, given as ``sample_row`` tuples and latency columns, to a table."""
     columns = [*zip(*rows, strict=True)] or [()] * (len(_FIELDS) - len(latencies))
     at = SAMPLES_SCHEMA.get_field_index("latency_mean_ns")
     return pa.table([*columns[:at], *latencies, *columns[at:]], schema=SAMPLES_SCHEMA)
@@ -154,7 +155,7 @@ def samples_to_parquet(samples: Sequence[Sample]) -> bytes:
 def table_from_parquet(content: bytes) -> pa.Table:
     """Read the table of a ``samples.parquet`` file, in :data:`SAMPLES_SCHEMA`.
 
-    Files of version 1 are converted: they had no time to first byte, and no errors.
+    Files of version 1 have no columns for time to first byte and errors; these are added.
 
     Raises:
         ValueError: The content is not Parquet, or has another schema or version.
@@ -166,12 +167,12 @@ def table_from_parquet(content: bytes) -> pa.Table:
         raise ValueError(f"storlab.schema is {schema!r}, but this storlab reads {SCHEMA_VALUE!r}")
     if not table.schema.equals(schemas[schema]):
         version = schema.decode()
-        raise ValueError(f"its columns are not those of samples.parquet version {version}")
+        raise ValueError(f"the columns are not those of samples.parquet version {version}")
     return table if schema == SCHEMA_VALUE else _filled_in(table)
 
 
 def _filled_in(table: pa.Table) -> pa.Table:
-    """Add the columns that a table of version 1 lacks."""
+    """Add empty columns for time to first byte and errors to a samples table of version 1."""
     rows = table.num_rows
     table = table.append_column(SAMPLES_SCHEMA.field("ttfb_hist"), pa.nulls(rows, pa.binary()))
     table = table.append_column(SAMPLES_SCHEMA.field("errors"), pa.array([0] * rows, pa.int64()))

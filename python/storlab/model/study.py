@@ -1,7 +1,7 @@
 """Study file: targets, workloads and settings of runs.
 
-The workload tables come from the families in ``storlab.workloads``, a higher layer that builds the
-whole model with :func:`study_model`. This module has only what families have in common.
+The tables of workload families are defined in ``storlab.workloads``, a higher layer that builds the
+complete model with :func:`study_model`. This module has only what families have in common.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ class Header(StudyTable):
 
 
 class UseCase(StudyTable):
-    """``[[workload.use_case]]``: readers' name for some parameter values.
+    """``[[workload.use_case]]``: name for some parameter values, such as "mail server".
 
-    The workload mapping of the brief consists of use cases.
+    The section of the brief that maps use cases to points lists them.
     """
 
     name: str = Field(min_length=1, description="name of these parameter values in the brief")
@@ -155,14 +155,14 @@ class UseCase(StudyTable):
 class WorkloadSpec(StudyTable):
     """Fields common to the tables of all workload families; a field in ``swept`` may be a list."""
 
-    # parameters of its points, from which study_table adds fields
+    # parameters of the family's points, from which study_table derives fields
     params: ClassVar[type[Params]] = Params
     swept: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
-    # Parameters that do not change the work: which implementation does it, and what is derived from
-    # results.
+    # Parameters that do not change the work: those that choose the implementation, and those
+    # derived from results.
     non_work_parameters: ClassVar[frozenset[str]] = frozenset()
-    # Those of ``non_work_parameters`` that must still be equal for two results to be compared.
+    # Members of ``non_work_parameters`` that must still be equal for two results to be compared.
     matched: ClassVar[frozenset[str]] = frozenset()
 
     kind: str = Field(description="the workload family")
@@ -184,7 +184,7 @@ class WorkloadSpec(StudyTable):
     @field_validator("use_case")
     @classmethod
     def _read_matches(cls, use_cases: list[UseCase]) -> list[UseCase]:
-        """Parse the values of ``match`` like the fields themselves: ``"4MiB"`` becomes 4194304."""
+        """Parse a use case's values like the workload's fields: ``"4MiB"`` becomes 4194304."""
         hints = get_type_hints(cls, include_extras=True)
         problems: list[Problem] = []
         read: list[UseCase] = []
@@ -230,7 +230,7 @@ class WorkloadSpec(StudyTable):
         return self
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return what is wrong with combinations of parameters, beyond their single fields."""
+        """Return problems of parameters that are only wrong in combination."""
         del values
         return []
 
@@ -241,16 +241,16 @@ class WorkloadSpec(StudyTable):
 
     @property
     def label(self) -> str:
-        """Return the name, or the kind if there is no name."""
+        """Return the workload's name, or its kind if it has no name."""
         return self.name or self.kind
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """Return the engine of one point; None for that of the study."""
+        """Return the engine of one point; None if it is the study's engine."""
         del params
         return self.engine
 
     def values(self) -> list[dict[str, Any]]:
-        """Return the parameters of each point, in written order and without duplicates."""
+        """Return the parameters of each point, in the order of the study, without duplicates."""
         points: dict[str, dict[str, Any]] = {}
         for combination in self.product():
             point = self.reduced(combination)
@@ -258,7 +258,7 @@ class WorkloadSpec(StudyTable):
         return list(points.values())
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Remove the parameters that have no effect, so that duplicates can be found."""
+        """Return the parameters that affect a point, so that duplicate points can be found."""
         return params
 
     def default_of(self, name: str) -> Any:
@@ -266,7 +266,7 @@ class WorkloadSpec(StudyTable):
         return type(self).model_fields[name].get_default()
 
     def product(self) -> list[dict[str, Any]]:
-        """Return all combinations of the swept lists, in written order."""
+        """Return all combinations of the swept values, in the order of the study."""
         plain = self.model_dump(mode="python", exclude=set(self.shared))
         axes = [
             value if name in self.swept and isinstance(value, list) else [value]
@@ -281,7 +281,7 @@ SpecT = TypeVar("SpecT", bound=WorkloadSpec)
 
 
 def study_table(params: type[Params]) -> Callable[[type[SpecT]], type[SpecT]]:
-    """Return a decorator that adds the parameters of a family's points to its table."""
+    """Return a decorator that adds a family's parameters as fields to its study table."""
 
     def complete(table: type[SpecT]) -> type[SpecT]:
         swept, fields = table_fields(params)
@@ -303,31 +303,31 @@ class StudyBase(StudyTable):
 
     swept: ClassVar[dict[str, tuple[str, ...]]] = {}  # by kind: fields that may be lists
 
-    study: Header = Field(description="what is common to all runs")
+    study: Header = Field(description="settings common to all runs")
     target: list[Target] = Field(
-        min_length=1, max_length=MOST_TABLES, description="what is measured"
+        min_length=1, max_length=MOST_TABLES, description="storage to measure"
     )
     workload: list[WorkloadSpec] = Field(
-        min_length=1, max_length=MOST_TABLES, description="what is done to the targets"
+        min_length=1, max_length=MOST_TABLES, description="work to do on the targets"
     )
     rack: Rack | None = Field(
-        default=None, description="the rack that the density table fills; 42 units by default"
+        default=None, description="rack of the density table; 42 units by default"
     )
 
     brief: BriefTable | None = Field(
-        default=None, description="who publishes the brief, and what they say beside the numbers"
+        default=None, description="publisher of the brief, and texts next to the numbers"
     )
     cluster: Cluster | None = Field(
-        default=None, description="the clients that make the load; without it this machine does"
+        default=None, description="clients that generate the load; by default this machine does"
     )
     gate: list[GateRule] = Field(
-        default_factory=list, description="what storlab gate holds the results to"
+        default_factory=list, description="rules that storlab gate checks the results against"
     )
 
     @model_validator(mode="before")
     @classmethod
     def _few_points(cls, data: Any) -> Any:
-        """Refuse lists that multiply to too many points, before their values are validated."""
+        """Refuse sweeps with too many points, before their values are validated."""
         tables = data.get("workload") if isinstance(data, dict) else None
         count = 0
         for table in tables if isinstance(tables, list) else []:
@@ -373,7 +373,7 @@ class StudyBase(StudyTable):
 
     @property
     def baseline(self) -> str:
-        """Return the name of the target that ratios divide by."""
+        """Return the name of the target that is the denominator of ratios."""
         return self.study.baseline or self.target[-1].name
 
     def target_named(self, name: str) -> Target:
@@ -396,9 +396,7 @@ def study_model(
     family: Any = families[0]
     if len(families) > 1:
         family = Annotated[Union[tuple(families)], Field(discriminator="kind")]  # noqa: UP007
-    described = Field(
-        min_length=1, max_length=MOST_TABLES, description="what is done to the targets"
-    )
+    described = Field(min_length=1, max_length=MOST_TABLES, description="work to do on the targets")
     asked = Header.model_fields["question"]
     name: Any = Literal[tuple(questions)] if questions else str
     header = create_model(

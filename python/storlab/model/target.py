@@ -1,4 +1,4 @@
-"""``[[target]]`` table of a study: its location, meters and facts."""
+"""``[[target]]`` table of a study: location of the storage, its meters and facts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class MeterSpec(StudyTable):
 
     @model_validator(mode="after")
     def _no_secrets(self) -> MeterSpec:
-        """Refuse secrets before meters open, because the result copies the study first."""
+        """Refuse secrets, because the study is copied into the result before meters are opened."""
         problems = secret_problems(self.model_extra or {})
         if problems:
             raise FieldProblems(problems)
@@ -207,7 +207,11 @@ class Target(StudyTable):
         ]
         if not given:
             problems.append(
-                Problem((), "a target needs a place to measure", 'add path = "..." to the target')
+                Problem(
+                    (),
+                    "a target requires path, paths, directory or s3",
+                    'add path = "..." to the target',
+                )
             )
         for index, path in enumerate(self.paths or []):
             if path in (self.paths or [])[:index]:
@@ -226,7 +230,7 @@ class Target(StudyTable):
             problems.append(
                 Problem(
                     ("stripe_chunk",),
-                    "only a stripe has chunks",
+                    'only applies to layout = "stripe"',
                     'add layout = "stripe", or remove stripe_chunk',
                 )
             )
@@ -244,7 +248,7 @@ class Target(StudyTable):
         if self.s3 is None:
             if self.s3_options is None:
                 return []
-            return [Problem(("s3_options",), "only an s3 target has them", "remove s3_options")]
+            return [Problem(("s3_options",), "only apply to an s3 target", "remove s3_options")]
         problems = [
             Problem((name,), f"{name} does not apply to an s3 target", f"remove {name}")
             for name in ("size", "offset", "serial", "precondition", "stripe_chunk", "direct")
@@ -260,7 +264,7 @@ class Target(StudyTable):
                 Problem(
                     ("power_state",),
                     "does not apply to a store, whose drives are in other machines",
-                    "remove power_state, and set it where the drives are",
+                    "remove power_state, and set it on the machines with the drives",
                 )
             )
         if self.is_embedded and self.s3_options is not None:
@@ -283,22 +287,19 @@ class Target(StudyTable):
                 ("cost", "storage"),
                 f"storage costs {exact_number(storage)} here, but the price of the target is "
                 f"{exact_number(self.price)}",
-                "remove one of the two: the price is what the storage costs",
+                "remove one of the two: both are the price of the storage",
             )
         ]
 
     def _usable_problems(self) -> list[Problem]:
         if self.usable is None or self.capacity is None or self.usable <= self.capacity:
             return []
-        fix = "capacity is raw, usable what is left of it; give both in the same unit"
+        fix = "capacity is the raw capacity, of which usable is a part; correct one of the two"
         return [Problem(("usable",), "is more than the capacity", fix)]
 
     @property
     def locations(self) -> list[str]:
-        """Return the paths as the study gives them; for a directory target its directory.
-
-        Empty for s3 targets.
-        """
+        """Return the paths as in the study; the directory of a directory target; none for s3."""
         if self.s3 is not None:
             return []
         if self.paths is not None:
@@ -317,7 +318,7 @@ class Target(StudyTable):
 
 
 def s3_address_problem(address: str) -> tuple[str, str] | None:
-    """Return what is wrong with the address of an s3 target, and the fix; or None."""
+    """Return what is wrong with the address of an s3 target, and how to fix it, or None."""
     if address.startswith(EMBEDDED):
         if address.removeprefix(EMBEDDED).strip():
             return None
@@ -335,7 +336,7 @@ def s3_address_problem(address: str) -> tuple[str, str] | None:
     if parts.query or parts.fragment:
         return "has a query or a fragment", fix
     if not _BUCKET.fullmatch(parts.path.strip("/")):
-        return "names no bucket, or one that S3 does not allow", fix
+        return "has no valid bucket name after the host", fix
     return None
 
 

@@ -73,7 +73,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     tables: list[Any] = []  # not hashable
     for value in values:
         if value in (tables if isinstance(value, (dict, list)) else plain):
-            raise ValueError(f"{value!r} is in the list twice; every value is run once")
+            raise ValueError(f"{value!r} is in the list twice; remove one, as each value runs once")
         if isinstance(value, (dict, list)):
             tables.append(value)
         else:
@@ -90,7 +90,7 @@ Swept = Annotated[
 
 
 class Table(BaseModel):
-    """Strict record: unknown fields are errors, so that misspelled fields are noticed."""
+    """Immutable record; unknown fields are errors, so that misspelled ones are noticed."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
@@ -102,6 +102,6 @@ class Table(BaseModel):
 
 
 class StudyTable(Table):
-    """Table that users write; values are not converted (``"8"`` or ``true`` is not a number)."""
+    """Table of a study file; values are not converted (``"8"`` or ``true`` is not a number)."""
 
     model_config = ConfigDict(strict=True)

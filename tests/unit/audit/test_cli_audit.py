@@ -106,7 +106,7 @@ def test_the_exit_code_is_that_of_all_findings(
         (["audit", "t.csv", "--severity", "eror"], ExitCode.USAGE, 'did you mean "error"'),
         (["published", "shwo"], ExitCode.USAGE, 'did you mean "show"'),
         (["published", "show"], ExitCode.USAGE, "name of a table is missing"),
-        (["published", "show", "nothing"], ExitCode.RESULT, "shipped table"),
+        (["published", "show", "nothing"], ExitCode.RESULT, "ships with storlab"),
     ],
 )
 def test_wrong_calls_say_what_to_do(

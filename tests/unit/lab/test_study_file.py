@@ -153,9 +153,9 @@ kind = "blok"
     ("lines", "field", "what"),
     [
         ('path = "x"\ndirectory = "d"\nsize = "1MiB"', " directory", "path is given"),
-        ('size = "1GiB"', "", "needs a place"),
+        ('size = "1GiB"', "", "requires path"),
         ('path = "x"\nlayout = "stripe"', " layout", "chunk"),
-        ('path = "x"\nstripe_chunk = "4KiB"', " stripe_chunk", "only a stripe"),
+        ('path = "x"\nstripe_chunk = "4KiB"', " stripe_chunk", "only applies to layout"),
         ('path = "x"\nlayout = "per_job"', " layout", "does not fit"),
         ('paths = ["x", "y", "x"]', " paths #3", "twice"),
     ],
