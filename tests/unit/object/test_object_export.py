@@ -100,5 +100,5 @@ def test_tables_have_errors_first_bytes_and_every_form_of_size(store: ResultStor
 
 
 def test_fios_format_has_no_place_for_them_and_says_so(store: ResultStore) -> None:
-    with pytest.raises(UsageError, match="not block I/O"):
+    with pytest.raises(UsageError, match="only block I/O"):
         get_format("fio-json").content(store, samples=False)

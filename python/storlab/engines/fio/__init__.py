@@ -1,1 +1,1 @@
-"""fio engine: block I/O by fio, with importer and exporter of its JSON."""
+"""fio engine: runs block I/O with fio, and imports and exports fio's JSON."""

@@ -1,4 +1,7 @@
-"""Parser of fio's ``disk_util`` section, whose device counters prove which I/O reached a device."""
+"""Parser of fio's ``disk_util`` section.
+
+Its device counters prove whether the I/O of a run reached the device.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,29 @@ from storlab.engines.fio import importer_options as fio_options
 from storlab.stores.medium import is_memory_device
 
 EVIDENCE = ("device", "process", "medium")
-"""Keys of the run details that the proof of a run relies on."""
+"""Keys of a run's details that hold evidence of which medium served the I/O."""
 _SECTOR_BYTES = 512  # unit of /sys/block/*/stat, whatever the device's sector size
 _DIRECTIONS = ("read", "write")
-# The last 250 ms may be missing: fio 3.33 missed 11 % of a run of 1 s and 3.5 % of one of 3 s.
+# fio may miss the I/O of the last 250 ms: version 3.33 missed 11 % of a run of 1 s, and 3.5 % of a
+# run of 3 s.
 _SHORTEST_NS = 5 * NS_PER_S
-_UNSAMPLED = "the imported file does not say whether the blocks that were read had been written"
+_UNSAMPLED = "the imported file does not record whether the blocks read had been written before"
 
 
 def medium_details(
     document: Mapping[str, Any], options: Mapping[str, str], window_ns: int, *, alone: bool
 ) -> dict[str, Any]:
-    """Build the details ``device`` and ``medium`` of an imported run.
+    """Build the details ``device`` and ``medium`` of an imported run from fio's device counters.
 
     Args:
-        document: fio's output.
+        document: fio's JSON output.
         options: Options of the run's job.
         window_ns: Length of the run.
-        alone: Whether the document has no other run.
+        alone: Whether the document has only one run.
 
     Returns:
-        An empty dict if fio counted no device. If its counts cannot be compared with the bytes of
-        this run, ``device`` is missing and ``medium`` has the reason.
+        An empty dict if fio counted no device. If the counters cannot be compared with the bytes
+        of this run, ``device`` is missing and ``medium`` has the reason.
     """
     listed = document.get("disk_util")
     devices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
@@ -73,8 +77,8 @@ def _why_not_compared(
         return "fio counts the I/O of devices in the ramp, too"
     if window_ns < _SHORTEST_NS:
         return (
-            f"a run of {format_duration(window_ns)} is too short for fio, which reads the counters "
-            "of devices every 250 ms and not at its end"
+            f"a run of {format_duration(window_ns)} is too short: fio reads device counters every "
+            "250 ms, but not at the end of the run"
         )
     counts = [device.get(f"{d}_sectors") for device in devices for d in _DIRECTIONS]
     if not all(type(count) is int for count in counts):
@@ -83,7 +87,7 @@ def _why_not_compared(
         return f"{', '.join(names)} does not count its I/O"
     for device, name in zip(devices, names, strict=True):
         if name.startswith("loop"):
-            return f"{name} is made of a file, which the page cache may hold"
+            return f"{name} is a loop device over a file, which the page cache may hold"
         if any(key.startswith("aggr_") for key in device):
-            return f"fio counts the I/O of {name} once more for the devices that it is made of"
+            return f"fio counts the I/O of {name} again for each device below it"
     return None

@@ -1,8 +1,8 @@
-"""fio engine: the established block benchmark, as a reference.
+"""fio engine: runs jobs with fio, the established block benchmark, as a reference.
 
-The job file, the command line and fio's output are kept in ``raw/``. ``STORLAB_FIO`` names a fio
-that is not on PATH. ``STORLAB_FIO_HUGE_PAGES=0`` leaves fio's buffers in normal pages, which is
-fio's own default.
+The job file, the command line and fio's output are kept in ``raw/``. If fio is not on PATH,
+``STORLAB_FIO`` names it. ``STORLAB_FIO_HUGE_PAGES=0`` leaves fio's buffers in normal pages, which
+is fio's own default.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INSTALL = (
 class FioEngine:
     """Engine that runs block jobs with fio, through io_uring if the kernel permits it.
 
-    It also runs jobs that move data to and from GPU memory, if fio has the engine libcufile.
+    It also runs GPUDirect jobs, if fio was built with its I/O engine libcufile.
     """
 
     name = "fio"
@@ -66,9 +66,9 @@ class FioEngine:
         return self._begin(job, work_dir, held=False)
 
     def hold(self, job: Job, work_dir: Path) -> FioRun:
-        """Start a run like ``start``, but hold its jobs at a gate.
+        """Start fio like ``start``, but send no I/O until ``FioRun.open_at`` is called.
 
-        See ``contracts.engine.HoldsRuns``.
+        Implements ``contracts.engine.HoldsRuns``.
         """
         return self._begin(job, work_dir, held=True)
 
@@ -78,7 +78,7 @@ class FioEngine:
         if reason is not None:
             raise EngineError("engine", f"fio cannot run this job: {reason}")
         order = _order(job, held=held)
-        check_lengths(order.block.members, "fio would delete it and make a new one")
+        check_lengths(order.block.members, "fio would delete and recreate it")
         job_path = work_dir / "job.fio"
         job_path.write_text(order.text)
         info = EngineInfo(
@@ -107,7 +107,7 @@ class FioEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Translation of a job for fio: job file, environment, and notes for the result."""
+    """Translation of a job for fio: job file, environment variables, and notes for the result."""
 
     block: BlockJob
     text: str
@@ -118,7 +118,7 @@ class _Order:
 
 
 def _order(job: Job, *, held: bool) -> _Order:
-    """Translate a job that fio does not refuse."""
+    """Translate a job for fio; ``FioEngine.refuse`` must have accepted it."""
     if isinstance(job, GpuDirectJob):
         return _Order(
             block=libcufile.as_block(job),
@@ -151,13 +151,13 @@ def _extra_environment() -> dict[str, str]:
 
 
 def find_fio() -> Path:
-    """Return the path of fio. Raises EngineError, with how to install it, if it is missing."""
+    """Return the path of the fio program. Raises EngineError if it is missing."""
     return find_program("fio", _INSTALL)
 
 
 @asked_once
 def _version_of(program: Path) -> str:
-    """Return the version, such as ``3.42-135``, from ``fio --version``.
+    """Return fio's version, such as ``3.42-135``, from ``fio --version``.
 
     Raises:
         EngineError: The program is too old, broken or not fio.

@@ -1,7 +1,7 @@
 """Exporter of results as fio-compatible JSON+, for tools that read fio's output.
 
 Histogram bins are keyed by the middle of their bucket in ns, as in fio, but have the widths of
-HdrHistogram's buckets. Facts without a place in fio's format are stored in each job under
+HdrHistogram's buckets. Facts that fio's format cannot hold are stored in each job under
 ``storlab``, from which ``storlab import`` restores them.
 """
 
@@ -31,15 +31,18 @@ _FACTS = ("capacity", "drives", "rack_units", "price", "currency")
 
 
 class FioJsonExport:
-    """Exporter to one fio JSON file, with a job and a reporting group per run, in plan order."""
+    """Exporter of a result directory to one fio JSON file.
+
+    Each run becomes one job in a reporting group of its own, in the order of the plan.
+    """
 
     name = "fio-json"
     suffix = ".json"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """Return the file's content.
+        """Return the content of the exported file.
 
-        Raises UsageError for samples: fio's JSON has no time series.
+        Raises UsageError if ``samples`` is true, because fio's JSON has no time series.
         """
         if samples:
             raise UsageError("--samples", "fio's JSON has no time series", "use --format parquet")
@@ -48,16 +51,16 @@ class FioJsonExport:
 
 
 def document(store: ResultStore) -> dict[str, Any]:
-    """Return a result directory as fio's JSON document, without runs other than block I/O.
+    """Convert the block runs of a result directory to fio's JSON document; leave out other runs.
 
     Raises:
-        UsageError: There are runs, but none is block I/O.
+        UsageError: There are runs, but none of them is block I/O.
     """
     every = store.records()
     records = [record for record in every if record.kind == "block"]
     if every and not records:
         raise UsageError(
-            "--format", "fio's JSON has no place for runs that are not block I/O", "use parquet"
+            "--format", "fio's JSON can hold only block I/O, and no run is", "use --format parquet"
         )
     return {
         "fio version": f"storlab-{__version__}",
@@ -144,7 +147,7 @@ def _latency(summary: LatencySummary | None, histogram: Histogram | None) -> dic
 
 
 def _given_latency(record: RunRecord, kind: str, count: int) -> dict[str, Any]:
-    """Return the latencies in fio's form of an imported run that has metrics but no histogram."""
+    """Return fio's latency section for an imported run, which has metrics but no histogram."""
     names = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
     given = {p: record.metric(f"latency_{name}_ns", kind) for name, p in names.items()}
     return {
@@ -169,7 +172,7 @@ def _histograms(store: ResultStore, record: RunRecord) -> dict[str, Histogram]:
 
 
 def _options(store: ResultStore, record: RunRecord) -> dict[str, str]:
-    """Return fio's options for the parameters that fio also has."""
+    """Return the fio options that correspond to a run's parameters."""
     params, target = BlockParams.of(record.params), store.study.target_named(record.target)
     read = params.read_percent
     mixed = 0 < read < 100
@@ -239,7 +242,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
 
 
 def _fields(record: RunRecord) -> dict[str, Any]:
-    """Return the study fields that reproduce the run's parameters: those that are not defaults."""
+    """Return the run's parameters that differ from the defaults, as fields of a study."""
     default = _default(record)
     given = {k: v for k, v in record.params.items() if k in default and v != default[k]}
     if given.get("access") == "sequential":
@@ -248,7 +251,7 @@ def _fields(record: RunRecord) -> dict[str, Any]:
 
 
 def _beside(record: RunRecord) -> dict[str, Any]:
-    """Return parameters without a study field, in which importers keep additional facts."""
+    """Return the run's parameters that are not fields of a study, such as facts of importers."""
     default = _default(record)
     return {k: v for k, v in record.params.items() if k not in default}
 

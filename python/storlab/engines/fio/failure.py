@@ -1,4 +1,4 @@
-"""Cause of a failed fio run, found in its exit status, JSON and standard error."""
+"""Explanation of failed fio runs from their exit status, JSON and standard error."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ _THREAD_ERROR = re.compile(
 )
 _FIXES = {
     errno.EIO: (
-        "see the kernel's log (dmesg): if it names the device, see its SMART data; if "
+        "read the kernel's log (dmesg): if it names the device, read its SMART data; if "
         "it mentions page cache invalidation, stop the other program that uses this "
         "file"
     ),
-    errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
-    errno.EROFS: "the file system is read-only: remount it, or measure reads only",
-    errno.ENODEV: "the device is gone: look at the cabling and the kernel's log (dmesg)",
-    errno.ENXIO: "the device is gone: look at the cabling and the kernel's log (dmesg)",
+    errno.ENOSPC: "free space on the device or file system, or set a smaller size",
+    errno.EROFS: "remount the file system with write access, or measure reads only",
+    errno.ENODEV: "the device is gone: check the cabling and the kernel's log (dmesg)",
+    errno.ENXIO: "the device is gone: check the cabling and the kernel's log (dmesg)",
     errno.EACCES: "give this user access to the target, or run as root",
-    errno.EINVAL: "O_DIRECT needs multiples of the device's logical block, or is not supported",
-    errno.EOPNOTSUPP: "this device or file system does not support the operation",
+    errno.EINVAL: "use a block size that is a multiple of the device's logical block, or set "
+    "direct = false if O_DIRECT is not supported",
+    errno.EOPNOTSUPP: "leave out this operation, which the device or file system does not support",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Exit status and output of a fio process.
+    """Exit status and output of an ended fio process.
 
-    ``output`` is None if the JSON cannot be parsed; ``damage`` is the reason.
+    ``output`` is None if the JSON cannot be parsed, and ``damage`` is then the reason.
     """
 
     exit_code: int
@@ -49,17 +50,17 @@ class Ended:
 
     @property
     def messages(self) -> str:
-        """Output of fio outside its JSON, including standard error."""
+        """Text that fio printed before its JSON, followed by standard error."""
         match = re.search(r"^\{", self.stdout, re.MULTILINE)
         notes = self.stdout[: match.start()] if match else self.stdout
         return f"{notes}\n{self.stderr}"
 
 
 def explain(job: BlockJob, ended: Ended) -> Failure | None:
-    """Return the failure of a run, or None if its result is valid.
+    """Return why a fio run failed, or None if its result is valid.
 
-    Failures are a non-zero exit status, an ``error`` in any job, unreadable JSON, and no I/O in the
-    window.
+    A run failed if the exit status is not 0, a job has an ``error``, the JSON is unreadable, or no
+    I/O was completed in the measure window.
     """
     figures = None
     if ended.output is not None:
@@ -71,7 +72,8 @@ def explain(job: BlockJob, ended: Ended) -> Failure | None:
     if code or ended.exit_code:
         return _failure(job, ended, code, thread)
     if figures is None:
-        return Failure(message=f"fio's output cannot be read: {ended.damage}", fix="see raw/")
+        message = f"fio's output cannot be read: {ended.damage}"
+        return Failure(message=message, fix="read the output of fio in raw/")
     if not figures.measuring:
         return Failure(
             message="fio completed no I/O in the measure window",
@@ -83,9 +85,9 @@ def explain(job: BlockJob, ended: Ended) -> Failure | None:
 def _failure(job: BlockJob, ended: Ended, code: int, thread: re.Match[str] | None) -> Failure:
     error = _IO_ERROR.search(ended.messages)
     reason = error["what"] if error else thread["what"] if thread else _first_line(ended.stderr)
-    fix = _FIXES.get(code, "see raw/stderr.txt")
+    fix = _FIXES.get(code, "read raw/stderr.txt")
     if thread is not None and "init" in thread["func"]:
-        fix = 'io_uring is not allowed here: set backend = "posix" and queue_depth = 1, or allow it'
+        fix = 'allow io_uring on this host, or set backend = "posix" and queue_depth = 1'
     return Failure(
         message=f"fio: {reason or f'exit code {ended.exit_code}'}",
         fix=fix,
@@ -103,5 +105,8 @@ def _first_line(stderr: str) -> str:
 
 
 def _name_of(job: BlockJob, path: str) -> str:
-    """Return a member's name for messages; fio's path may be a descriptor that the guard holds."""
+    """Return the displayed name of the target's file or device that fio calls ``path``.
+
+    fio's path may be a file descriptor that storlab holds open.
+    """
     return next((m.name for m in job.members if absolute(m) == path), path)

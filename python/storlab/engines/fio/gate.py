@@ -1,10 +1,10 @@
-"""Gate that holds fio's jobs, fully set up, until their load starts.
+"""Gate that makes fio's jobs wait after their set-up, so that all start their load at a given time.
 
-fio's own means are too coarse: ``startdelay`` creates the threads only after the delay and polls
-every 100 ms, and fio's clients start hundreds of milliseconds apart. ``exec_prerun`` runs a command
-in each job after its set-up (files laid out, ring and buffers created) and before its clock starts.
-Here this command signals that the job has arrived, waits until a pipe has a writer, and signals
-that it continues. After that, a job only has to open its file.
+fio's own options are too imprecise: ``startdelay`` creates the threads only after the delay and
+polls every 100 ms, and clients in fio's client-server mode start hundreds of milliseconds apart.
+``exec_prerun`` runs a command in each job after set-up (files laid out, ring and buffers created)
+and before its clock starts. The command used here signals that the job has arrived, waits until a
+pipe has a writer, and signals that the job continues. Then the job only has to open its file.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from storlab.base.units import NS_PER_S
 
 GATE, SIGNS = "gate", "signs"  # pipes in the run's directory, which is fio's working directory
 ARRIVED, LEFT, OVER = b"a", b"l", b"x"
-# No semicolon: fio starts a comment there.
+# The command must not contain a semicolon, which starts a comment in fio's job files.
 OPTION = f"exec_prerun=(printf a >&3 && : <{GATE} && printf l >&3) 3>{SIGNS}"
 NOTE = "Saving output of"  # start of the line that fio prints for each such command
 
 
 class Gate:
-    """Gate of one run with ``jobs`` jobs. Create it before fio starts; close it after fio ends."""
+    """Gate at which all jobs of one fio run wait until the start time.
+
+    Create it before fio starts, and close it after fio has ended.
+    """
 
     def __init__(self, work_dir: Path, jobs: int) -> None:
         for name in (GATE, SIGNS):
             os.mkfifo(work_dir / name, 0o600)
         self._place = work_dir / GATE
-        # Opened for both directions, so that opening does not block and reads never see end of
-        # file.
+        # With O_RDWR, opening the pipe does not block and reading it never returns end of file.
         self._signs = os.open(work_dir / SIGNS, os.O_RDWR | os.O_CLOEXEC)
         self._open_fd: int | None = None
         self._jobs = jobs
@@ -48,22 +50,22 @@ class Gate:
 
     @property
     def armed(self) -> bool:
-        """Whether all jobs wait at the gate."""
+        """Whether all jobs of the run are set up and wait at the gate."""
         return self._arrived >= self._jobs
 
     @property
     def start_ns(self) -> int | None:
-        """Time at which the gate opens or opened, or None if it is not set yet."""
+        """Time (ns) for which the opening of the gate is or was set; None if it is not set."""
         return self._start_ns
 
     @property
     def first_late_ns(self) -> int | None:
-        """Delay of the first job after the start time, or None if none has passed the gate."""
+        """Delay of the first job after the start time in ns; None until it has passed the gate."""
         return self._late(self._left_ns[:1])
 
     @property
     def last_late_ns(self) -> int | None:
-        """Delay of the last job after the start time, or None until all have passed the gate."""
+        """Delay of the last job after the start time in ns; None until all have passed the gate."""
         return self._late(self._left_ns[self._jobs - 1 :])
 
     def open_at(self, start_ns: int) -> None:

@@ -35,7 +35,7 @@ OWN_KEY = "storlab"  # key in the jobs of files that `storlab export` wrote
 
 
 class OwnFacts(Table):
-    """Facts about a run that fio's format has no place for, stored in an exported file."""
+    """Facts about a storlab run that fio's format cannot hold, stored in files of the exporter."""
 
     schema_version: int = 1
     run_id: str
@@ -62,13 +62,13 @@ class OwnFacts(Table):
     facts: dict[str, Any] = Field(default_factory=dict)  # declared facts of the target
     evidence: dict[str, Any] = Field(default_factory=dict)  # details that the proof relies on
     late_operations: dict[Operation, int] = Field(default_factory=dict)
-    # Number and longest latency in ns.
+    # By kind of operation: the number of unfinished ones, and the longest latency so far in ns.
     unfinished_operations: dict[Operation, tuple[int, int]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Jobs of a file that form one run."""
+    """Jobs in fio's output that together are one run, with their merged results and options."""
 
     jobs: list[dict[str, Any]]
     figures: Figures
@@ -76,23 +76,23 @@ class _Entry:
 
 
 class FioImport:
-    """Importer of fio's output, with its messages before the JSON and its status documents."""
+    """Importer of fio's JSON output; accepts messages and status documents before the result."""
 
     name = "fio"
     hint = "the output of `fio --output-format=json+ --lat_percentiles=1 job.fio`"
 
     def matches(self, text: str) -> bool:
-        """Return whether a text has a JSON object with fio's version or with named jobs."""
+        """Return whether a text looks like fio's JSON output."""
         start = re.search(r"^\{", text, re.MULTILINE)
         return start is not None and (
             '"fio version"' in text or ('"jobs"' in text and '"jobname"' in text)
         )
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Return one run per job; the clones that ``numjobs`` makes are one run.
+        """Parse fio's output into runs; jobs that ``numjobs`` cloned become one run.
 
         Raises:
-            ResultError: The text is not complete output of fio.
+            ResultError: The text is not the complete output of fio.
         """
         try:
             output = fio_result.split_output(text)
@@ -105,7 +105,7 @@ class FioImport:
             raise ResultError(
                 f"{file}: {error.field}",
                 error.what,
-                "give the whole output of fio --output-format=json+ (or json)",
+                "give the complete output of fio --output-format=json+ (or json)",
             ) from error
         notes = [f"fio: {line}" for line in output.notes[:20]]
         if len(output.documents) > 1:
@@ -118,7 +118,7 @@ class FioImport:
         return runs
 
     def suffix(self, text: str) -> str:  # noqa: ARG002  (same for every text)
-        """Return the suffix of a kept copy: JSON."""
+        """Return the file suffix for the copy that storlab keeps of an imported text: ``.json``."""
         return ".json"
 
     def cleaned(self, text: str) -> str:
@@ -127,7 +127,7 @@ class FioImport:
 
 
 def _entries(document: dict[str, Any]) -> list[_Entry]:
-    """Group jobs of the same name and reporting group, which are clones, into one run."""
+    """Group fio's jobs into runs: those with equal name and reporting group are clones."""
     figures = fio_result.read_document(document)
     grouped: dict[tuple[str, str], list[int]] = {}
     for index, job in enumerate(document["jobs"]):
@@ -214,7 +214,8 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
     if not window_ns or not figures.job_runtime_ms:
         return None
     share = 1.0
-    # Without a ramp, a longer runtime more likely stems from threads missing in the options.
+    # Subtract the ramp only if there was one: otherwise a job_runtime above the window means that
+    # more threads ran than the options show.
     if "ramp_time" in entry.options and OWN_KEY not in entry.jobs[0]:
         share = fio_result.window_share(figures.job_runtime_ms, window_ns * jobs // NS_PER_MS)
     user_ns, system_ns = round(figures.user_ns * share), round(figures.system_ns * share)
@@ -226,29 +227,29 @@ def _failure(entry: _Entry) -> Failure | None:
     if error:
         return Failure(
             message=f"fio: {os.strerror(error)}",
-            fix="it failed on the machine where it ran",
+            fix="repeat the run; the error occurred on the machine that ran fio",
             errno=error,
         )
     if not any(direction.operations for direction in entry.figures.directions.values()):
-        return Failure(message="fio completed no I/O", fix="look at the messages of that run")
+        return Failure(message="fio completed no I/O", fix="read fio's messages of this run")
     return None
 
 
 def _notes(entry: _Entry) -> list[str]:
-    """Return notes on how to interpret the imported numbers."""
+    """Return notes on how to interpret the imported numbers of a fio run."""
     notes = ["imported: one sample spans the whole window"]
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
         notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")
     if any(d.latency and not d.latency.bins for d in directions.values()):
         notes.append(
-            "no latency histogram exists (fio --output-format=json+ has one); fio's own "
+            "there is no latency histogram (fio --output-format=json+ writes one); fio's own "
             "percentiles are kept, but cannot be merged with others"
         )
     if any(d.latency and d.latency.source == "clat" for d in directions.values()):
         notes.append(
-            "latency is fio's completion latency (clat): it starts after submission, and with "
-            "io_uring after the system call; with lat_percentiles=1 fio records the whole latency"
+            "latency is fio's completion latency (clat): it starts after submission, with io_uring "
+            "after the system call; with lat_percentiles=1 fio records it from submission on"
         )
     for kind, direction in directions.items():
         if direction.issued and abs(direction.operations / direction.issued - 1) > 0.01:
@@ -262,7 +263,7 @@ def _notes(entry: _Entry) -> list[str]:
 
 
 def _given_metrics(figures: Figures) -> list[Metric]:
-    """Return latency metrics as printed, for operations without bins or a complete summary."""
+    """Return latency metrics as printed by fio, for operations without a histogram."""
     metrics: list[Metric] = []
     names = {50.0: "p50", 90.0: "p90", 99.0: "p99", 99.9: "p999"}
     for kind, direction in figures.directions.items():

@@ -11,7 +11,7 @@ from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
-# Options represented by a field of the workload or target, or by the length of the run.
+# Options that a field of the workload or target, or the length of the run, represents.
 _TOLD = {
     "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
     "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
@@ -19,7 +19,7 @@ _TOLD = {
     "dedupe_percentage", "filename", "directory", "size", "direct", "runtime", "time_based",
     "io_size", "ramp_time",
 }  # fmt: skip
-# Options without effect on the load: names, reporting, clocks, start and end of jobs.
+# Options that do not affect the load: names, reporting, clocks, start and end of jobs.
 _NO_LOAD = {
     "name", "description", "thread", "wait_for", "stonewall", "new_group", "group_reporting",
     "exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min", "rate_cycle",
@@ -42,8 +42,8 @@ _DEFAULTS = {  # default values other than 0
     "invalidate": ("1", ""),
     "scramble_buffers": ("1", ""),
 }
-# The usual engine of each kind (synchronous, asynchronous, io_uring, no I/O). Other engines of a
-# kind do the same work by other means.
+# The usual fio engine for synchronous I/O, asynchronous I/O, io_uring and no I/O. Any other engine
+# is listed among the options that fields cannot express.
 _USUAL_ENGINES = ("psync", "libaio", "io_uring", "null")
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
@@ -63,10 +63,10 @@ _TIME_NS = {
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
-    """Return the job's options combined with the global ones, under fio's main names.
+    """Return a job's options: the global ones, overridden by its own, without aliases.
 
-    A later option replaces an equivalent earlier one: ``buffered`` becomes ``direct``, and
-    ``rwmixwrite`` becomes ``rwmixread``.
+    Equivalent options get one name, so that they override each other: ``buffered`` becomes
+    ``direct``, and ``rwmixwrite`` becomes ``rwmixread``.
     """
     options: dict[str, str] = {}
     for table in (document.get("global options"), job.get("job options")):
@@ -84,7 +84,7 @@ def _plain(name: str, value: str) -> tuple[str, str]:
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
-    """Return the bytes of a fio size, or None if it is malformed.
+    """Convert a size in fio's notation to bytes, or return None if it is malformed.
 
     With fio's default ``kb_base`` of 1024, ``4k`` is 4096 and ``4ki`` is 4000.
     """
@@ -97,7 +97,10 @@ def size_of(text: str, kb_base: int = 1024) -> int | None:
 
 
 def time_ns(text: str) -> int | None:
-    """Return the nanoseconds of a fio time, or None; a number without unit is seconds."""
+    """Convert a time in fio's notation to ns, or return None if it is malformed.
+
+    A number without a unit is in seconds.
+    """
     match = _TIME.fullmatch(text.strip())
     if match is None or match.group(2).lower() not in _TIME_NS:
         return None
@@ -105,12 +108,12 @@ def time_ns(text: str) -> int | None:
 
 
 def is_on(options: Options, name: str) -> bool:
-    """Return whether a boolean option or flag is present and not 0."""
+    """Return whether a boolean option of fio is present and not 0."""
     return name in options and options[name].strip() not in ("0", "false")
 
 
 def number(options: Options, name: str, default: float) -> float:
-    """Return a number, also from ``10k``, or the default if it is missing or malformed."""
+    """Return a numeric option, also from ``10k``; the default if it is missing or malformed."""
     try:
         return float(options.get(name, default))
     except ValueError:
@@ -123,24 +126,24 @@ def _kb_base(options: Options) -> int:
 
 
 def whole(options: Options, name: str, default: int) -> int:
-    """Return an integer of at least 1, or the default."""
+    """Return an integer option; the default if it is missing, malformed or below 1."""
     value = int(number(options, name, default))
     return value if value >= 1 else default
 
 
 def engine_of(options: Options) -> str:
-    """Return the I/O engine, by default that of Linux."""
+    """Return the name of fio's I/O engine; the default is that of Linux, psync."""
     return options.get("ioengine", "psync").partition(":")[0]
 
 
 def fields(
     options: Options, done: Mapping[str, int], entries: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of a ``block`` workload, and notes on options that fields cannot express.
+    """Convert fio's options to fields of a ``block`` workload, and notes on options without field.
 
     Args:
         options: The job's options.
-        done: The number of operations by kind.
+        done: The number of completed operations by kind.
         entries: The number of identical jobs in the file.
     """
     notes: list[str] = []
@@ -170,15 +173,15 @@ def fields(
         result.update(_writing(options))
     shaping = ", ".join(f"{name}={value}" for name, value in untold(options).items())
     if shaping:
-        notes.append(f"options of fio that shape the load and have no field in storlab: {shaping}")
+        notes.append(f"fio options that affect the load and have no field in storlab: {shaping}")
     return result, notes
 
 
 def untold(options: Options) -> dict[str, str]:
-    """Return options that no field fully expresses, sorted by name.
+    """Return the options that affect the load and that no field fully expresses, sorted by name.
 
-    Runs that differ in one of them are not repeats of each other. An option counts unless it is
-    listed as having no effect on the load, so unfamiliar ones of newer fio versions count.
+    Runs that differ in such an option are not repeats of each other. Unknown options, such as those
+    of newer fio versions, are assumed to affect the load.
     """
     shaping = {
         name
@@ -191,7 +194,7 @@ def untold(options: Options) -> dict[str, str]:
 
 
 def _overfull(options: Options) -> Iterator[str]:
-    """Yield options whose value cannot be expressed by the field that they map to."""
+    """Yield the names of options whose values their fields cannot fully express."""
     rw = options.get("rw", "")
     if ":" in rw or "trimwrite" in rw:  # repeated offsets, or trim followed by write
         yield "rw"
@@ -210,7 +213,7 @@ def _overfull(options: Options) -> Iterator[str]:
         yield "bssplit"
     if "rand" in rw and not _is_told(options.get("random_distribution", "")):
         yield "random_distribution"
-    # otherwise it becomes the target's size
+    # A size in bytes becomes the target's size. Another one, such as a percentage, has no field.
     if "size" in options and size_of(options["size"]) is None:
         yield "size"
     if number(options, "fsync", 0) > 0 and number(options, "fdatasync", 0) > 0:
@@ -218,15 +221,15 @@ def _overfull(options: Options) -> Iterator[str]:
 
 
 def data_size(options: Options, files: int) -> int | None:
-    """Return the bytes used of each file or of the device, or None if not given in bytes."""
+    """Return how many bytes of each file or device are used; None if not given in bytes."""
     size = size_of(options.get("size", ""), _kb_base(options))
     return size // max(1, files) or None if size else None
 
 
 def _own(options: Options, name: str) -> list[str]:
-    """Return the values of ``reads,writes,trims`` for the kinds of I/O that the job does.
+    """Return an option's values for the kinds of I/O that the job does.
 
-    The last value also applies to the kinds after it.
+    fio lists values as ``reads,writes,trims``; if some are missing, the last one is used for them.
     """
     rw = options.get("rw", "read").replace("readwrite", "rw")
     kinds = (0, 1) if "rw" in rw else (1,) if "write" in rw else (2,) if "trim" in rw else (0,)
@@ -235,7 +238,7 @@ def _own(options: Options, name: str) -> list[str]:
 
 
 def _read_percent(options: Options, done: Mapping[str, int]) -> float:
-    """Return the configured percentage of reads, or the actual one if it is not configured."""
+    """Return the configured percentage of reads, or the measured one if it is not configured."""
     rw = options.get("rw", "")
     if "rw" in rw.replace("readwrite", "rw"):
         return number(options, "rwmixread", 50)
@@ -266,7 +269,7 @@ def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
 
 
 def _weights(options: Options) -> dict[str, float]:
-    """Return percentages by block size, or an empty dict if the list is malformed."""
+    """Return the percentages of ``bssplit`` by block size; an empty dict if it is malformed."""
     percents: list[tuple[int, float | None]] = []
     for part in _own(options, "bssplit")[0].split(":"):
         text, _, share = (word.strip() for word in part.partition("/"))
@@ -284,7 +287,10 @@ def _weights(options: Options) -> dict[str, float]:
 
 
 def _is_told(distribution: str) -> bool:
-    """Return whether fields can express a distribution: not for zipf with a centre."""
+    """Return whether a workload's fields can express an offset distribution of fio.
+
+    They cannot express zipf with a centre, for instance.
+    """
     kind, _, rest = distribution.partition(":")
     plain = kind in ("", "random") or (kind == "zipf" and re.fullmatch(r"[\d.]*", rest) is not None)
     return plain or _hot_cold(distribution) is not None
@@ -312,21 +318,20 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
         return hot_cold
     if kind != "random":
         notes.append(
-            f"fio drew offsets by random_distribution={distribution}, recorded as uniform here"
+            f"fio used random_distribution={distribution}, which is recorded as uniform here"
         )
         return {"offsets": "uniform"}
     if is_on(options, "norandommap"):
         return {"offsets": "uniform"}
     notes.append(
-        "norandommap is not among the options in the file, so offsets are recorded as "
-        "a permutation "
-        "(fio before 3.34 leaves out flags that a command line gives without a value)"
+        "norandommap is not among the options in the file, so offsets are recorded as a "
+        "permutation (fio before 3.34 omits command-line flags that have no value)"
     )
     return {"offsets": "permutation"}
 
 
 def _rate(options: Options, jobs: int) -> dict[str, Any]:
-    """Return the rate, or nothing unless it limits all kinds of operations."""
+    """Return the fields for a rate limit; empty unless fio limited all kinds of operations."""
     own = _own(options, "rate_iops") if "rate_iops" in options else []
     given = [number({**options, "rate_iops": text}, "rate_iops", 0) for text in own]
     if not given or min(given) <= 0:
@@ -355,9 +360,9 @@ def _writing(options: Options) -> dict[str, Any]:
 
 
 def locations(options: Options) -> list[str]:
-    """Return the files, devices or directories that the options name.
+    """Return the paths of files, devices or directories that fio's options name.
 
-    fio appends file names, even absolute paths, to the first directory.
+    If there are directories, fio appends file names, even absolute paths, to the first one.
     """
     directories, names = (_paths(options.get(name, "")) for name in ("directory", "filename"))
     if not directories or not names:
@@ -366,9 +371,9 @@ def locations(options: Options) -> list[str]:
 
 
 def _paths(text: str) -> list[str]:
-    """Split a list at colons, except those escaped by a backslash.
+    """Split fio's list of paths at colons that are not escaped by a backslash.
 
-    Other backslashes are literal.
+    Backslashes that do not precede a colon are part of a path.
     """
     parts = re.split(r"(?<!\\):", text)
     return [part.replace("\\:", ":") for part in parts if part]

@@ -1,6 +1,6 @@
 """Translation of a BlockJob into fio's job file and command line.
 
-Options follow fio's HOWTO for 3.33 and later. Fields that a BlockJob does not set keep fio's
+Options follow fio's HOWTO for 3.33 and later. Options for which a BlockJob has no field keep fio's
 defaults, since published numbers were measured with them.
 """
 
@@ -22,14 +22,14 @@ IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null"
 """fio's I/O engine for each backend; other backends have no counterpart in fio."""
 BACKENDS = {engine: backend for backend, engine in IO_ENGINES.items()}
 _SHORTEST_STATUS_MS = 100
-# fio truncates values at # and ;, strips blanks, substitutes some words with $, and interprets
-# backslashes: it would write to another file.
+# Paths that fio would change, so that it would write to another file: it truncates values at # and
+# ;, strips blanks, replaces some words after $, and interprets backslashes.
 _NO_PATH = re.compile(r"[\n\r#;\\]|\$(\{|ncpus|pagesize|mb_memory)|\s\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Section of the job file: one job, or ``numjobs`` identical ones."""
+    """Section of fio's job file, which describes one job or several identical ones."""
 
     members: tuple[Member, ...]
     offset: int  # start of the region, the same in each member
@@ -39,9 +39,9 @@ class Section:
 
 
 def sections(job: BlockJob) -> list[Section]:
-    """Return each job's members, region and CPU, assigned as in the native engine.
+    """Return the files, region and CPU of each fio job, assigned as in the native engine.
 
-    Sequential and permuted jobs that share a member each get an equal part of its region.
+    Sequential and permuted jobs that share a file or device each get an equal part of its region.
     """
     result = []
     for index in range(job.jobs):
@@ -56,7 +56,10 @@ def sections(job: BlockJob) -> list[Section]:
 
 
 def _part(job: BlockJob, index: int, size: int) -> tuple[int, int]:
-    """Return begin and end of a job's part of ``size`` bytes, in multiples of the largest block."""
+    """Return begin and end of the part of a file that belongs to a job, in bytes.
+
+    A file of ``size`` bytes is divided among its jobs in multiples of the largest block.
+    """
     members = len(job.members)
     place, sharers = index // members, len(range(index % members, job.jobs, members))
     block = max(s.bytes for s in job.block_sizes)
@@ -66,7 +69,10 @@ def _part(job: BlockJob, index: int, size: int) -> tuple[int, int]:
 
 
 def members_of(job: BlockJob, index: int) -> list[Member]:
-    """Return the members of job ``index``: its own, one in turn, or every ``jobs``-th."""
+    """Return the files or devices that job ``index`` uses.
+
+    With at least as many jobs as files, each job has one file; else each has several.
+    """
     count = len(job.members)
     if job.layout == "per_job" or job.jobs >= count:
         return [job.members[index % count]]
@@ -74,7 +80,7 @@ def members_of(job: BlockJob, index: int) -> list[Member]:
 
 
 def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
-    """Return fio's engine for the backend; ``auto`` is io_uring if the kernel permits it."""
+    """Return fio's I/O engine for a backend; ``auto`` is io_uring if the kernel permits it."""
     if all(member.kind == "null" for member in job.members):
         return "null"
     if job.backend == "auto":
@@ -85,7 +91,7 @@ def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
 def refusal(job: BlockJob, uring_available: bool) -> str | None:
     """Return why fio cannot run the job, or None if it can."""
     if job.backend not in ("auto", *IO_ENGINES):
-        return f'fio has no counterpart of backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
+        return f'fio cannot do backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
     checks = (
         _refuse_mode(job),
         _refuse_members(job),
@@ -102,43 +108,47 @@ def refusal(job: BlockJob, uring_available: bool) -> str | None:
             fallback = "io_uring is not available to this process, and "
             cure = "allow io_uring (storlab doctor prints why it was refused)"
         return (
-            f"{fallback}fio's psync engine keeps one I/O outstanding per job: set queue_depth = 1 "
-            f"and raise jobs, or {cure}"
+            f"{fallback}fio's psync engine has one I/O in flight per job: set queue_depth = 1 "
+            f"and increase jobs, or {cure}"
         )
     return None
 
 
 def _refuse_mode(job: BlockJob) -> str | None:
     if job.verify is not None:
-        return "fio does not write storlab's verify headers: run verify mode with the native engine"
+        return "fio does not write storlab's verify headers: use engine native for verify = true"
     if job.layout == "stripe":
-        return "fio cannot stripe one job over devices in chunks: use layout = jbod, or native"
+        return 'fio cannot stripe one job over devices: use layout = "jbod", or native'
     if (job.window_ns is None) == (job.window_bytes is None):
         return "a job needs exactly one of window_ns and window_bytes"
     if job.window_bytes is not None and job.ramp_ns:
         return (
-            "fio counts what the ramp moves among total_bytes, and may end before the window: set "
-            "ramp = 0, or use native"
+            "fio counts the bytes of the ramp among total_bytes and may end before the window: "
+            "set ramp = 0, or use native"
         )
     return None
 
 
 def _refuse_members(job: BlockJob) -> str | None:
     if job.layout == "per_job" and len(job.members) < job.jobs:
-        return f"{job.jobs} jobs need one file each, and there are {len(job.members)}"
+        return (
+            f"{job.jobs} jobs need one file each, but there are {len(job.members)}: reduce jobs, "
+            "or add files"
+        )
     for member in job.members:
         if _NO_PATH.search(_path(member)):
             return (
                 f"{member.name}: fio's job files cannot hold a path with #, ;, a backslash, ${{, "
-                "$ncpus, $pagesize, $mb_memory or a line break, or with a blank at its end"
+                "$ncpus, $pagesize, $mb_memory, a line break or a trailing blank: rename it"
             )
     for section in sections(job):
         if section.size <= 0:
-            return f"{section.members[0].name}: too small to give each of its jobs a part"
+            return f"{section.members[0].name} is too small to be divided among its jobs"
         if len({(m.size, m.offset) for m in section.members}) > 1:
             return (
-                "a fio job over several devices uses the same region of each, and these differ in "
-                "size or offset: set the target's size, or use at least one job per device"
+                "a fio job over several devices uses the same region of each, but the devices "
+                "differ in size or offset: set the target's size, or use at least one job per "
+                "device"
             )
     return None
 
@@ -146,9 +156,9 @@ def _refuse_members(job: BlockJob) -> str | None:
 def _refuse_mix(job: BlockJob) -> str | None:
     mix = job.mix
     if mix.trim and mix.trim != 100:
-        return "fio cannot mix trim with reads and writes by percentage: trim = 100, or native"
+        return "fio cannot mix trim with reads and writes: set trim_percent = 100, or use native"
     if mix.read != int(mix.read):
-        return f"fio takes whole percentages of reads, not {mix.read}"
+        return f"fio takes whole percentages only: round read_percent, which is {mix.read}"
     return None
 
 
@@ -160,11 +170,14 @@ def _refuse_percents(job: BlockJob) -> str | None:
         shares.append(("hot_access_percent", job.offsets.hot_access_percent))
     for name, value in shares:
         if value != int(value):
-            return f"fio takes whole percentages: {name} is {value}"
+            return f"fio takes whole percentages only: round {name}, which is {value}"
     if 0 in _bssplit_percents(job):
-        return "fio takes whole percentages of block sizes, and one weight is below half a percent"
+        return (
+            "fio takes whole percentages of block sizes, but one weight in block_size is below "
+            "half a percent: raise it, or use native"
+        )
     if job.offsets.kind == "zipf" and job.offsets.theta == 1:
-        return "fio's zipf distribution is undefined at theta = 1: use 1.01 or 0.99"
+        return "fio's zipf distribution is undefined at zipf_theta = 1: use 1.01 or 0.99"
     return None
 
 
@@ -175,20 +188,27 @@ def _refuse_rate(job: BlockJob) -> str | None:
         return "an open loop needs rate_iops"
     if any(share > 0 and rate == 0 for share, rate in _rates(job)):
         return (
-            "fio takes whole operations per second of each job and direction, and "
-            f"{job.arrival.rate_iops} over {job.jobs} jobs leaves less than one"
+            "fio takes whole operations per second for each job and direction, but rate_iops = "
+            f"{job.arrival.rate_iops} over {job.jobs} jobs is less than one: increase rate_iops or "
+            "reduce jobs"
         )
     return None
 
 
 def _rates(job: BlockJob) -> list[tuple[float, int]]:
-    """Return percentage and rate (integer operations/s of one job) of reads, writes and trims."""
+    """Return the percentage and the rate of reads, of writes and of trims.
+
+    Rates are whole operations per second of one job.
+    """
     total = (job.arrival.rate_iops or 0) / job.jobs
     return [(p, round(total * p / 100)) for p in (job.mix.read, job.mix.write, job.mix.trim)]
 
 
 def _bssplit_percents(job: BlockJob) -> list[int]:
-    """Return integer percentages that sum to 100, by the largest-remainder method."""
+    """Return whole percentages of the block sizes, rounded by the largest-remainder method.
+
+    Their sum is 100.
+    """
     total = sum(size.weight for size in job.block_sizes)
     exact = [100 * size.weight / total for size in job.block_sizes]
     whole = [int(value) for value in exact]
@@ -208,23 +228,25 @@ def caveats(job: BlockJob) -> list[str]:
         )
         rounded, meant = sum(rate for _, rate in _rates(job)) * job.jobs, job.arrival.rate_iops
         if rounded != meant:
-            notes.append(f"fio takes whole rates: {rounded} operations/s instead of {meant}")
+            notes.append(f"fio takes whole rates: it ran {rounded} operations/s instead of {meant}")
     percents = _bssplit_percents(job)
     total = sum(size.weight for size in job.block_sizes)
     if any(
         abs(100 * size.weight / total - percent) > 1e-9
         for size, percent in zip(job.block_sizes, percents, strict=True)
     ):
-        notes.append(f"fio takes whole percentages: block sizes are drawn {percents} percent")
+        notes.append(f"fio takes whole percentages: the block sizes have {percents} percent")
     mixed = 0 < job.mix.read < 100
     if job.offsets.kind == "sequential" and mixed:
-        notes.append("fio's sequential reads and writes advance apart, native's together")
+        notes.append(
+            "fio's sequential reads and writes each have their own position; native's share one"
+        )
     if job.offsets.kind == "hot_cold":
-        notes.append("fio's hot zone is the region's beginning; native scatters it")
+        notes.append("fio's hot zone is at the beginning of the region; native scatters it")
     if job.offsets.kind == "permutation" and job.jobs > len(job.members):
-        notes.append("fio's jobs each permute a part of their own; native's permute the whole")
+        notes.append("fio permutes each job's part of the region; native permutes the whole region")
     if job.sync.final:
-        notes.append("the final sync is part of fio's run, and fio does not report its duration")
+        notes.append("the final sync is part of fio's run, but fio does not report its duration")
     return notes
 
 
@@ -240,17 +262,16 @@ def job_file(
     parts: Sequence[Section] | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """Return the text of the job file.
+    """Return the text of fio's job file for a job.
 
     Args:
         job: The job to translate.
         engine: fio's I/O engine.
-        huge_pages: Whether each job's buffers start on a huge page (see
-            :func:`huge_page_tunables`). Otherwise jobs with buffers of a few MiB share theirs with
-            normal pages.
-        held: Whether the jobs wait at a gate.
-        parts: Sections to use instead of the job's own.
-        options: Additional options that the engine needs.
+        huge_pages: Whether to align each job's buffers to a huge page (see
+            :func:`huge_page_tunables`); otherwise buffers of a few MiB are partly in normal pages.
+        held: Whether the jobs wait at a gate until their load starts (see ``gate.py``).
+        parts: Sections to use instead of those of ``sections(job)``.
+        options: Additional options that the I/O engine needs.
     """
     parts = sections(job) if parts is None else parts
     lines = ["# written by storlab", "[global]", *_common(job, engine, parts), *options]
@@ -289,7 +310,8 @@ def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[s
         "lat_percentiles=1",
         "clat_percentiles=0",
         "exitall_on_error=1",
-        # prevents fio from creating, growing, dropping or deleting storlab's files
+        # These three keep fio from creating, growing or deleting the files, and from dropping them
+        # from the page cache.
         "allow_file_create=0",
         "fallocate=none",
         "invalidate=0",
@@ -307,7 +329,7 @@ def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[s
             f"iodepth_batch_complete_max={job.batch}",
         ]
     if job.arrival.kind != "closed":
-        # one value for a single direction; for a mix, reads precede writes
+        # fio takes one value for a single direction, and "reads,writes" for a mix.
         lines.append("rate_iops=" + ",".join(str(rate) for share, rate in _rates(job) if share))
         lines.append(f"rate_process={'poisson' if job.arrival.kind == 'poisson' else 'linear'}")
     if job.sync.kind != "none" and job.sync.every_writes:
@@ -363,15 +385,15 @@ def _payload(job: BlockJob) -> list[str]:
 
 
 def status_interval_ms(job: BlockJob) -> int:
-    """Return the interval between fio's status documents: the sample interval, at least 100 ms."""
+    """Return the interval between fio's status documents in ms: that of samples, at least 100."""
     return max(_SHORTEST_STATUS_MS, job.interval_ns // 1_000_000)
 
 
 def command(binary: Path, job_path: Path, job: BlockJob) -> list[str]:
-    """Return the command line, which makes fio print a status document at every interval.
+    """Return fio's command line, with an option to print its status at every interval.
 
-    The documents yield the time series. They also end fio soon after storlab dies, because writing
-    into the closed pipe fails.
+    The status documents give the time series. They also make fio end soon after storlab dies,
+    because writing into the closed pipe then fails.
     """
     return [
         str(binary),
@@ -386,9 +408,9 @@ def huge_page_tunables() -> str:
     """Return glibc tunables that place fio's buffers in huge pages, if the kernel provides them.
 
     The native engine's buffers are in huge pages. With 4 KiB pages a large I/O needs many segments,
-    which on a virtual disk costs up to half of the throughput, so engines would differ by their
-    allocators. The settings make the heap one arena that grows by ``brk`` (mapped chunks would be
-    misaligned), with spare room on top, advised to use huge pages.
+    which on a virtual disk costs up to half of the throughput, so the engines would not be
+    comparable. These settings make the heap one arena that grows by ``brk`` (mapped chunks would be
+    misaligned), has spare room at its end, and is advised to use huge pages.
     """
     return ":".join(
         (

@@ -1,8 +1,8 @@
-"""Translation of a GpuDirectJob for fio's engine libcufile.
+"""Translation of a GpuDirectJob for fio's I/O engine libcufile.
 
-Options follow fio's HOWTO and its examples for libcufile (fio 3.26 and later, if built with it).
-The engine is synchronous: one I/O in flight per job. ``cuda_io=cufile`` moves data to and from GPU
-memory by cuFile, ``cuda_io=posix`` through host memory with a copy.
+Options follow fio's HOWTO and examples for libcufile (fio 3.26 and later, if built with it). The
+I/O engine is synchronous: each job has one I/O in flight. ``cuda_io=cufile`` moves data to and from
+GPU memory by cuFile; ``cuda_io=posix`` moves it through host memory with a copy.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from storlab.workloads.gpudirect.job import GpuDirectJob
 BACKEND = "libcufile"
 CUDA_IO = {"direct": "cufile", "bounce": "posix"}
 MISSING = (
-    "the installed fio has no libcufile engine, which no distribution builds: build fio with "
-    "`./configure --enable-libcufile` beside the CUDA toolkit and set STORLAB_FIO to it, or use "
+    "the installed fio has no libcufile engine, as in all distributions: build fio with "
+    "`./configure --enable-libcufile` and the CUDA toolkit and set STORLAB_FIO to it, or use "
     "gdsio (crosscheck: --reference gdsio)"
 )
 _ASK_S = 60  # generous: fio with libcufile loads the CUDA libraries
@@ -32,34 +32,38 @@ _CALLS = re.compile(
     r"err=(?P<code>-?\d+)(?::(?P<name>.*))?"
 )
 _CUDA_FIX = (
-    "look at `nvidia-smi`: the GPU may be lost, full, used by others, or have another number"
+    "run `nvidia-smi`: the GPU may be lost, out of memory, used by another process, or have "
+    "another number"
 )
-_CUFILE_FIX = "`storlab doctor` shows what cuFile lacks here, and which path it uses"
+_CUFILE_FIX = "run `storlab doctor`, which shows what cuFile lacks here and which path it uses"
 
 
 def refusal(job: GpuDirectJob) -> str | None:
     """Return why fio's libcufile cannot run the job, or None if it can."""
     if job.do != "load":
-        return f'fio carries out loads, and this job is a "{job.do}": the native engine does it'
+        return f'its task is "{job.do}", which only the native engine does'
     if job.path not in CUDA_IO:
         return (
-            f'fio\'s libcufile has no path "{job.path}": use direct or bounce (cuda_io=cufile or '
-            "posix), or native"
+            f'fio\'s libcufile cannot do path = "{job.path}": use direct or bounce '
+            "(cuda_io=cufile or posix), or engine native"
         )
     if job.api != "sync" or job.queue_depth > 1:
         return (
             "fio's libcufile is synchronous, with one I/O in flight for each worker: set api = "
-            '"sync" and queue_depth = 1 and raise workers, or use native'
+            '"sync" and queue_depth = 1 and increase workers, or use native'
         )
     if job.path == "direct" and not job.register_buffers:
-        return "fio's libcufile always registers its GPU buffers: set register_buffers, or native"
+        return (
+            "fio's libcufile always registers its GPU buffers: set register_buffers = true, or use "
+            "native"
+        )
     if job.path == "direct" and not job.direct:
-        return "cuda_io=cufile needs O_DIRECT: leave direct on"
+        return "fio's cuda_io=cufile needs O_DIRECT: set direct = true on the target"
     return fio_job.refusal(as_block(job), uring_available=False)
 
 
 def as_block(job: GpuDirectJob) -> BlockJob:
-    """Return an equivalent BlockJob without a GPU, for the code that handles block jobs."""
+    """Return a BlockJob with the same settings except for the GPU, to reuse code for block jobs."""
     return BlockJob(
         members=used(job),
         backend="posix",
@@ -81,14 +85,14 @@ def as_block(job: GpuDirectJob) -> BlockJob:
 
 
 def used(job: GpuDirectJob) -> list[Member]:
-    """Return the files or devices of the target (its members) that any worker reads or writes."""
+    """Return the target's files or devices that at least one worker uses."""
     return job.members[: -(-job.workers // job.workers_per_file)]
 
 
 def sections(job: GpuDirectJob) -> list[Section]:
-    """Return each worker's member, region, CPU and GPU, assigned as in the native engine.
+    """Return the file, region, CPU and GPU of each worker, assigned as in the native engine.
 
-    Every section names its own GPU, since fio starts counting GPUs in each section.
+    Every section names its GPU, since fio would begin with the first GPU in each section.
     """
     members = used(job)
     places = [worker // job.workers_per_file % len(members) for worker in range(job.workers)]
@@ -109,7 +113,7 @@ def sections(job: GpuDirectJob) -> list[Section]:
 
 
 def job_file(job: GpuDirectJob, *, held: bool = False) -> str:
-    """Return the text of the job file; with ``held``, jobs wait at a gate."""
+    """Return the text of fio's job file; with ``held``, jobs wait until their load is started."""
     options = (f"cuda_io={CUDA_IO[job.path]}",)
     block = as_block(job)
     return fio_job.job_file(block, "libcufile", held=held, parts=sections(job), options=options)
@@ -119,11 +123,13 @@ def caveats(job: GpuDirectJob) -> list[str]:
     """Return notes on how fio deviates from the native engine for this job."""
     notes = fio_job.caveats(as_block(job))
     if job.path == "direct":
-        notes.append("fio does not report which path its bytes took: cuFile may have used POSIX")
+        notes.append(
+            "fio does not report whether data went directly to the GPU: cuFile may have used POSIX"
+        )
     else:
-        notes.append("fio copies from plain memory, which is not pinned: its copies are slower")
+        notes.append("fio's host memory is not pinned, so copies to and from the GPU are slower")
     if job.verify_bytes:
-        notes.append("nothing was verified: fio checks only what it wrote with headers of its own")
+        notes.append("nothing was verified: fio checks only data that it wrote with own headers")
     return notes
 
 
@@ -138,7 +144,7 @@ def available(program: Path) -> bool:
 
 
 def explained(failure: Failure, messages: str) -> Failure:
-    """Return the failure with the cuFile or CUDA error that fio printed, if any."""
+    """Return a failure with the cuFile or CUDA error from fio's messages added, if there is one."""
     match = _CALLS.search(messages)
     if match is None:
         return failure

@@ -1,12 +1,13 @@
 """Parser of fio's JSON and JSON+ output (fio 3.x, checked against 3.33 and 3.42).
 
-- Messages precede the JSON, and status documents precede the final one.
+- fio prints messages, then status documents (if asked to), then the final document.
 - ``bw`` is in KiB/s, ``bw_bytes`` in bytes/s.
-- Bins of JSON+ are keyed by the middle of their bucket, in ns.
-- ``lat_ns`` is submission to completion. ``clat_ns`` starts at the end of the submitting call,
-  which with io_uring hides part of the wait.
-- ``N`` counts completed I/Os, consistent with ``io_bytes``; ``total_ios`` counts issued ones.
-- With ``group_reporting``, ``job_runtime`` sums threads, and ``usr_cpu`` is a percentage of that.
+- Histogram bins of JSON+ are keyed by the middle of their bucket, in ns.
+- ``lat_ns`` lasts from submission to completion. ``clat_ns`` starts when the submitting call
+  returns, so with io_uring it misses part of the latency.
+- ``N`` and ``io_bytes`` count completed I/Os; ``total_ios`` counts issued ones.
+- With ``group_reporting``, ``job_runtime`` is a sum over threads, of which ``usr_cpu`` is a
+  percentage.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SUMMARY_PERCENTS["p9999_ns"] = 99.99
 
 
 class FioFormatError(ValueError):
-    """Text that is not fio's JSON; ``field`` names the field that is missing or wrong."""
+    """Error: a text is not fio's JSON; ``field`` names what is missing or wrong."""
 
     def __init__(self, field_name: str, what: str) -> None:
         self.field = field_name
@@ -37,7 +38,7 @@ class FioFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FioOutput:
-    """Complete output of fio: messages, JSON documents and the documents' texts."""
+    """Output of fio split into messages and JSON documents, the latter parsed and as texts."""
 
     notes: list[str]
     documents: list[dict[str, Any]]
@@ -46,7 +47,11 @@ class FioOutput:
 
 @dataclass(slots=True)
 class Latency:
-    """Latency section: exact moments, and bins (middle in ns -> count) or given percentiles."""
+    """Latencies of one kind of operation, as reported by fio.
+
+    Mean and deviation are exact. The distribution is in ``bins`` (middle of a bucket in ns ->
+    count) or in ``percentiles``.
+    """
 
     source: Literal["lat", "clat"]
     count: int
@@ -60,7 +65,7 @@ class Latency:
 
 @dataclass(slots=True)
 class Direction:
-    """Results of one kind of operation: ``issued`` is fio's ``total_ios``."""
+    """Results of one kind of operation; ``operations`` are completed, ``issued`` are started."""
 
     operations: int
     issued: int
@@ -71,7 +76,7 @@ class Direction:
 
 @dataclass(slots=True)
 class Figures:
-    """Results of one entry of ``jobs``, or of several merged ones."""
+    """Results of one fio job, or of several jobs merged."""
 
     directions: dict[Operation, Direction]
     user_ns: float
@@ -82,20 +87,20 @@ class Figures:
 
     @property
     def runtime_ms(self) -> int:
-        """Length of the measure window and its drain, in ms."""
+        """Length of the measure window including the drain after it, in ms."""
         return max((d.runtime_ms for d in self.directions.values()), default=0)
 
     @property
     def measuring(self) -> bool:
-        """Whether latencies have been counted: fio counts none before the ramp ends."""
+        """Whether the ramp was over: fio records latencies only after it."""
         return any(d.latency is not None for d in self.directions.values())
 
 
 def split_output(text: str) -> FioOutput:
-    """Split fio's output into messages and documents, which start at a line with ``{``.
+    """Split fio's output into messages and JSON documents, which start with ``{`` in column 1.
 
     Raises:
-        FioFormatError: There is no document, or one is cut short.
+        FioFormatError: There is no document, or a document is incomplete.
     """
     notes: list[str] = []
     documents: list[dict[str, Any]] = []
@@ -118,12 +123,12 @@ def split_output(text: str) -> FioOutput:
             notes.append(line.strip())
             position += len(line)
     if not documents:
-        raise FioFormatError("JSON", "there is none (no line starts with '{')")
+        raise FioFormatError("JSON", "is missing: no line starts with '{'")
     return FioOutput(notes, documents, texts)
 
 
 def read_document(document: Mapping[str, Any]) -> list[Figures]:
-    """Parse each entry of ``jobs``. Raises FioFormatError that names the field in error."""
+    """Parse all jobs of a fio document. Raises FioFormatError, which names the wrong field."""
     version(document)
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not jobs:
@@ -132,7 +137,7 @@ def read_document(document: Mapping[str, Any]) -> list[Figures]:
 
 
 def version(document: Mapping[str, Any]) -> str:
-    """Return the version: ``3.33`` for ``fio-3.33``.
+    """Return the version of fio that wrote a document: ``3.33`` for ``fio-3.33``.
 
     Raises:
         FioFormatError: The version is missing or before 3.0.
@@ -143,20 +148,19 @@ def version(document: Mapping[str, Any]) -> str:
     number = text.removeprefix("fio-")
     if number.split(".")[0] in ("1", "2"):
         raise FioFormatError(
-            "fio version", f"is {number}; versions before 3.0 count in KiB and us, and are not read"
+            "fio version", f"is {number}, but storlab reads only 3.0 and later: units differ"
         )
     return number
 
 
 def read_job(job: Any, where: str = "jobs[0]") -> Figures:
-    """Parse one entry of ``jobs``. Raises FioFormatError that names the field in error."""
+    """Parse one job of a fio document. Raises FioFormatError, which names the wrong field."""
     if not isinstance(job, dict):
-        raise FioFormatError(where, "is not an object")
+        raise FioFormatError(where, "must be a JSON object")
     if "mixed" in job and "read" not in job:
         raise FioFormatError(
             f"{where}.mixed",
-            "does not separate reads from writes: run fio with unified_rw_reporting 0 or "
-            "both, not 1",
+            "does not separate reads from writes: run fio with unified_rw_reporting=0 or =both",
         )
     directions = {}
     for operation in OPERATIONS:
@@ -192,7 +196,7 @@ def _direction(section: Any, where: str) -> Direction:
 
 
 def _latency(section: Mapping[str, Any], where: str) -> Latency | None:
-    """Return the ``lat_ns`` section, or ``clat_ns`` if only that has bins or percentiles."""
+    """Parse the section ``lat_ns``, or ``clat_ns`` if only that has bins or percentiles."""
     tables: dict[str, Latency] = {}
     for source in ("lat", "clat"):
         table = section.get(f"{source}_ns")
@@ -209,7 +213,7 @@ def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency
     def pairs(name: str) -> list[tuple[str, Any]]:
         value = table.get(name) or {}
         if not isinstance(value, dict):
-            raise FioFormatError(f"{where}.{name}", "is not an object")
+            raise FioFormatError(f"{where}.{name}", "must be a JSON object")
         return list(value.items())
 
     try:
@@ -226,7 +230,7 @@ def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency
     except (TypeError, ValueError) as error:
         if isinstance(error, FioFormatError):
             raise
-        raise FioFormatError(where, f"holds something that is not a number: {error}") from error
+        raise FioFormatError(where, f"has a value that is not a number: {error}") from error
 
 
 def _number(table: Mapping[str, Any], name: str, where: str, default: float | None = None) -> float:
@@ -237,7 +241,7 @@ def _number(table: Mapping[str, Any], name: str, where: str, default: float | No
 
 
 def merge(parts: Sequence[Figures]) -> Figures:
-    """Merge entries that ran at the same time: counts are added, histograms merged."""
+    """Merge the results of jobs that ran at the same time: add counts and merge histograms."""
     if len(parts) == 1:
         return parts[0]
     merged: dict[Operation, Direction] = {}
@@ -284,7 +288,7 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
 
 
 def histogram(bins: Mapping[int, int]) -> Histogram:
-    """Convert bins (middle of the bucket in ns -> count) to a histogram."""
+    """Convert fio's histogram bins (middle of the bucket in ns -> count) to a histogram."""
     result = Histogram()
     for middle, count in bins.items():
         if count > 0:
@@ -293,14 +297,14 @@ def histogram(bins: Mapping[int, int]) -> Histogram:
 
 
 def summary(latency: Latency) -> LatencySummary | None:
-    """Return a latency summary, or None if p50 to p99.99 are not all available.
+    """Summarise fio's latencies; return None unless all of p50 to p99.99 are available.
 
-    Percentiles come from the bins if there are any, else from fio. Count, mean, extremes and
-    deviation are fio's, which are exact.
+    Percentiles are computed from the bins if there are any, else taken from fio. Count, mean,
+    extremes and deviation are fio's, which are exact.
     """
     if latency.bins:
         merged = histogram(latency.bins)
-        # the first and last bucket extend beyond the extremes
+        # The first and last bucket extend beyond the exact minimum and maximum.
         low, high = latency.min_ns, latency.max_ns
         values = {
             name: max(low, min(high, merged.percentile(percent)))
@@ -322,7 +326,7 @@ def summary(latency: Latency) -> LatencySummary | None:
 
 
 def totals(figures: Figures) -> dict[Operation, OperationTotals]:
-    """Convert results of a whole window to the totals of a run."""
+    """Convert fio's results of the measure window to the totals of a run by operation."""
     return {
         operation: OperationTotals(
             operations=direction.operations,
@@ -334,7 +338,10 @@ def totals(figures: Figures) -> dict[Operation, OperationTotals]:
 
 
 def window_share(job_runtime_ms: int, threads_window_ms: int) -> float:
-    """Return the window's share of fio's CPU time: 1 unless that also covers the ramp."""
+    """Return which part of fio's CPU time belongs to the measure window.
+
+    It is 1 unless the CPU time also covers the ramp.
+    """
     if threads_window_ms and job_runtime_ms > 1.05 * threads_window_ms:
         return threads_window_ms / job_runtime_ms
     return 1.0

@@ -28,7 +28,7 @@ from storlab.workloads.block.job import BlockJob
 KILL_AFTER_S = 10.0  # time for fio to write its result after SIGINT
 _MOST_NOTES = 20
 _GRACE_NS = 60 * NS_PER_S  # a run counts as hung this long after ramp, window and drain
-# a run with a byte limit counts as hung after this time without progress
+# Time without progress after which a run with a byte limit is treated as hung.
 _STALL_NS = 300 * NS_PER_S
 _SLOWEST_BYTES_S = 5_000_000  # slowest plausible speed of flushing written data
 _QUICK = 1  # gzip level: low, since compression runs beside fio
@@ -36,17 +36,17 @@ _QUICK = 1  # gzip level: low, since compression runs beside fio
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Status document of fio with its time of arrival."""
+    """Status document of fio, with its time of arrival on the run's clock."""
 
     arrival_ns: int
     status: PackedStatus
 
 
 class FioRun(ChildRun):
-    """fio run in progress. Every method may be called from any thread."""
+    """Run of a job by fio, in progress. Every method may be called from any thread."""
 
     piped = True
-    account_note = "of the whole process: set-up and ramp included"
+    account_note = "of the whole process, including set-up and ramp"
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class FioRun(ChildRun):
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
-        """Return phase and rates from the last status document; there is one per interval."""
+        """Return the run's phase, and rates from the last status document of fio."""
         if self.has_ended:
             return ENDED
         elapsed_ns = monotonic_ns() - self._begun_ns
@@ -102,7 +102,7 @@ class FioRun(ChildRun):
         return monotonic_ns() - self._begun_ns > self._limit_ns
 
     def armed(self) -> bool:
-        """Return whether all jobs of a held run wait at their gate."""
+        """Return whether all jobs of a held run are set up and wait for their start."""
         return self._gate is not None and self._gate.armed
 
     def open_at(self, start_ns: int) -> None:
@@ -121,12 +121,15 @@ class FioRun(ChildRun):
 
     @property
     def _begun_ns(self) -> int:
-        """Start of the load: for a held run, the opening of the gate."""
+        """Time (ns) at which the load starts: for a held run, when its gate opens."""
         opened_ns = None if self._gate is None else self._gate.start_ns
         return self.started_ns if opened_ns is None else opened_ns
 
     def line(self, text: str) -> None:
-        """Collect a line of output: documents start with ``{`` and end with ``}`` in column 1."""
+        """Process a line of fio's output, either a message or a line of a status document.
+
+        A document starts with ``{`` and ends with ``}`` in column 1.
+        """
         if not self._document and not text.startswith("{"):
             self._notes.append(text)
             self._keep(text)
@@ -182,9 +185,9 @@ class FioRun(ChildRun):
         return outcome
 
     def _telling(self) -> str:
-        """Return output to explain a failure: fio's messages and its last status in JSON.
+        """Return the output from which to read the result: messages and the last document.
 
-        If a status was unreadable, the whole output is returned.
+        If a status document was unreadable, the whole output is returned.
         """
         rest = "".join(self._document)  # incomplete document
         if rest:
@@ -195,7 +198,7 @@ class FioRun(ChildRun):
         return gzip.decompress(b"".join(self._printed))
 
     def account(self) -> dict[str, object]:
-        """Return the account of the process, with user and system CPU time separately."""
+        """Return exit code, user and system CPU time, and wall time of the fio process."""
         user_s, system_s = self.used_s
         return {
             "exit_code": self.exit_code,
@@ -207,7 +210,7 @@ class FioRun(ChildRun):
 
     def _failure(self, ended: Ended) -> Failure | None:
         if self.hung:
-            return self.hung_failure("see raw/ and the kernel's log")
+            return self.hung_failure("read fio's output in raw/ and the kernel's log")
         failure = None if self.cancelled else explain(self._job, ended)
         if failure is not None and self.info.backend == libcufile.BACKEND:
             return libcufile.explained(failure, ended.messages)
@@ -229,10 +232,11 @@ class FioRun(ChildRun):
         return outcome
 
     def _measure(self, outcome: RunOutcome) -> None:
-        """Set window, samples, totals and CPU of the outcome from the status documents."""
+        """Set window, samples, totals and CPU use of the outcome from fio's status documents."""
         statuses = [seen.status for seen in self._seen]
         final = statuses[-1].figures
-        # the document with the least delay relates fio's UNIX time to the run's clock
+        # Every document arrives with some delay after its time stamp. The one with the least delay
+        # gives the best offset between fio's UNIX time and the run's clock.
         offset_ns = min(s.arrival_ns - s.status.timestamp_ms * NS_PER_MS for s in self._seen)
         start_ns = self._window_start_ns(statuses, offset_ns)
         outcome.window_start_ns = start_ns
@@ -243,7 +247,7 @@ class FioRun(ChildRun):
         outcome.totals = fio_result.totals(final)
         share = fio_result.window_share(final.job_runtime_ms, final.runtime_ms * self._job.jobs)
         if share < 1:
-            outcome.notes.append("fio's CPU account includes the ramp; it is scaled to the window")
+            outcome.notes.append("fio's CPU time includes the ramp; it is scaled to the window")
         user_ns, system_ns = round(final.user_ns * share), round(final.system_ns * share)
         outcome.cpu = CpuUse(
             user_ns=user_ns,
@@ -255,7 +259,10 @@ class FioRun(ChildRun):
         outcome.notes += _sync_note(self._job, final)
 
     def _window_start_ns(self, statuses: Sequence[PackedStatus], offset_ns: int) -> int:
-        """Return the start of the window: exact for a held run, else from the status documents."""
+        """Return the start of the measure window in ns.
+
+        It is exact for a held run, and derived from status documents otherwise.
+        """
         if self._gate is None or self._gate.first_late_ns is None:
             return fio_series.window_start_ms(statuses) * NS_PER_MS + offset_ns
         return self._begun_ns + self._gate.first_late_ns + self._job.ramp_ns
@@ -275,14 +282,14 @@ class FioRun(ChildRun):
 
 
 def _stall_ns(job: BlockJob) -> int:
-    """Return how long a run with a byte limit may make no progress."""
+    """Return how long (ns) a run with a byte limit may make no progress until it counts as hung."""
     flush_ns = _flush_ns(job.window_bytes or 0) if job.sync.kind != "none" else 0
     gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
     return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
 
 
 def _end_ns(job: BlockJob) -> int:
-    """Return the time limit of a timed run, counted from the end of the ramp."""
+    """Return the time limit of a run with a fixed duration in ns, from the end of the ramp."""
     flush_ns = 0
     if job.sync.final and not job.direct:
         flush_ns = _flush_ns(min(sum(member.size for member in job.members), most_dirty_bytes()))
@@ -299,9 +306,9 @@ def _usable_cores(job: BlockJob) -> int:
 
 
 def _sync_note(job: BlockJob, final: Figures) -> list[str]:
-    """Return a note if fio flushed at another interval than ordered.
+    """Return a note if fio flushed at another interval than the job asked for.
 
-    fio 3.33 flushes more often if more than one write is outstanding.
+    fio 3.33 flushes more often if more than one write is in flight.
     """
     flushes, writes = final.directions.get("sync"), final.directions.get("write")
     asked = job.sync.every_writes if job.sync.kind != "none" else 0
@@ -310,13 +317,14 @@ def _sync_note(job: BlockJob, final: Figures) -> list[str]:
     done = writes.operations / flushes.operations
     if abs(done / asked - 1) <= 0.1 or writes.operations < 10 * asked:
         return []
-    return [
-        f"fio flushed after every {significant(done, 3)} writes, though asked for every {asked}"
-    ]
+    return [f"fio flushed after every {significant(done, 3)} writes instead of every {asked}"]
 
 
 def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | None]:
-    """Return operations/s, bytes/s and CPU in percent of a core between the last two documents."""
+    """Return operations/s, bytes/s and CPU use between the last two status documents.
+
+    CPU use is in percent of one core.
+    """
     if not latest:
         return None, None, None
     now = latest[-1]
@@ -339,7 +347,7 @@ def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | No
 
 
 def _worst_p99(status: Status) -> int | None:
-    """Return the largest p99 of all I/O kinds except sync since the window's start, or None."""
+    """Return the largest p99 latency of reads, writes and trims in the window so far, or None."""
     tails = [
         direction.latency.percentiles.get(99.0, 0)
         for operation, direction in status.figures.directions.items()

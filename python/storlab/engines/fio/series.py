@@ -1,7 +1,7 @@
-"""Time series from fio's status documents.
+"""Time series of a run, computed from fio's status documents.
 
-Each document counts from the end of the ramp, so differences between two of them, histograms
-included, give the values of an interval.
+Counters and histograms of a document count from the end of the ramp. The difference between two
+consecutive documents gives the values of the interval between them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class PackedStatus:
-    """Status document as gzipped text: its parsed form needs some twenty times the memory."""
+    """Status document of fio as gzipped text.
+
+    Its parsed form would need some twenty times the memory.
+    """
 
     timestamp_ms: int
     packed: bytes
 
     @property
     def figures(self) -> Figures:
-        """Results in the document, which is parsed at every access."""
+        """Results in this document; it is parsed again at every access."""
         return merge(read_document(json.loads(gzip.decompress(self.packed))))
 
 
@@ -43,11 +46,11 @@ Statuses = Sequence[Status | PackedStatus]
 
 
 def window_start_ms(statuses: Statuses) -> int:
-    """Return the UNIX time of the ramp's end, in ms.
+    """Return the UNIX time at which the ramp ended and the measure window began, in ms.
 
-    Documents are stamped up to 250 ms late but never early. ``job_start`` is exact, but exists only
-    in fio 3.34 and later and may be the job's start instead. It is used if the documents are
-    consistent with it.
+    The time stamps of documents are up to 250 ms late but never early. fio's ``job_start`` is
+    exact, but exists only in fio 3.34 and later and may be the start of the job instead. It is used
+    if it is consistent with the time stamps.
     """
     latest, start = None, None
     for status in statuses:
@@ -66,17 +69,17 @@ def window_start_ms(statuses: Statuses) -> int:
 def samples(
     statuses: Statuses, window_start_ns: int, ns_of_unix_ms: int, interval_ns: int
 ) -> list[Sample]:
-    """Return consecutive samples that cover the window, on the run's clock.
+    """Return consecutive samples that cover the measure window, on the run's clock.
 
-    Bytes are the completed operations times the window's mean size, because fio's byte counter lags
-    in status documents.
+    Bytes are completed operations times the mean size in the window, because fio's byte counter is
+    late in status documents.
 
     Args:
         statuses: Status documents in order; the last one is the final result.
         window_start_ns: The start of the window on the run's clock.
-        ns_of_unix_ms: What to add to fio's UNIX time (in ns) to get the run's clock.
-        interval_ns: The nominal length of a sample; documents that are closer than half are
-            skipped.
+        ns_of_unix_ms: Run's clock minus fio's UNIX time, in ns.
+        interval_ns: The nominal length of a sample; a document that follows another one in less
+            than half of it is skipped.
     """
     final = after = statuses[-1].figures
     end_ns = window_start_ns + final.runtime_ms * NS_PER_MS
@@ -101,7 +104,10 @@ def samples(
 
 
 def _grows(early: Figures, late: Figures) -> bool:
-    """Return whether no counter decreases; if one does, the early document is from the ramp."""
+    """Return whether no counter is smaller in the later of two documents.
+
+    If a counter is smaller, the early document is from before the end of the ramp.
+    """
     if early.user_ns + early.system_ns > (late.user_ns + late.system_ns) * 1.001:
         return False
     for operation, direction in early.directions.items():
@@ -143,12 +149,18 @@ def _cpu_ns(figures: Figures) -> float:
 
 
 def _done(direction: Direction | None) -> int:
-    """Return completed operations by the bins: counters of a running fio may be off by one."""
+    """Return the completed operations as the sum of the histogram's bins.
+
+    While fio runs, its counters of operations may be off by one.
+    """
     return sum(_bins(direction).values()) or (direction.operations if direction else 0)
 
 
 def _bytes_at(whole: Direction, then: Direction | None) -> int:
-    """Return the bytes of the operations completed so far; exact at the window's end."""
+    """Return the bytes of the operations completed so far, estimated by their mean size.
+
+    The estimate is exact at the end of the window.
+    """
     done = _done(whole)
     return whole.bytes * _done(then) // done if done else 0
 
@@ -163,5 +175,5 @@ def _difference(now: Direction | None, then: Direction | None) -> dict[int, int]
 
 
 def whole_window(final: Figures, start_ns: int, window_ns: int) -> list[Sample]:
-    """Return one sample per kind of operation for the whole window."""
+    """Return one sample per kind of operation, which spans the whole measure window."""
     return _interval(start_ns, start_ns + window_ns, None, final, final)

@@ -1,1 +1,1 @@
-"""warp engine: object I/O by MinIO's warp, with an importer of its data."""
+"""warp engine: runs object I/O with MinIO's warp, and imports warp's result files."""

@@ -1,7 +1,7 @@
 """Translation of an ObjectJob into warp's command line.
 
-Checked against warp 1.6.1. Fields without a warp flag are refused, or noted by ``caveats`` if
-warp's behaviour is fixed and the results stay comparable.
+Checked against warp 1.6.1. A job that uses a field without a warp flag is refused; if the results
+stay comparable, ``caveats`` returns a note instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from storlab.workloads.object.job import ObjectJob, ObjectSizes
 
 _MIXABLE = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _ALONE = {"get": "get", "head": "stat", "put": "put"}
-LIBRARY_PART = 16 << 20  # part size of uploads for benchmarks without a flag for it
+LIBRARY_PART = 16 << 20  # warp's part size in bytes, for benchmarks without a flag for it
 _LIBRARY_PARTS_IN_FLIGHT = 4
 _WEIGHT_SCALE = 1_000_000
 _MARGIN_NS = 250 * NS_PER_MS  # load continues this long after the window
@@ -22,12 +22,15 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 def inherits(name: str) -> bool:
-    """Return whether warp inherits a variable: neither WARP_* nor proxies, which add a hop."""
+    """Return whether an environment variable is passed on to warp.
+
+    WARP_* is not, because it would change settings, nor are proxies, which would add a network hop.
+    """
     return not name.startswith("WARP_") and name.lower() not in _PROXIES
 
 
 def benchmark(job: ObjectJob) -> str | None:
-    """Return the name of warp's benchmark for the job's mix of operations, or None."""
+    """Return the warp benchmark, such as ``get``, for the job's mix of operations, or None."""
     kinds = [kind for kind, percent in job.mix.dump().items() if percent > 0]
     if len(kinds) == 1:
         return _ALONE.get(kinds[0])
@@ -35,7 +38,7 @@ def benchmark(job: ObjectJob) -> str | None:
 
 
 def reads_pool(job: ObjectJob) -> bool:
-    """Return whether warp reads the pool that storlab made; mixes use objects of warp's own."""
+    """Return whether warp reads the objects that storlab created; for mixes it creates its own."""
     return benchmark(job) in ("get", "stat")
 
 
@@ -54,83 +57,89 @@ def refusal(job: ObjectJob) -> str | None:
 
 def _refuse_task(job: ObjectJob) -> str | None:
     if job.task != "run":
-        return f'warp carries out runs, and this job is a "{job.task}": the native engine does it'
+        return f'its task is "{job.task}", which only the native engine does'
     if job.window_ns is None:
-        return "a run needs window_ns"
+        return "warp needs a runtime: window_ns is not set"
     return None
 
 
 def _refuse_mix(job: ObjectJob) -> str | None:
     if job.lanes is not None:
         return (
-            "warp has a single number of requests in flight for all kinds: use concurrency "
-            "and percents, or native"
+            "warp has one concurrency for all kinds of requests: set concurrency to a number, and "
+            "the percentages, or use native"
         )
     mix = job.mix
     for kind in ("list", "multi_delete"):
         if getattr(mix, kind) > 0:
             return (
-                f"warp does {kind} requests only in a benchmark of their own, which "
-                f"{_OF_ITS_OWN[kind]}: leave them out, or use native"
+                f"warp does {kind} requests only in a separate benchmark, which "
+                f"{_OF_ITS_OWN[kind]}: set {kind}_percent = 0, or use native"
             )
     if benchmark(job) is None:
-        return "warp deletes single objects only beside PUTs, at most as many: add PUTs, or native"
+        return "warp deletes only objects that it has written: increase put_percent, or use native"
     if mix.delete > mix.put:
         return (
-            f"warp deletes at most as many objects as it writes, and here {mix.delete:g} % of the "
-            f"requests delete and {mix.put:g} % write"
+            f"warp deletes at most as many objects as it writes, but here {mix.delete:g} % of the "
+            f"requests delete and {mix.put:g} % write: reduce delete_percent, or use native"
         )
     return None
 
 
 _OF_ITS_OWN = {
-    "list": "lists a whole prefix as one operation",
-    "multi_delete": "ends when its objects are gone",
+    "list": "counts listing a whole prefix as one operation",
+    "multi_delete": "ends when all objects are deleted",
 }
 
 
 def _refuse_mode(job: ObjectJob) -> str | None:
     if job.arrival.kind != "closed":
         return (
-            "warp has no open loop: its rate limit holds requests back and starts their clock "
-            "after the wait; use native for rate_requests"
+            "warp has no open loop: its rate limit delays requests and measures their latency "
+            "only from then on; remove rate_requests, or use native"
         )
     if job.verify:
         return "warp compares sizes only, not contents: use native for verify"
     if job.keys.kind != "uniform" and (job.mix.get or job.mix.head):
         return f'warp cannot read objects by keys = "{job.keys.kind}": use uniform, or native'
     if job.join_pool and benchmark(job) != "mixed":
-        return "warp reads what it wrote only in a mix of reads and writes"
+        return (
+            "warp reads objects that it wrote only in a mix of reads and writes: set "
+            "read_written = false, or use native"
+        )
     return None
 
 
 def _refuse_objects(job: ObjectJob) -> str | None:
     name = benchmark(job)
     if name != "put" and job.pool is None:
-        return "the job has no pool of objects to read"
+        return "there are no objects to read: set objects"
     if job.pool is not None and name == "mixed" and job.pool.objects <= job.concurrency:
         return (
-            f"warp's mix needs more objects than requests in flight, and there are "
-            f"{job.pool.objects} for {job.concurrency}: raise objects"
+            f"warp's mix needs more objects than requests in flight, but objects = "
+            f"{job.pool.objects} and concurrency = {job.concurrency}: increase objects"
         )
     if job.range_size is not None and job.mix.get:
         if name != "get":
-            return "warp reads ranges only when it does nothing but GET: drop range_size, or native"
+            return "warp reads ranges only with 100 % GET: remove range_size, or use native"
         smallest = bounds(job.pool.sizes)[0] if job.pool is not None else 0
         if job.range_size >= smallest:
             return (
-                f"warp needs a range that is smaller than every object, and "
-                f"{format_size(job.range_size)} is not below {format_size(smallest)}"
+                f"warp needs ranges smaller than every object, but range_size = "
+                f"{format_size(job.range_size)} is not below {format_size(smallest)}: reduce it"
             )
     if reads_pool(job):
         return None
     given = [s for s in (job.sizes, job.pool.sizes if job.pool and name == "mixed" else None) if s]
     if not given:
-        return "the job gives no size for the objects to write"
+        return "the size of the objects to write is missing: set object_size"
     if any(sizes != given[0] for sizes in given):
-        return "warp writes objects of one distribution of sizes, before a run and in it"
+        return (
+            "warp uses the same sizes for objects it reads and objects it writes: set one size "
+            "distribution for both, or use native"
+        )
     if size_text(given[0]) is None:
-        return "warp draws no log-normal sizes: give one size, a list or uniform, or use native"
+        return "warp has no log-normal sizes: set one size, a list or uniform, or use native"
     return None
 
 
@@ -139,11 +148,11 @@ def _refuse_uploads(job: ObjectJob) -> str | None:
         return None
     if job.payload == "signed":
         return (
-            "warp never signs the whole payload in the header: use payload unsigned, streaming "
-            "(http) or trailer-crc"
+            "warp cannot sign the whole payload in the header: set payload to unsigned, streaming "
+            "(http only) or trailer-crc"
         )
     if job.payload == "streaming" and _scheme(job) == "https":
-        return "warp leaves payloads unsigned over TLS: use payload = unsigned or trailer-crc"
+        return "warp does not sign payloads over TLS: set payload to unsigned or trailer-crc"
     if not _in_parts(job):
         return None
     if job.part_concurrency != _LIBRARY_PARTS_IN_FLIGHT:
@@ -159,9 +168,9 @@ def _refuse_uploads(job: ObjectJob) -> str | None:
 def _refuse_store(job: ObjectJob) -> str | None:
     schemes = {urlsplit(endpoint).scheme for endpoint in job.store.endpoints}
     if len(schemes) > 1:
-        return "warp talks to all endpoints by http or to all by https"
+        return "warp cannot mix http and https: use one scheme for all endpoints"
     if any("," in endpoint or "{" in endpoint for endpoint in job.store.endpoints):
-        return "warp would read an endpoint with a comma or a brace as several endpoints"
+        return "warp treats an endpoint with a comma or a brace as several: use another name"
     return None
 
 
@@ -175,7 +184,7 @@ def _scheme(job: ObjectJob) -> str:
 
 
 def bounds(sizes: ObjectSizes) -> tuple[int, int]:
-    """Return the smallest and the largest size in bytes."""
+    """Return the smallest and the largest object size of a distribution, in bytes."""
     if sizes.kind in ("fixed", "weighted"):
         every = [size.bytes for size in sizes.sizes]
         return min(every), max(every)
@@ -183,10 +192,11 @@ def bounds(sizes: ObjectSizes) -> tuple[int, int]:
 
 
 def size_text(sizes: ObjectSizes) -> str | None:
-    """Return ``--obj.size`` for a distribution, or None if warp cannot express it.
+    """Return the value of warp's ``--obj.size`` for a distribution of object sizes.
 
-    warp's buckets ``size:weight,...`` are drawn uniformly from the previous size (inclusive) to
-    their own size (exclusive), so a bucket one byte wide gives exactly one size.
+    warp takes a list ``size:weight,...``. For each entry, sizes are drawn uniformly from the size
+    before it (inclusive) to its own (exclusive), so an entry one byte wide gives exactly one size.
+    Returns None if warp cannot express the distribution.
     """
     if sizes.kind == "fixed":
         return str(sizes.sizes[0].bytes)
@@ -207,7 +217,13 @@ def size_text(sizes: ObjectSizes) -> str | None:
 
 
 def command(program: Path, job: ObjectJob, data: Path) -> list[str]:
-    """Return the command line; warp appends ``.csv.zst`` to ``data``, the path of its record."""
+    """Return warp's command line.
+
+    Args:
+        program: The warp program.
+        job: The job to run.
+        data: The path of warp's record of requests, to which warp appends ``.csv.zst``.
+    """
     name = benchmark(job) or "mixed"
     arguments = [
         str(program),
@@ -266,7 +282,7 @@ def load_ns(job: ObjectJob) -> int:
 
 
 def environment(job: ObjectJob) -> dict[str, str]:
-    """Return environment variables without secrets: certificate authority and thread count."""
+    """Return warp's environment variables for the certificate authority and thread count."""
     variables = {}
     if job.store.ca_file is not None and _scheme(job) == "https":
         variables["SSL_CERT_FILE"] = job.store.ca_file
@@ -276,7 +292,7 @@ def environment(job: ObjectJob) -> dict[str, str]:
 
 
 def secrets(job: ObjectJob) -> dict[str, str]:
-    """Return credentials by environment variable; empty for anonymous requests."""
+    """Return warp's environment variables with S3 credentials; empty for anonymous requests."""
     names = {
         "access_key": "WARP_ACCESS_KEY",
         "secret_key": "WARP_SECRET_KEY",
@@ -286,22 +302,22 @@ def secrets(job: ObjectJob) -> dict[str, str]:
 
 
 def caveats(job: ObjectJob) -> list[str]:
-    """Return notes on how warp deviates from the native engine for this job."""
+    """Return notes on where warp's behaviour differs from the native engine's for this job."""
     notes = [
-        "warp's client sends a failed request again by itself, up to 10 times with pauses, before "
-        "warp sees an error: retries, retry_backoff and request_timeout do not reach it"
+        "warp's S3 library retries a failed request up to 10 times with pauses before warp counts "
+        "an error: retries, retry_backoff and request_timeout have no effect on it"
     ]
     if benchmark(job) != "mixed":
         return notes
     notes.append(
-        "warp takes the mix from one shuffled list of 1,000 requests, so the shares of "
-        "its requests are exact, not random"
+        "warp takes operations from a shuffled list of 1,000, so the percentages of its mix are "
+        "exact, not random"
     )
     if job.mix.get or job.mix.head:
         notes.append(
-            "warp chooses the object to read in the order of a hash map, which is not uniform, "
-            "and never reads one object twice at a time"
+            "warp selects objects to read in the order of a hash map, which is not uniform, and "
+            "never reads the same object twice at a time"
         )
     if job.mix.put and not job.join_pool:
-        notes.append("warp also reads objects that it wrote in the run, as with read_written")
+        notes.append("warp also reads objects that it wrote in the run, as if read_written = true")
     return notes

@@ -1,7 +1,7 @@
-"""warp engine: the established object benchmark, as a reference.
+"""warp engine: runs jobs with warp, MinIO's established S3 benchmark, as a reference.
 
-Its command line, output and record of every request are kept in ``raw/``, and results are computed
-from that record. ``STORLAB_WARP`` names a warp that is not on PATH.
+The command line, the output and warp's record of all requests are kept in ``raw/``. Results are
+computed from that record. If warp is not on PATH, ``STORLAB_WARP`` names it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEEDED = ("full", "noclear", "list-existing", "disable-multipart", "benchdata")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Version of an installed warp, and the flags in its help text."""
+    """Version of an installed warp, and the command-line flags that its help text lists."""
 
     version: str
     flags: frozenset[str]
@@ -55,7 +55,7 @@ class WarpEngine:
         return warp_command.refusal(job)
 
     def start(self, job: Job, work_dir: Path) -> WarpRun:
-        """Start a run in ``work_dir``. Credentials are passed in environment variables only.
+        """Start a run in ``work_dir``; pass credentials only in environment variables.
 
         Raises:
             EngineError: warp is missing or cannot run the job.
@@ -69,7 +69,7 @@ class WarpEngine:
             raise EngineError(
                 str(program),
                 f"is warp {version.version}, which does not support session tokens",
-                f"use keys without a session, or a newer warp: {_INSTALL}",
+                f"use keys without a session token, or a newer warp: {_INSTALL}",
             )
         info = EngineInfo(
             name="warp",
@@ -92,19 +92,23 @@ class WarpEngine:
 
 
 def _features(job: ObjectJob) -> list[str]:
-    """Return settings that affect the results and are not among warp's parameters."""
+    """Return settings that affect the results, to be recorded with the engine."""
     features = [f"payload={job.payload}"] if job.mix.put else []
     return features + (["verify_tls=false"] if not job.store.verify_tls else [])
 
 
 def find_warp() -> Path:
-    """Return the path of warp. Raises EngineError, with how to install it, if it is missing."""
+    """Return the path of the warp program. Raises EngineError if it is missing."""
     return find_program("warp", _INSTALL)
 
 
 @asked_once
 def _ask(program: Path) -> _Found:
-    """Return version and flags. Raises EngineError if warp is too old or another program."""
+    """Return version and flags of a warp program.
+
+    Raises:
+        EngineError: The program is too old, or is not warp.
+    """
     printed = _output(program, "--version")
     match = re.match(r"\S+ version (\S+)", printed)
     if match is None:

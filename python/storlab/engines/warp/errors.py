@@ -1,7 +1,7 @@
-"""Classification of warp's error messages into the error kinds that storlab counts.
+"""Classification of warp's error messages into the kinds of errors that storlab counts.
 
-warp records the message of its client library, without S3's error code or the HTTP status. The
-patterns below match messages that S3 documents, or that the library substitutes.
+warp records the message of its S3 library, without S3's error code or the HTTP status. The patterns
+below match messages that S3 documents, and the library's own messages.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _PRIVATE = re.compile(r"https?://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\"[^\"]*
 
 
 def kind(message: str) -> str:
-    """Return the kind of error of a message, or its first words if no pattern matches.
+    """Return the kind of error of a warp message, such as ``SlowDown (503)``.
 
-    Addresses and object keys are removed, so that equal errors count as one kind.
+    If no pattern matches, the beginning of the message is returned, without addresses and object
+    keys, so that equal errors count as one kind.
     """
     for pattern, name in _KINDS:
         if re.search(pattern, message, re.IGNORECASE):

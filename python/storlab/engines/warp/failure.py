@@ -1,4 +1,4 @@
-"""Cause of a failed warp run, found in its exit status, output and record."""
+"""Explanation of failed warp runs from exit status, output and record of requests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from storlab.model.result import Failure, Operation, OperationTotals
 _PREFIX = re.compile(r"^\S*:? ?<(ERROR|FATAL)> ")
 _FIXES: tuple[tuple[str, str], ...] = (
     (r"connection refused|no route|no such host", "check the endpoint and that its server runs"),
-    (r"x509|tls:|certificate", "give the authority's certificate as s3_options.ca_file"),
+    (r"x509|tls:|certificate", "set s3_options.ca_file to the certificate of the authority"),
     (
         r"access denied|signature|access key id|403 forbidden",
-        "check the keys, the region, and that they may read and write the bucket",
+        "check the keys and the region, and that the keys may read and write the bucket",
     ),
-    (r"bucket does not exist", "make the bucket, or set s3_options.create_bucket = true"),
-    (r"no objects found", "the pool of objects is gone: run the study again, so that it is made"),
+    (r"bucket does not exist", "create the bucket, or set s3_options.create_bucket = true"),
+    (r"no objects found", "run the study again, which creates the missing objects"),
 )
 _LONGEST = 500
 _LEAST_SHARE = 0.95  # share of the window in which warp must have sent requests
@@ -26,7 +26,7 @@ _LEAST_SHARE = 0.95  # share of the window in which warp must have sent requests
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Exit status and output of a warp process, without secrets."""
+    """Exit status and output of an ended warp process, without secrets."""
 
     exit_code: int
     stdout: str
@@ -38,18 +38,19 @@ class Ended:
 def explain(
     ended: Ended, totals: Mapping[Operation, OperationTotals], missing_ns: int, window_ns: int
 ) -> Failure | None:
-    """Return the failure of a run, or None if its result is valid.
+    """Return why a warp run failed, or None if its result is valid.
 
     Args:
         ended: The exit status and output of warp.
-        totals: The results in the window; none successful is a failure.
-        missing_ns: How long before the window's end the load ended.
-        window_ns: The length of the window.
+        totals: The results in the measure window; the run failed if no request succeeded.
+        missing_ns: How long before the end of the measure window the load ended.
+        window_ns: The length of the measure window.
     """
     if ended.exit_code:
         return _own_message(ended)
     if ended.damage is not None:
-        return Failure(message=f"warp's record cannot be read: {ended.damage}", fix="see raw/")
+        message = f"warp's record of requests cannot be read: {ended.damage}"
+        return Failure(message=message, fix="read raw/stdout.txt and raw/stderr.txt")
     if not ended.has_record:
         return _own_message(ended)
     if not any(total.operations for total in totals.values()):
@@ -57,7 +58,7 @@ def explain(
     if missing_ns > (1 - _LEAST_SHARE) * window_ns:
         return Failure(
             message=f"warp's load ended {format_duration(missing_ns)} before the window's end",
-            fix="see raw/stdout.txt and raw/stderr.txt",
+            fix="read raw/stdout.txt and raw/stderr.txt",
         )
     return None
 
@@ -69,7 +70,7 @@ def _own_message(ended: Ended) -> Failure:
     sentence = text[:_LONGEST] or f"exit code {ended.exit_code} without a record of its requests"
     fix = next(
         (cure for pattern, cure in _FIXES if re.search(pattern, sentence, re.IGNORECASE)),
-        "see raw/stderr.txt and raw/stdout.txt",
+        "read raw/stderr.txt and raw/stdout.txt",
     )
     return Failure(message=f"warp: {sentence}", fix=fix)
 
@@ -88,5 +89,5 @@ def _nothing_succeeded(totals: Mapping[Operation, OperationTotals]) -> Failure:
     return Failure(
         message=f"all {sum(counted.values()):,} requests in the window failed, most of them with "
         f"{worst}",
-        fix="look at the store's own log; see raw/requests.csv.zst",
+        fix="read the S3 server's log; raw/requests.csv.zst lists all requests",
     )

@@ -1,8 +1,8 @@
-"""Importer of warp's benchmark data: the record of every request, or aggregated JSON.
+"""Importer of warp's benchmark data: the record of all requests, or aggregated JSON.
 
-Results are recomputed from a record (``.csv.zst``, written with ``--full`` and by all versions
-before 1.1). The JSON (``.json.zst``) holds aggregates only; those that need no averaging of
-percentiles are imported.
+From a record (``.csv.zst``, written with ``--full`` and by all versions before 1.1), results are
+recomputed. The JSON (``.json.zst``) has only aggregates, which are imported if no percentiles have
+to be averaged.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _UNKNOWN_PLACE = "http://imported/imported"
 
 
 class WarpImport:
-    """Importer of both forms of warp's benchmark data, compressed or not."""
+    """Importer of warp's benchmark data, as record of requests or JSON, compressed or not."""
 
     name = "warp"
     hint = "its benchmark data (.csv.zst, with --full, or .json.zst)"
 
     def matches(self, text: str) -> bool:
-        """Return whether a text starts with a record's header or is warp's JSON."""
+        """Return whether a text looks like warp's record of requests or warp's JSON."""
         return warp_records.looks_like(text) or warp_summary.looks_like(text)
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Return the file's single run. Raises ResultError if the file is malformed."""
+        """Parse the single run of a warp file. Raises ResultError if the file is malformed."""
         try:
             if warp_records.looks_like(text):
                 return [_of_records(warp_records.read_records(text.encode()))]
@@ -55,22 +55,22 @@ class WarpImport:
             raise ResultError(
                 f"{file}: {error.field}",
                 error.what,
-                "give the benchmark data file as warp wrote it (warp-*.csv.zst or .json.zst)",
+                "give an unchanged benchmark data file of warp (warp-*.csv.zst or .json.zst)",
             ) from error
 
     def suffix(self, text: str) -> str:
-        """Return the suffix of a kept copy: CSV for a record, JSON for aggregates."""
+        """Return the file suffix for the copy that storlab keeps: ``.csv`` or ``.json``."""
         return ".csv" if warp_records.looks_like(text) else ".json"
 
     def cleaned(self, text: str) -> str:
-        """Return the text without the session token, which warp writes with its command line."""
+        """Return the text without the S3 session token, which warp writes in its command line."""
         return warp_records.without_token(text)
 
 
 def _of_records(records: Records) -> ImportedRun:
     load, left_out = warp_records.load_of(records)
     if not len(load.start_ns):
-        raise WarpFormatError("record", "it has no request of a known kind")
+        raise WarpFormatError("op", "has no request of a kind that storlab knows")
     flags = warp_summary.flags(load.command)
     start_ns = int(load.start_ns.min())
     end_ns = _end_ns(load, start_ns, duration_ns(flags.get("duration", "")))
@@ -96,7 +96,10 @@ def _of_records(records: Records) -> ImportedRun:
 
 
 def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
-    """Return the end of full load: after the requested duration, else the last request's start."""
+    """Return when the full load ended, as UNIX time in ns.
+
+    That is after the requested duration, or when the last request started if warp ended before.
+    """
     planned_ns = start_ns + asked_ns
     if asked_ns and int(load.end_ns.max()) >= planned_ns:
         return planned_ns
@@ -105,9 +108,9 @@ def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
 
 
 def _record_notes(load: Records, left_out: int) -> list[str]:
-    notes = ["the ramp is not recorded: the window begins with the first request"]
+    notes = ["warp does not record a ramp: the window begins with the first request"]
     if left_out:
-        notes.append(f"{left_out:,} uploads of warp's preparation are left out")
+        notes.append(f"{left_out:,} uploads with which warp prepared the run are not counted")
     if load.stepped:
         notes.append(
             "the wall clock was set during the run, so the times in warp's record may be wrong"
@@ -118,18 +121,18 @@ def _record_notes(load: Records, left_out: int) -> list[str]:
 def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
     if not unknown:
         return []
-    return [f"requests of kind {', '.join(unknown)} are unknown to storlab and are left out"]
+    return [f"requests of kind {', '.join(unknown)} are unknown to storlab and not counted"]
 
 
 def _of_summary(summary: Summary) -> ImportedRun:
     operations = _load_of(summary)
     if not operations:
-        raise WarpFormatError("by_op_type", "it has no operation of a known kind")
+        raise WarpFormatError("by_op_type", "has no operation of a kind that storlab knows")
     flags = warp_summary.flags(summary.command)
     start_ns = min(of_kind.start_ns for of_kind in operations.values())
     window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns
     if window_ns <= 0:
-        raise WarpFormatError("by_op_type", "its operations end before they begin")
+        raise WarpFormatError("by_op_type", "has operations with an end_time before start_time")
     outcome = RunOutcome(
         status="finished",
         engine=EngineInfo(name="warp", version=summary.version or "unknown", clock="warp"),
@@ -157,7 +160,10 @@ def _of_summary(summary: Summary) -> ImportedRun:
 
 
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
-    """Return the operations without the preparation's uploads, which some files include."""
+    """Return warp's aggregates by operation, without uploads that only prepared the run.
+
+    Some files include these uploads.
+    """
     operations = dict(summary.operations)
     others = [of_kind.start_ns for kind, of_kind in operations.items() if kind != "put"]
     if "put" in operations and others and operations["put"].end_ns <= min(others):
@@ -173,7 +179,10 @@ def _totals(of_kind: OperationSummary) -> OperationTotals:
 
 
 def _errors(of_kind: OperationSummary) -> dict[str, int]:
-    """Return the number of errors, by kind if unambiguous: the file lists only the first few."""
+    """Return the number of errors by kind.
+
+    warp's JSON lists only the first few errors. If they differ, the kind is "of several kinds".
+    """
     if not of_kind.errors:
         return {}
     kinds = {warp_errors.kind(text) for text in of_kind.first_errors}
@@ -182,13 +191,13 @@ def _errors(of_kind: OperationSummary) -> dict[str, int]:
 
 def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str]:
     notes = [
-        "warp aggregated these requests: there is no histogram and no time series, and the window "
-        "is its whole run, with the requests that ended after it (warp --full keeps all)"
+        "warp stored only aggregates: there is no histogram and no time series, and the window is "
+        "the whole run with all its requests (warp --full stores every request)"
     ]
     if any(len(of_kind.pieces) > 1 for of_kind in operations.values()):
         notes.append(
-            "percentiles are known for each 10 s only; warp prints their mean, which is "
-            "not a percentile and is not imported"
+            "warp stores percentiles for each 10 s and prints their mean, which is not a "
+            "percentile and is not imported"
         )
     if any(not of_kind.pieces for of_kind in operations.values()):
         notes.append("warp records no latencies when sizes differ")
@@ -197,8 +206,8 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
         notes.append("warp's latencies include those of failed requests")
     if any(of_kind.bytes_moved is None for of_kind in failed):
         notes.append(
-            "warp counted failed requests as moved bytes; of unequal sizes their share can only "
-            "be estimated, by the share of failed requests"
+            "warp counted the bytes of failed requests as moved; sizes differ, so these bytes are "
+            "estimated by the share of requests that failed"
         )
     return notes
 
@@ -232,7 +241,10 @@ _PERCENTILES = ("p50", "p90", "p99")
 
 
 def _ttfb_metrics(kind: Operation, of_kind: OperationSummary) -> list[Metric]:
-    """Return times to first byte, for GET only: for a PUT, warp means the wait after its body."""
+    """Return metrics of the time to first byte of GETs; none for other operations.
+
+    For a PUT, warp's "TTFB" is the wait after the end of the body.
+    """
     if kind != "get" or any(piece.ttfb_mean_ns is None for piece in of_kind.pieces):
         return []
     requests = sum(piece.requests for piece in of_kind.pieces)
@@ -293,5 +305,5 @@ def _failure(outcome: RunOutcome) -> Failure | None:
     if any(total.operations for total in outcome.totals.values()):
         return None
     return Failure(
-        message="warp completed no request", fix="look at the messages of that run; see raw/"
+        message="warp completed no request", fix="read warp's messages of this run in raw/"
     )

@@ -22,14 +22,14 @@ _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
-# Options represented by a field of the workload or target, or by the data.
+# Options that a field of the workload or target, or the recorded requests, represent.
 _TOLD = {
     "host", "host-select", "tls", "bucket", "concurrent", "duration", "objects", "obj.size",
     "obj.randsize", "range", "range-size", "get-distrib", "stat-distrib", "put-distrib",
     "delete-distrib", "batch", "part.size", "disable-multipart", "disable-sha256-payload",
     "checksum", "list-existing",
 }  # fmt: skip
-# Options without effect on the load: names, reporting, credentials, locations, start and end.
+# Options that do not affect the load: names, reporting, credentials, locations, start and end.
 _NO_LOAD = {
     "quiet", "no-color", "json", "debug", "autocompletion", "benchdata", "full", "stress",
     "influxdb", "stdout", "requests", "access-key", "secret-key", "session-token", "signature",
@@ -39,13 +39,13 @@ _NO_LOAD = {
 }  # fmt: skip
 _REPORTING = "analyze."
 _DEFAULTS = {"obj.generator": "random", "versions": "1"}  # default values other than 0
-# benchmarks that their operations identify
+# Benchmarks of warp that can be recognised by the operations in the results.
 _BENCHMARKS = ("get", "put", "delete", "list", "stat", "mixed")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Facts about the options that follow from the data itself."""
+    """Facts about a warp run that its requests show, even if options are missing."""
 
     done: Mapping[Operation, int]  # requests by operation
     sizes: Mapping[int, int]  # bytes of a request -> number of requests
@@ -55,14 +55,14 @@ class Seen:
 
 
 def sizes_of(records: Records) -> dict[int, int]:
-    """Return the sizes of objects read or written, with their counts."""
+    """Return the sizes in bytes of objects read or written, with the number of requests."""
     moved = (records.kind("get") | records.kind("put")) & (records.bytes > 0)
     values, counts = np.unique(records.bytes[moved], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def duration_ns(text: str) -> int:
-    """Return the nanoseconds of a duration in Go's notation, such as ``1m30s``, or 0."""
+    """Convert a duration in Go's notation, such as ``1m30s``, to ns; 0 if it is malformed."""
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         return 0
     return round(sum(float(n) * _UNITS_NS[unit] for n, unit in _DURATION.findall(text)))
@@ -76,7 +76,11 @@ def endpoints_of(flags: Flags) -> list[str]:
 
 
 def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of an ``object`` workload, and notes on what they cannot express."""
+    """Convert warp's options to fields of an ``object`` workload.
+
+    Returns:
+        The fields, and notes on options that no field can express.
+    """
     notes: list[str] = []
     percents = _percents(flags, seen)
     result: dict[str, Any] = {f"{kind}_percent": percents.get(kind, 0.0) for kind in _PERCENTS}
@@ -92,11 +96,11 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
         result["range_size"] = _size(flags["range-size"]) or 1
         if not _size(flags.get("obj.size", "")):
             notes.append(
-                "warp read ranges of objects whose size is not recorded: object_size is "
-                "the size of the ranges"
+                "warp read ranges and did not record the size of the objects: object_size is the "
+                "size of the ranges"
             )
     if "range" in flags and "range-size" not in flags:
-        notes.append("warp read ranges of random length, recorded as whole objects of these sizes")
+        notes.append("warp read ranges of random length; they are recorded as whole objects here")
     if "put" in percents:
         result |= _uploads(flags, seen, notes)
         if {"get", "head"} & set(percents):
@@ -106,20 +110,20 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
     shaping = untold(flags)
     if "rps-limit" in shaping:
         notes.append(
-            "warp held requests back (--rps-limit) and started their clock after that wait"
+            "warp delayed requests (--rps-limit) and measured latency only after the delay"
         )
     if shaping:
         text = ", ".join(f"{name}={value}" for name, value in shaping.items())
-        notes.append(f"options of warp that shape the load and have no field in storlab: {text}")
+        notes.append(f"warp options that affect the load and have no field in storlab: {text}")
     return result, notes
 
 
 def untold(flags: Flags) -> dict[str, str]:
-    """Return options that no field fully expresses, sorted by name.
+    """Return the options that affect the load and that no field fully expresses, sorted by name.
 
-    Runs that differ in one of them are not repeats of each other. An option counts unless it is
-    listed as having no effect on the load, so unfamiliar ones of newer warp versions count. A
-    ``benchmark`` counts if its operations do not identify it.
+    Runs that differ in such an option are not repeats of each other. Unknown options, such as those
+    of newer warp versions, are assumed to affect the load. The name of the benchmark is included if
+    its operations do not identify it.
     """
     given = {"benchmark": flags.get("", "get"), **flags}
     shaping = {
@@ -133,7 +137,7 @@ def untold(flags: Flags) -> dict[str, str]:
 
 
 def _overfull(flags: Flags) -> Iterator[str]:
-    """Yield options whose value cannot be expressed by the field that they map to."""
+    """Yield the names of options whose values their fields cannot fully express."""
     if flags["benchmark"] not in _BENCHMARKS:
         yield "benchmark"
     if "range" in flags and "range-size" not in flags:
@@ -143,7 +147,7 @@ def _overfull(flags: Flags) -> Iterator[str]:
 
 
 def _percents(flags: Flags, seen: Seen) -> dict[str, float]:
-    """Return the percentage of each operation: as configured for a mix, else as measured."""
+    """Return the percentage of each operation: as configured for a mix, else as counted."""
     given = {
         kind: _number(flags, f"{name}-distrib")
         for kind, name in _DISTRIBUTION.items()
@@ -162,14 +166,14 @@ def _object_size(flags: Flags, seen: Seen, notes: list[str]) -> Any:
     if told and (plain or not seen.sizes):
         return told
     if not seen.sizes:
-        notes.append("the size of its objects is not recorded; object_size is a guess")
+        notes.append("warp did not record the size of the objects; object_size is a guess")
         return 1024
     if len(seen.sizes) == 1:
         return next(iter(seen.sizes))
     if len(seen.sizes) <= _MOST_SIZES:
         total = sum(seen.sizes.values())
         return {f"{size}B": round(100 * n / total, 3) for size, n in sorted(seen.sizes.items())}
-    notes.append("warp drew the sizes by a distribution of its own, recorded as uniform")
+    notes.append("warp used its own distribution of sizes, which is recorded as uniform here")
     return {"uniform": [min(seen.sizes), max(seen.sizes)]}
 
 
@@ -190,7 +194,7 @@ def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
 
 
 def _size(text: str) -> int:
-    """Return the bytes of a size, or 0 if malformed; for warp, ``10M`` is 10 MB."""
+    """Convert a size in warp's notation to bytes; 0 if malformed. ``10M`` is 10 MB."""
     short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTkmgt])", text)
     try:
         return parse_size(f"{short[1]}{short[2].upper()}B" if short else text) if text else 0

@@ -1,15 +1,15 @@
-"""Parser of warp's record of every request, and the results computed from it.
+"""Parser of warp's record of all requests, and computation of results from it.
 
-The record is TAB-separated text with a header, followed by the command line as a comment. Columns
-were added over time (warp 1.0 to 1.6); ``op``, ``bytes``, ``error``, ``start``, ``first_byte``,
+The record is tab-separated text with a header, followed by the command line as a comment. Columns
+were added over time (warp 1.0 to 1.6). ``op``, ``bytes``, ``error``, ``start``, ``first_byte``,
 ``end`` and ``duration_ns`` always exist.
 
 - ``start``, ``first_byte`` and ``end`` are wall time. ``duration_ns`` is from the monotonic clock,
-  so latency is taken from it, and a request ends at ``start + duration_ns``.
+  so it is used as latency, and a request ends at ``start + duration_ns``.
 - ``bytes`` is the requested size, also for a failed request.
-- ``first_byte`` is the arrival of a GET's first byte.
-- A PUT has ``last_byte``, the time at which its body had been read. warp prints the time from then
-  on as "TTFB" too, which it is not.
+- ``first_byte`` is the time at which the first byte of a GET arrived.
+- ``last_byte`` is the time at which the body of a PUT had been read. What warp calls the "TTFB" of
+  a PUT is the time after that, not a time to first byte.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Column = Any  # chunked array of Arrow
 
 
 class WarpFormatError(ValueError):
-    """Text that is not warp's benchmark data; ``field`` names what is missing or wrong."""
+    """Error: a text is not warp's benchmark data; ``field`` names what is missing or wrong."""
 
     def __init__(self, field: str, what: str) -> None:
         self.field = field
@@ -76,7 +76,10 @@ class WarpFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Requests as parallel arrays, with UNIX times in ns; ``ttfb_ns`` is -1 if unavailable."""
+    """Requests of a warp run as parallel arrays, one element per request.
+
+    Times are UNIX times in ns. ``ttfb_ns`` is -1 if unavailable.
+    """
 
     command: str  # command line of warp, as far as the file has it
     names: tuple[Operation, ...]  # kinds of operation that ``name`` refers to
@@ -95,22 +98,22 @@ class Records:
 
     @property
     def end_ns(self) -> Ints:
-        """End of each request, in ns of UNIX time."""
+        """End of each request, as UNIX time in ns."""
         return self.start_ns + self.duration_ns
 
     @property
     def ok(self) -> Bools:
-        """Mask of the successful requests."""
+        """Boolean mask of the successful requests."""
         return np.equal(self.message, 0)
 
     def kind(self, operation: Operation) -> Bools:
-        """Return a mask of the requests of one kind."""
+        """Return a boolean mask of the requests of one kind of operation."""
         if operation not in self.names:
             return np.zeros(len(self.name), dtype=np.bool_)
         return np.equal(self.name, self.names.index(operation))
 
     def only(self, chosen: Bools) -> Records:
-        """Return the requests that a mask selects."""
+        """Return the requests that a boolean mask selects."""
         fields = (
             "name",
             "message",
@@ -130,13 +133,13 @@ class Records:
 
     @property
     def present(self) -> list[Operation]:
-        """Operations among the requests, in storlab's order."""
+        """Kinds of operations among the requests, in storlab's display order."""
         seen = {self.names[index] for index in np.unique(self.name)}
         return [operation for operation in OBJECT_OPERATIONS if operation in seen]
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the decompressed content of a benchmark data file.
+    """Return the decompressed content of a warp benchmark data file.
 
     Raises:
         WarpFormatError: The compression is damaged.
@@ -144,27 +147,27 @@ def unpacked(data: bytes) -> bytes:
     try:
         return zstd.unpacked(data)
     except ValueError as error:
-        raise WarpFormatError("file", str(error)) from error
+        raise WarpFormatError("file", f"cannot be decompressed: {error}") from error
 
 
 def without_token(text: str) -> str:
-    """Return a text without the session token, which warp leaves in its command line."""
+    """Return a text with the S3 session token in warp's command line replaced."""
     return _TOKEN.sub(r"\1*REDACTED*", text)
 
 
 def looks_like(text: str) -> bool:
-    """Return whether a text begins with a record's header."""
+    """Return whether a text begins with the header of warp's record of requests."""
     header = text.split("\n", 1)[0].split("\t")
     return {"idx", "thread", *_NEEDED} <= set(header)
 
 
 def read_records(data: bytes) -> Records:
-    """Parse an uncompressed record. Raises WarpFormatError that names the column in error."""
+    """Parse an uncompressed record of requests. Raises WarpFormatError, which names the column."""
     rows, command = _split(data)
     names = rows.split(b"\n", 1)[0].decode(errors="replace").rstrip("\r").split("\t")
     for needed in _NEEDED:
         if needed not in names:
-            raise WarpFormatError(needed, "this column is missing")
+            raise WarpFormatError(needed, "column is missing")
     try:
         table = csv.read_csv(
             io.BytesIO(rows),
@@ -178,12 +181,12 @@ def read_records(data: bytes) -> Records:
         raise WarpFormatError("record", str(error).splitlines()[0]) from error
     for needed in ("op", "bytes", "start", "end", "duration_ns"):
         if table[needed].null_count:
-            raise WarpFormatError(needed, "a request has none")
+            raise WarpFormatError(needed, "column has no value for some request")
     return _records(table, command)
 
 
 def _split(data: bytes) -> tuple[bytes, str]:
-    """Return the rows, and the text of the comment after them."""
+    """Split a record into its rows and the text of the comment after them."""
     end = len(data)
     comment: list[bytes] = []
     while end > 0:
@@ -234,7 +237,7 @@ def _records(table: pa.Table, command: str) -> Records:
 
 
 def _nameless(table: pa.Table) -> Bools:
-    """Return a mask of the requests without an object name."""
+    """Return a boolean mask of the requests without an object name."""
     if "file" not in table.column_names:
         return np.ones(table.num_rows, dtype=np.bool_)
     texts, codes = _coded(table["file"])
@@ -246,13 +249,13 @@ def _place(names: tuple[Operation, ...], text: str) -> int:
 
 
 def _ints(column: Column) -> Ints:
-    """Return a column as integers, with -1 for missing values."""
+    """Convert an Arrow column to integers, with -1 for missing values."""
     filled: Column = pc.fill_null(column.cast(pa.int64()), -1)
     return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _coded(column: Column) -> tuple[list[str], Ints]:
-    """Return distinct texts in order of appearance, and each row's index among them."""
+    """Encode a text column: return its distinct texts, and each row's index among them."""
     filled: Column = pc.fill_null(column, "")
     coded = filled.combine_chunks().dictionary_encode()
     texts: list[str] = coded.dictionary.to_pylist()
@@ -283,10 +286,12 @@ def _workers(table: pa.Table) -> Ints:
 
 
 def load_of(records: Records) -> tuple[Records, int]:
-    """Return the requests without the preparation's uploads, and the number of those uploads.
+    """Remove the uploads with which warp prepared a benchmark of reads or deletes.
 
-    warp also records the uploads that prepare a benchmark of reads or deletes. They end before the
-    first other request starts.
+    warp records these uploads, too. They end before the first other request starts.
+
+    Returns:
+        The remaining requests, and the number of removed uploads.
     """
     puts = records.kind("put")
     if not puts.any() or puts.all():
@@ -298,7 +303,10 @@ def load_of(records: Records) -> tuple[Records, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Measure window in UNIX time (ns); adding ``offset_ns`` gives the run's clock."""
+    """Measure window with its intervals, in UNIX time (ns).
+
+    ``offset_ns`` is the run's clock minus UNIX time.
+    """
 
     start_ns: int
     end_ns: int
@@ -306,15 +314,15 @@ class Window:
     offset_ns: int = 0
 
     def edges(self) -> list[int]:
-        """Return the bounds of the window's intervals; the last one may be shorter."""
+        """Return the times between which the window's intervals lie; the last may be shorter."""
         inner = range(self.start_ns, self.end_ns, self.interval_ns)
         return [*inner, self.end_ns]
 
 
 def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]:
-    """Return totals by operation of the requests that ended inside the window.
+    """Return totals by operation of the requests that ended inside the measure window.
 
-    Failed requests are only counted by their kind of error.
+    Failed requests count only as errors, by kind.
     """
     inside = records.only(_inside(records, window.start_ns, window.end_ns))
     totals: dict[Operation, OperationTotals] = {}
@@ -344,12 +352,12 @@ def errors(records: Records) -> dict[str, int]:
 
 
 def samples(records: Records, window: Window, cpu_ns: Iterator[int] | None = None) -> list[Sample]:
-    """Return one sample per interval and operation.
+    """Return one sample per interval of the window and kind of operation.
 
     Args:
         records: The requests.
         window: The measure window.
-        cpu_ns: The client's CPU time in each interval, if measured.
+        cpu_ns: The client's CPU time (ns) in each interval, if measured.
     """
     edges = window.edges()
     operations = records.only(_inside(records, window.start_ns, window.end_ns)).present

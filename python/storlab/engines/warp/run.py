@@ -32,10 +32,10 @@ _ANALYZE_S = 300
 
 
 class WarpRun(ChildRun):
-    """warp run in progress. A cancelled warp leaves no record."""
+    """Run of a job by warp, in progress. If it is cancelled, warp writes no results."""
 
     look_s: ClassVar[float] = 0.1  # short enough to observe the pause before the load
-    account_note = "of the whole process: preparation, ramp and its own analysis included"
+    account_note = "of the whole process, including preparation, ramp and warp's own analysis"
 
     def __init__(self, job: ObjectJob, launch: Launch, info: EngineInfo) -> None:
         self._job = job
@@ -45,7 +45,7 @@ class WarpRun(ChildRun):
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
-        """Return phase and elapsed time: warp prints nothing before its end.
+        """Return phase and elapsed time, but no rates: warp prints nothing before its end.
 
         The start of the load is inferred from the pause before it, in which warp uses no CPU.
         """
@@ -66,15 +66,15 @@ class WarpRun(ChildRun):
         return Snapshot("drain", elapsed_ns - window_ns, cpu_percent=percent)
 
     def looked(self) -> None:
-        """Update the inferred phase from the last CPU reading."""
+        """Update the phase, which is inferred from warp's CPU use, by the last CPU reading."""
         self._phases.see(*self.trace.latest())
 
     def overdue(self) -> bool:
-        """Return whether preparation or load takes longer than even a slow store explains."""
+        """Return whether preparation or load takes longer than even a slow S3 store would."""
         job = self._job
         begun_ns = self.started_ns + _longest_preparation_ns(job) + _PAUSE_NS
-        # A stalling store during the preparation resembles the pause, so a detected start of load
-        # may only extend the limit.
+        # A store that stalls during the preparation looks like the pause before the load, so the
+        # detected start of the load may be too early. It may only extend the time limit.
         begun_ns = max(begun_ns, self._phases.load_ns or 0)
         limit_ns = warp_command.load_ns(job) + job.drain_timeout_ns + _GRACE_NS
         return monotonic_ns() - begun_ns > limit_ns
@@ -119,10 +119,10 @@ class WarpRun(ChildRun):
         return explain(ended, outcome.totals, max(0, missing_ns), window_ns)
 
     def _record(self, file: Path) -> tuple[bytes, bytes]:
-        """Return warp's record as kept in ``raw/``, and its text, both without secrets.
+        """Return warp's record of requests without secrets, compressed and as text.
 
         Raises:
-            WarpFormatError: The compression is damaged, so that secrets could not be removed.
+            WarpFormatError: The compression is damaged, so secrets cannot be removed.
         """
         data = file.read_bytes()
         text = clean = warp_records.unpacked(data)
@@ -133,7 +133,7 @@ class WarpRun(ChildRun):
     def _notes(self, load: Records, left_out: int, stepped: bool) -> list[str]:
         notes = []
         if left_out:
-            notes.append(f"{left_out:,} uploads of warp's preparation are left out")
+            notes.append(f"{left_out:,} uploads with which warp prepared the run are not counted")
         if stepped or load.stepped:
             notes.append(
                 "the wall clock was set during the run, so the times in warp's record may be wrong"
@@ -141,7 +141,7 @@ class WarpRun(ChildRun):
         return notes
 
     def _compare(self, load: Records, raw: dict[str, bytes]) -> list[str]:
-        """Return notes on differences between warp's own summary and these results."""
+        """Return notes on where warp's own summary differs from the results of storlab."""
         record = self.launch.work_dir / "own.csv.zst"
         record.write_bytes(raw["requests.csv.zst"])
         command = [self.launch.command[0], "analyze", "--quiet", "--no-color", "--json"]
@@ -162,7 +162,7 @@ class WarpRun(ChildRun):
         return warp_summary.misleading(load, summary)
 
     def _measure(self, load: Records | None) -> RunOutcome:
-        """Return an outcome with window, samples, totals and CPU."""
+        """Return an outcome with window, samples, totals and CPU use, from warp's requests."""
         outcome = self.unmeasured()
         if load is None or not len(load.start_ns):
             return outcome
@@ -193,7 +193,7 @@ class WarpRun(ChildRun):
 
 
 def _longest_preparation_ns(job: ObjectJob) -> int:
-    """Return how long warp may take to create its own pool, if it creates one."""
+    """Return how long (ns) warp may take to create objects before its load, if it does."""
     if warp_command.reads_pool(job) or job.pool is None:
         return 0
     largest = warp_command.bounds(job.pool.sizes)[1]
@@ -202,7 +202,7 @@ def _longest_preparation_ns(job: ObjectJob) -> int:
 
 @dataclass(slots=True)
 class _Phases:
-    """Phase of a warp process, inferred from its CPU time."""
+    """State that infers the phase of a warp process from its CPU use."""
 
     seen_ns: int
     used_ns: int = 0
@@ -211,7 +211,7 @@ class _Phases:
     cpu_percent: float | None = None
 
     def see(self, now_ns: int, used_ns: int) -> None:
-        """Process a reading: the time, and the CPU time used so far."""
+        """Update the phase by a reading: the time, and the CPU time used so far, in ns."""
         if now_ns <= self.seen_ns:
             return
         share = (used_ns - self.used_ns) / (now_ns - self.seen_ns)

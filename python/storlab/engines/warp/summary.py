@@ -1,9 +1,8 @@
-"""Parser of warp's own summary in JSON, and its comparison with storlab's results.
+"""Parser of warp's own summary in JSON, and comparison of it with storlab's results.
 
 In warp 1.0 to 1.6:
 
-- Latencies are aggregated per 10 s, and warp prints the plain mean of these values, percentiles
-  included.
+- Latencies are aggregated per 10 s. warp prints the mean of these aggregates, even of percentiles.
 - ``total_bytes`` and throughput count failed requests at full size.
 - The first and last two seconds are excluded from throughput but not from latencies.
 - The "TTFB" of a PUT starts at the end of its body.
@@ -29,7 +28,7 @@ _WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is note
 
 @dataclass(frozen=True, slots=True)
 class RequestStatistics:
-    """Aggregate of requests of one size that ended in the same 10 s, with times in ns."""
+    """Latency statistics of requests of one size that ended in the same 10 s, in ns."""
 
     requests: int
     mean_ns: float
@@ -48,7 +47,7 @@ class RequestStatistics:
 
 @dataclass(frozen=True, slots=True)
 class OperationSummary:
-    """Aggregate of one kind of operation. ``bytes`` includes failed requests."""
+    """warp's aggregate of one kind of operation. ``bytes`` includes failed requests."""
 
     operation: Operation
     requests: int
@@ -62,7 +61,7 @@ class OperationSummary:
     first_errors: tuple[str, ...]
     hosts: tuple[str, ...]
     size: int | None  # of each request, or None if sizes differ
-    # empty if sizes differ: warp then keeps rates by size range instead
+    # Empty if sizes differ, because warp then keeps rates by size range instead.
     pieces: tuple[RequestStatistics, ...]
 
     @property
@@ -72,7 +71,7 @@ class OperationSummary:
 
     @property
     def bytes_moved(self) -> int | None:
-        """Bytes of successful requests, or None if they cannot be computed."""
+        """Bytes of successful requests; None if unknown, because some of different sizes failed."""
         if not self.errors:
             return self.bytes
         return None if self.size is None else self.size * self.succeeded
@@ -80,7 +79,7 @@ class OperationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Content of warp's summary: version, command line and aggregates by operation."""
+    """Content of warp's JSON summary: version, command line and aggregates by operation."""
 
     version: str
     command: str
@@ -89,13 +88,13 @@ class Summary:
 
 
 def looks_like(text: str) -> bool:
-    """Return whether a text begins like warp's JSON."""
+    """Return whether a text begins like warp's JSON summary."""
     head = text.lstrip()[:2000]
     return head.startswith("{") and '"commandline"' in head and '"total"' in head
 
 
 def read_summary(text: str) -> Summary:
-    """Parse a summary. Raises WarpFormatError that names the field in error."""
+    """Parse warp's JSON summary. Raises WarpFormatError, which names the wrong field."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -141,7 +140,7 @@ def _operation(kind: str, document: dict[str, Any]) -> OperationSummary:
             pieces=tuple(_piece(single) for single in singles if not single.get("skipped")),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise WarpFormatError(where, f"{error} is missing or of another type") from error
+        raise WarpFormatError(where, f"{error} is missing or has a wrong type") from error
 
 
 def _throughput(document: dict[str, Any]) -> float | None:
@@ -174,16 +173,16 @@ def _piece(single: dict[str, Any]) -> RequestStatistics:
 
 
 def time_ns(text: str, field: str) -> int:
-    """Convert RFC 3339 to UNIX time in ns. Raises WarpFormatError that names the field."""
+    """Convert RFC 3339 to UNIX time in ns. Raises WarpFormatError, which names the field."""
     try:
         stamp = pa.array([text]).cast(pa.timestamp("ns", "UTC"))
     except pa.ArrowInvalid as error:
-        raise WarpFormatError(field, f"{text!r} is not a time") from error
+        raise WarpFormatError(field, f"{text!r} is not a time by RFC 3339") from error
     return int(stamp.cast(pa.int64())[0].as_py())
 
 
 def misleading(own: Records, summary: Summary) -> list[str]:
-    """Return notes on differences between warp's summary and the same requests' record."""
+    """Return notes on where warp's summary differs from results computed from its own requests."""
     notes: list[str] = []
     for operation, of_kind in summary.operations.items():
         of_operation = own.only(own.kind(operation))
@@ -203,9 +202,8 @@ def _error_note(of_kind: OperationSummary) -> Iterable[str]:
     truth = moved / length_s / MB if length_s > 0 else 0.0
     yield (
         f"warp's own summary reports {significant(rate / MB, 4)} MB/s of {of_kind.operation}, "
-        "because it counts "
-        f"{of_kind.errors:,} failed of {of_kind.requests:,} requests as moved; without them it is "
-        f"{significant(truth, 4)} MB/s over its whole run"
+        f"because it counts the bytes of {of_kind.errors:,} failed of {of_kind.requests:,} "
+        f"requests; without them it is {significant(truth, 4)} MB/s over the whole run"
     )
 
 
@@ -224,13 +222,13 @@ def _percentile_note(
     yield (
         f"warp's own summary reports {format_latency(printed_ns)} as {tail} of "
         f"{of_kind.operation}, "
-        f"the mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
+        f"the mean of the p99 of {len(known)} periods of 10 s; computed from all requests it is "
         f"{format_latency(truth_ns)}"
     )
 
 
 def flags(command: str) -> Mapping[str, str]:
-    """Return the flags of a command line as recorded by warp; the benchmark has the key ``""``."""
+    """Parse the flags of warp's recorded command line; key ``""`` is the benchmark's name."""
     words = command.split()
     flags_of: dict[str, str] = {}
     if len(words) > 1:

@@ -185,7 +185,7 @@ def test_a_missing_pool_and_a_cancelled_run(server: S3Server, tmp_path: Path) ->
     outcome = start(job(server, pool=pool), tmp_path).wait(120)
     assert outcome is not None
     assert outcome.failure is not None
-    assert "pool of objects is gone" in outcome.failure.fix
+    assert "missing objects" in outcome.failure.fix
     (tmp_path / "cancelled").mkdir()
     handle = start(job(server, window_ns=600_000_000_000), tmp_path / "cancelled")
     assert handle.wait(1) is None

@@ -150,7 +150,7 @@ def test_a_run_that_did_not_end_is_named() -> None:
         ("0_output.json", b"[1]", "is not a JSON object"),
         ("0_output.json", b'{"1": {"load": {"block1": [1]}}}', "DLIO's known formats"),
         ("0_per_epoch_stats.json", b"{}", "number of blocks"),
-        ("0_per_epoch_stats.json", b'{"1": {"block1": {"start": "soon", "end": 1}}}', "valid start"),
+        ("0_per_epoch_stats.json", b'{"1": {"block1": {"start": "soon", "end": 1}}}', "start and"),
     ],
 )
 def test_damage_is_named_by_file(file: str, content: bytes, words: str) -> None:

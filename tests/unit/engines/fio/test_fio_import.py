@@ -352,7 +352,7 @@ def test_what_shapes_the_load_and_has_no_field_is_told(
     options = {"rw": "randread", **options}
     assert fio_options.untold(options) == {name: options[name] for name in names}
     _, notes = fio_options.fields(options, {"read": 1, "write": 1}, 1)
-    told = [note for note in notes if note.startswith("options of fio that shape the load")]
+    told = [note for note in notes if note.startswith("fio options")]
     assert len(told) == bool(names)
     for name in names:
         assert f"{name}={options[name]}" in told[0]

@@ -85,7 +85,7 @@ def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
     ("changes", "word"),
     [
         ({"do": "probe"}, '"probe"'),
-        ({"path": "host"}, 'no path "host"'),
+        ({"path": "host"}, 'path = "host"'),
         ({"path": "bounce-overlapped"}, "bounce-overlapped"),
         ({"api": "batch"}, "synchronous"),
         ({"api": "async"}, "synchronous"),

@@ -169,26 +169,26 @@ def test_sizes_as_buckets_one_byte_wide() -> None:
     [
         ({"task": "fill"}, '"fill"'),
         ({"window_ns": None}, "window_ns"),
-        ({"lanes": {"get": 4}}, "concurrency and percents"),
+        ({"lanes": {"get": 4}}, "set concurrency"),
         ({"mix": ObjectMix(get=90, list=10)}, "list requests"),
         ({"mix": ObjectMix(multi_delete=100)}, "multi_delete requests"),
-        ({"mix": ObjectMix(delete=100)}, "beside PUTs"),
+        ({"mix": ObjectMix(delete=100)}, "put_percent"),
         ({"mix": ObjectMix(get=50, put=20, delete=30)}, "at most as many"),
         ({"arrival": Arrival(kind="poisson", rate_iops=100)}, "no open loop"),
         ({"verify": True}, "verify"),
         ({"keys": Keys(kind="zipf")}, 'keys = "zipf"'),
         ({"keys": Keys(kind="hot_cold")}, 'keys = "hot_cold"'),
         ({"mix": ObjectMix(put=100), "join_pool": True}, "mix of reads and writes"),
-        ({"pool": None}, "no pool"),
-        ({"concurrency": 100}, "raise objects"),
-        ({"range_size": 4096}, "nothing but GET"),
+        ({"pool": None}, "set objects"),
+        ({"concurrency": 100}, "increase objects"),
+        ({"range_size": 4096}, "100 % GET"),
         ({"mix": ObjectMix(get=100), "range_size": 4 * MIB}, "smaller than every object"),
         ({"payload": "signed"}, "payload"),
         ({"part_size": MIB, "part_concurrency": 2}, "part_concurrency = 4"),
         ({"part_size": MIB, "part_concurrency": 4}, "parts of 16 MiB"),
         (
             {"sizes": ObjectSizes(kind="lognormal", low=1, high=9, median=3, sigma=1)},
-            "one distribution",
+            "one size distribution",
         ),
         (
             {
@@ -199,7 +199,7 @@ def test_sizes_as_buckets_one_byte_wide() -> None:
         ),
         (
             {"store": STORE.model_copy(update={"endpoints": ["http://a:1", "https://b:1"]})},
-            "all by https",
+            "one scheme",
         ),
         (
             {
@@ -217,7 +217,7 @@ def test_what_warp_cannot_do_is_refused(changes: dict[str, Any], reason: str) ->
 def test_caveats_belong_to_what_the_run_does() -> None:
     assert len(warp_command.caveats(job(mix=ObjectMix(put=100)))) == 1
     mixed = " ".join(warp_command.caveats(job()))
-    assert "1,000 requests" in mixed
+    assert "list of 1,000" in mixed
     assert "hash map" in mixed
     assert "read_written" in mixed
     assert "read_written" not in " ".join(warp_command.caveats(job(join_pool=True)))

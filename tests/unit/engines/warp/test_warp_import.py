@@ -154,7 +154,7 @@ def test_preparation_is_left_out(
     record = only(tmp_path, name)
     assert set(record.totals) == {operation}
     assert {field: record.params[field] for field in expected} == expected
-    assert any("preparation" in note for note in record.notes)
+    assert any("prepared the run" in note for note in record.notes)
 
 
 def test_a_session_token_in_a_file_is_not_kept(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_percentiles_that_are_means_of_percentiles_are_told() -> None:
     rows.append({**rows[0], "single_sized_requests": low})
     notes = warp_summary.misleading(own, warp_summary.read_summary(json.dumps(document)))
     assert len(notes) == 2
-    assert "mean of the p99 of 2 pieces" in notes[0]
+    assert "mean of the p99 of 2 periods" in notes[0]
     assert "first byte" in notes[1]
     low["dur_99_millis"] = truth_ms  # same value, so it says nothing about the latency
     notes = warp_summary.misleading(own, warp_summary.read_summary(json.dumps(document)))
