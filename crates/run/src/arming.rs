@@ -1,18 +1,19 @@
-//! Time limits for workers that get ready for a run.
+//! Time limits for workers that prepare for a run.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use storlab_base::monotonic_ns;
 
-/// Time limit for workers that are getting ready. Opening a file, allocating memory or registering
-/// a file with a library takes less; a run whose workers give no sign of progress for this long
-/// fails.
+/// Longest time in ns that workers may prepare without progress. Opening a file, allocating memory
+/// or registering a file with a library takes less. A run whose workers make no progress for this
+/// long fails.
 pub const ARM_TIMEOUT_NS: u64 = 300_000_000_000;
 
-/// Extra wait, beyond a run's own time-outs, before an ending run gives up on a thread.
+/// Time in ns that an ending run waits for a thread in addition to its own time-outs. Then the
+/// thread is abandoned.
 pub(crate) const SILENCE_NS: u64 = 5_000_000_000;
 
-/// Time at which workers that are getting ready last signalled progress.
+/// Time of the last progress of the workers that prepare for a run.
 pub(crate) struct ProgressSignal {
     last_ns: AtomicU64,
 }
@@ -24,13 +25,13 @@ impl Default for ProgressSignal {
 }
 
 impl ProgressSignal {
-    /// Record progress now.
+    /// Record that a worker has made progress.
     pub fn give(&self) {
         self.last_ns.store(monotonic_ns(), Relaxed);
     }
 
-    /// Return how long there has been no progress at `now`, in ns, counting from `since_ns` at the
-    /// earliest.
+    /// Return how long the workers have made no progress at time `now`, in ns. Time before
+    /// `since_ns` is not counted.
     pub fn silent_ns(&self, now: u64, since_ns: u64) -> u64 {
         now.saturating_sub(self.last_ns.load(Relaxed).max(since_ns))
     }

@@ -1,4 +1,5 @@
-//! Loop of a worker that submits operations in turns: which operations it may send, and until when.
+//! Main loop of a worker that submits operations in batches, and the rules of when it may send
+//! them.
 
 use storlab_base::{Result, TimeSource};
 
@@ -7,7 +8,8 @@ use crate::recorder::{Reading, Recorder};
 use crate::timed::{Timed, WorkerEnd};
 use crate::window::Window;
 
-/// Limits of a worker by time and by bytes: which operations it may send.
+/// Rules of when a worker may send operations: due times, the end of the window, and the bytes
+/// left.
 pub struct Schedule {
     window: Window,
     pacing: Pacing,
@@ -20,8 +22,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Create the schedule of a worker before its window is set; `window_bytes` is its share of a
-    /// window by bytes.
+    /// Create the schedule of a worker before its window is known. `window_bytes` is the worker's
+    /// part of a window that ends after a number of bytes; `None` if the window ends at a time.
     pub fn new(open_loop: bool, drain_timeout_ns: u64, window_bytes: Option<u64>) -> Self {
         Schedule {
             window: Window::default(),
@@ -35,13 +37,14 @@ impl Schedule {
         }
     }
 
-    /// Set the window, wait for the load's start and return the time. All workers begin together.
+    /// Set the window and the due times, wait until the load starts, and return the time. All
+    /// workers start at the same time.
     pub fn begin(&mut self, window: Window, pacing: Pacing, clock: &impl TimeSource) -> u64 {
         (self.window, self.pacing) = (window, pacing);
         window.wait_for_start(clock)
     }
 
-    /// Return whether more operations may be sent.
+    /// Return whether the worker may send more operations.
     #[inline]
     pub fn issuing(&self) -> bool {
         self.issuing
@@ -52,14 +55,14 @@ impl Schedule {
         self.issuing = false;
     }
 
-    /// Return when the operation to send now was due, 0 in closed loop; `None` if no operation is
-    /// due.
+    /// Return the due time of an operation that may be sent now, or 0 in a closed loop; `None` if
+    /// none may be sent now.
     #[inline]
     pub fn due(&mut self, now: u64) -> Option<u64> {
         let mut due_ns = 0;
         if let Some(due) = self.pacing.due_ns() {
             if due >= self.window.end_ns {
-                // Not before the window's end: the window lasts as long as ordered.
+                // Do not stop before the window has ended: it must last as long as ordered.
                 self.issuing = now < self.window.end_ns;
                 return None;
             }
@@ -75,19 +78,22 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// Return when the next operation is due, in the past or the future; `None` in closed loop.
+    /// Return the due time of the next operation, which may be past or future; `None` in a closed
+    /// loop.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         self.pacing.due_ns()
     }
 
-    /// Return the bytes left of a window by bytes; unlimited in a window by time.
+    /// Return how many bytes are left of a window that ends after a number of bytes; `u64::MAX` if
+    /// it ends at a time.
     #[inline]
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
 
-    /// Subtract the bytes of the operation that was due. Bytes in the ramp do not count.
+    /// Subtract the bytes of an operation that is sent at `now` from the bytes left. Bytes in the
+    /// ramp do not count.
     #[inline]
     pub fn spend(&mut self, bytes: u64, now: u64) {
         if self.by_bytes && now >= self.window.start_ns {
@@ -95,13 +101,13 @@ impl Schedule {
         }
     }
 
-    /// Advance to the operation after the one that was due.
+    /// Move to the operation after the one that was due.
     #[inline]
     pub fn advance(&mut self) {
         self.pacing.advance();
     }
 
-    /// Hand over the interval that ended before `now`.
+    /// Hand over the counters of the interval that ended before `now`.
     #[cold]
     pub fn cross(
         &mut self,
@@ -111,8 +117,8 @@ impl Schedule {
         read: impl Fn() -> Reading,
     ) {
         let over = recorder.cross(timed, now, read);
-        // Operations that were due in an open loop's window are still sent after its end, until the
-        // drain time-out.
+        // In an open loop, operations that were due in the window are still sent after its end,
+        // until the drain time-out.
         let give_up_ns = self.window.end_ns.saturating_add(self.drain_timeout_ns);
         self.issuing &= !over || (self.open_loop && now < give_up_ns);
         if over && self.issuing {
@@ -120,9 +126,9 @@ impl Schedule {
         }
     }
 
-    /// Record the unserved operations when the load has ended and nothing is in flight: those that
-    /// were due in the window and not sent, with the time that they had waited by `now`. `place`
-    /// draws the kind of an operation and returns its index in a `KindTable`.
+    /// Record the operations of an open loop that were due in the window but never sent, with the
+    /// time that they had waited by `now`. Call this when the load has ended and nothing is in
+    /// flight. `place` draws the kind of an operation and returns its index in a `KindTable`.
     pub fn end(
         &mut self,
         recorder: &mut Recorder,
@@ -143,7 +149,7 @@ impl Schedule {
         }
     }
 
-    /// Return the final results for the coordinator.
+    /// Return the worker's final results for the coordinator.
     pub fn worker_end(&self, recorder: &Recorder) -> WorkerEnd {
         let last_completion_ns = recorder.last_completion_ns();
         let unfinished = recorder.unfinished().to_vec();
@@ -151,16 +157,16 @@ impl Schedule {
     }
 }
 
-/// Submission time and due time of an operation.
+/// Time at which an operation was sent, and its due time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Time just before submission.
+    /// Time just before submission, in ns on the run's clock.
     pub at_ns: u64,
-    /// Due time; 0 in closed loop.
+    /// Due time, in ns on the run's clock; 0 in a closed loop.
     pub due_ns: u64,
 }
 
-/// Worker that submits operations in turns.
+/// Worker that submits operations in batches and reaps their completions.
 pub trait BatchWorker {
     /// Return the shared state of the worker's run.
     fn timed(&self) -> &Timed;
@@ -168,16 +174,16 @@ pub trait BatchWorker {
     /// Return the worker's schedule: which operations it may send, and until when.
     fn schedule(&self) -> &Schedule;
 
-    /// Start as many operations as the schedule and the queue depth allow.
+    /// Start as many operations as the schedule and the queue depth allow at time `now`.
     fn issue(&mut self, now: u64);
 
-    /// Return the first operation that was started but not submitted yet.
+    /// Return the number of the first operation that is started but not submitted yet, if any.
     fn first(&self) -> Option<u16>;
 
-    /// Return the times of a submitted operation.
+    /// Return the times of the operation with this number, which was submitted.
     fn sent(&self, number: u16) -> Sent;
 
-    /// Submit the started operations, wait, and reap completions. Return the time of the
+    /// Submit the started operations, wait for completions, and reap them. Return the time of the
     /// completions.
     ///
     /// # Errors
@@ -185,14 +191,15 @@ pub trait BatchWorker {
     fn turn(&mut self, now: u64) -> Result<u64>;
 }
 
-/// Execute turns until the load is over. Return the time at which that was noticed.
+/// Submit operations and reap completions until the load has ended. Return the time at which its
+/// end was noticed.
 ///
 /// # Errors
 /// Any error ends the worker.
 #[inline]
 pub fn load<W: BatchWorker>(worker: &mut W, mut now: u64) -> Result<u64> {
-    // A separate loop finds the delay of the first operation, so that later turns do not pay for
-    // the check.
+    // A separate loop measures the delay of the first operation, so that later batches do not have
+    // to check for it.
     while goes_on(worker) {
         worker.issue(now);
         let first = worker.first();

@@ -10,51 +10,51 @@ use storlab_io::Wake;
 use crate::arming::ProgressSignal;
 use crate::sync_point::SyncPoint;
 
-/// Start condition of the load.
+/// Condition for the start of the load.
 #[derive(Clone, Copy, Default)]
 enum Start {
     #[default]
     WhenReady,
-    /// Wait until the start time is set.
+    /// The load waits until its start time is set.
     Held,
     At(u64),
 }
 
-/// Planned and actual start of the load of a held run.
+/// Planned and actual start of a held run's load.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
     planned_ns: u64,
-    /// Actual start: later than planned if the planned time had passed when the run became ready or
-    /// the time was set.
+    /// Actual start in ns on the run's clock. It is later than planned if the planned time had
+    /// already passed when the run became ready or the time was set.
     pub start_ns: u64,
 }
 
 impl Opening {
-    /// Return how much later than planned the load starts.
+    /// Return how much later than planned the load starts, in ns.
     pub fn late_ns(&self) -> u64 {
         self.start_ns - self.planned_ns
     }
 }
 
-/// Start, stop and cancel signals of a run. It outlives the run's files: a handle to a finished run
-/// keeps no file open.
+/// Signals that start, stop and cancel a run. It does not refer to the run's files, so a handle to
+/// a finished run keeps no file open.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
-    /// Whether the user cancelled the run (as opposed to an error ending it).
+    /// Whether the user cancelled the run. False if an error ended it.
     cancelled: AtomicBool,
     wakers: Mutex<Vec<Arc<dyn Wake>>>,
-    /// Signals its changes and that the run ends.
+    /// Start condition. Waiting threads are woken when it changes and when the run ends.
     start: Signal<Start>,
     armed: AtomicBool,
     meeting: SyncPoint,
-    /// Signs of progress from workers that are getting ready.
+    /// Last progress of the workers that prepare for the run.
     pub(crate) signs: ProgressSignal,
 }
 
 impl Control {
-    /// Create the control of a run. Its load starts when all workers are ready or, if `held`, at
-    /// the time given to [`Control::open_at`].
+    /// Create the control of a run. The load starts when all workers are ready. If `held` is set,
+    /// it starts at the time passed to [`Control::open_at`].
     pub fn new(held: bool) -> Self {
         let control = Control::default();
         if held {
@@ -63,13 +63,13 @@ impl Control {
         control
     }
 
-    /// Hold the load until [`Control::open_at`] is called. Call this before the run begins.
+    /// Make the load wait for [`Control::open_at`]. Call this before the run begins.
     pub fn hold(&self) {
         *self.start.lock() = Start::Held;
     }
 
-    /// Set the start time of a held run; a time in the past means now. Return false and change
-    /// nothing if the run is not held or its time was already set.
+    /// Set the start time of a held run, in ns on the run's clock. A time in the past means now.
+    /// Returns false, and changes nothing, if the run is not held or already has a start time.
     pub fn open_at(&self, start_ns: u64) -> bool {
         self.start.change(|start| {
             let held = matches!(start, Start::Held);
@@ -80,7 +80,7 @@ impl Control {
         })
     }
 
-    /// Signal that a worker that is slow to get ready still makes progress.
+    /// Record that a worker that takes long to prepare has made progress.
     pub fn goes_on(&self) {
         self.signs.give();
     }
@@ -90,13 +90,13 @@ impl Control {
         &self.meeting
     }
 
-    /// Return whether a held run is completely ready.
+    /// Return whether a held run has finished all preparations.
     pub fn armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }
 
-    /// Wait, if the run is held, until `lead_ns` before the start of its load. `arm` is called once
-    /// all is ready. Return `None` if the load starts at once or the run is ending.
+    /// If the run is held, wait until `lead_ns` before the start of its load. `arm` is called when
+    /// all preparations are finished. Returns `None` if the run is not held, or if it ends first.
     pub(crate) fn wait_for_start(&self, lead_ns: u64, arm: impl FnOnce()) -> Option<Opening> {
         if matches!(*self.start.lock(), Start::WhenReady) || self.stopping() {
             return None;
@@ -108,7 +108,8 @@ impl Control {
             Start::At(planned_ns) => Some(Some(planned_ns)),
             Start::WhenReady | Start::Held => None,
         })?;
-        // Compute the start once: a thread that wakes late must not move the start of the load.
+        // The start is computed once: a thread that wakes late must not delay the start of the
+        // load.
         let start_ns = planned_ns.max(monotonic_ns());
         while !self.stopping() {
             let left_ns = start_ns.saturating_sub(lead_ns).saturating_sub(monotonic_ns());
@@ -121,7 +122,7 @@ impl Control {
         None
     }
 
-    /// Return whether the run has been asked to end.
+    /// Return whether the run should end.
     #[inline]
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -132,26 +133,26 @@ impl Control {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Wake all waiting workers, so that they check the clock and the stop flag.
+    /// Wake all waiting workers, so that they check the clock and whether the run should end.
     pub fn wake_all(&self) {
         for waker in lock(&self.wakers).iter() {
             waker.wake();
         }
     }
 
-    /// Add a waiter to wake when the run ends.
+    /// Add a handle to call when waiting workers should wake.
     pub fn add_waker(&self, waker: Arc<dyn Wake>) {
         lock(&self.wakers).push(waker);
     }
 
-    /// Ask all workers to end; this counts as an error unless [`Control::cancel`] was called.
+    /// Make all workers end. The run counts as failed unless [`Control::cancel`] was called.
     pub fn end_soon(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.start.change(|_| ()); // wakes a thread that waits for the start
         self.wake_all();
     }
 
-    /// Cancel the run on behalf of the user.
+    /// Cancel the run for the user.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.end_soon();

@@ -1,4 +1,4 @@
-//! CPU time of the process, its workers and the machine, and the binding of threads to cores.
+//! CPU time of the process, its workers and the machine; pinning of threads to cores.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -13,27 +13,27 @@ use storlab_base::{monotonic_ns, narrowest, thread_cpu_ns};
 
 use crate::window::Window;
 
-/// Widest accepted distance between the clock readings before and after a reading of CPU time; if
-/// wider, it is read again.
+/// Largest accepted time in ns between the clock readings before and after a reading of CPU time.
+/// If it took longer, CPU time is read again.
 const PROMPT_NS: u64 = 50_000;
 const TRIES: usize = 4;
 
-/// CPU time of the whole process, including kernel helper threads that work for it, in ns.
+/// CPU time of the whole process, including kernel threads that work for it, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessCpu {
-    /// Time in user mode.
+    /// CPU time in user mode.
     pub user_ns: u64,
-    /// Time in kernel mode.
+    /// CPU time in kernel mode.
     pub system_ns: u64,
 }
 
 impl ProcessCpu {
-    /// Read the CPU time used so far.
+    /// Read the CPU time that the process has used so far.
     #[allow(unsafe_code)]
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // None of our dependencies wraps getrusage.
-        // SAFETY: `usage` is valid for writes, and all zeros is a valid rusage if the call fails.
+        // Uses libc, because no dependency of storlab wraps getrusage.
+        // SAFETY: `usage` is valid for writes, and all zeros are a valid rusage if the call fails.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
             usage.assume_init()
@@ -42,9 +42,9 @@ impl ProcessCpu {
         ProcessCpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
     }
 
-    /// Return the CPU time used so far and the time of that reading. Of several tries, the one with
-    /// the least delay between its clock readings is used: if the thread is interrupted, CPU time
-    /// and clock do not match.
+    /// Return the time on the run's clock, and the CPU time used until then. If the thread is
+    /// interrupted between the two readings, they do not match. Of several attempts, the one that
+    /// took the least time is therefore used.
     pub fn timed() -> (u64, Self) {
         narrowest(TRIES + 1, PROMPT_NS, || {
             let before = monotonic_ns();
@@ -54,7 +54,7 @@ impl ProcessCpu {
         })
     }
 
-    /// Return the CPU time used since `earlier`.
+    /// Return the CPU time used since the earlier reading.
     #[must_use]
     pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
         ProcessCpu {
@@ -64,8 +64,8 @@ impl ProcessCpu {
     }
 }
 
-/// Busy time and total time summed over all cores, in clock ticks, from proc_stat(5). Time stolen
-/// by the hypervisor counts as busy, because it was not available.
+/// Busy time and total time of the machine, summed over all cores, in clock ticks of proc_stat(5).
+/// Time stolen by the hypervisor counts as busy, because it was not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineCpu {
     busy: u64,
@@ -75,15 +75,15 @@ pub struct MachineCpu {
 }
 
 impl MachineCpu {
-    /// Read the counters; `None` if `/proc/stat` cannot be read.
+    /// Read the counters of the machine; `None` if `/proc/stat` cannot be read.
     pub fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
     fn parse(stat: &str) -> Option<Self> {
         let fields = stat.lines().next()?.strip_prefix("cpu ")?;
-        // Fields: user nice system idle iowait irq softirq steal. Guest time is already part of
-        // user.
+        // The fields are: user nice system idle iowait irq softirq steal. The fields that follow
+        // are not read, because guest time is already part of user.
         let ticks: Vec<u64> =
             fields.split_whitespace().take(8).map_while(|f| f.parse().ok()).collect();
         let all = ticks.iter().sum();
@@ -92,8 +92,8 @@ impl MachineCpu {
         Some(MachineCpu { busy: all - idle, stolen: *ticks.get(7).unwrap_or(&0), all, cores })
     }
 
-    /// Return the busy share and the stolen share of all cores since `earlier`, in percent. Stolen
-    /// time is part of busy time.
+    /// Return the busy time and the stolen time since `earlier`, each in percent of all cores'
+    /// time. Stolen time is part of busy time.
     pub fn percent_since(self, earlier: MachineCpu) -> Option<(f64, f64)> {
         let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)? as f64;
         let share = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / all;
@@ -101,7 +101,7 @@ impl MachineCpu {
     }
 }
 
-/// CPU use of the load generator and the machine inside the window.
+/// CPU use of the load generator and of the machine during the window.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct CpuUse {
@@ -117,10 +117,11 @@ pub struct CpuUse {
     pub longest_wait_percent: Option<f64>,
 }
 
-/// CPU counters of this process and the whole machine at one end of a window.
+/// Readings of the CPU counters of this process and of the machine, at the start or end of a
+/// window.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuMark {
-    /// Time at which the process counters were read.
+    /// Time at which the process's counters were read, in ns on the run's clock.
     at_ns: u64,
     process: ProcessCpu,
     machine: Option<MachineCpu>,
@@ -132,21 +133,22 @@ impl CpuMark {
         Self::of(ProcessCpu::timed())
     }
 
-    /// Read all counters now and date them to `end_ns`: the run has done no work since then.
+    /// Read all counters now, but record `end_ns` as the time of the reading. This is right if the
+    /// run has done no work since then.
     pub fn of_the_end(end_ns: u64) -> Self {
         CpuMark { at_ns: end_ns, ..Self::now() }
     }
 
-    /// Combine a reading of the process with machine counters read now.
+    /// Combine a reading of the process's counters with the machine's counters, which are read now.
     fn of((at_ns, process): (u64, ProcessCpu)) -> Self {
         CpuMark { at_ns, process, machine: MachineCpu::now() }
     }
 
-    /// Compute the CPU use from this mark to `end`.
+    /// Compute the CPU use between this reading and `end`.
     ///
-    /// `length_ns` is the length of the window and `cores` the number of cores that the workers
-    /// could use. If the counters were read after the window's end, usage is scaled to the window,
-    /// assuming that it grew evenly.
+    /// `length_ns` is the length of the window, and `cores` the number of cores that the workers
+    /// could use. If the counters were read after the window's end, the use is scaled down to the
+    /// window, on the assumption that it grew evenly.
     pub fn until(self, end: CpuMark, length_ns: u64, workers: &[Spent], cores: usize) -> CpuUse {
         let used = end.process.since(self.process);
         let between_ns = end.at_ns.saturating_sub(self.at_ns).max(1);
@@ -172,8 +174,8 @@ impl CpuMark {
     }
 }
 
-/// CPU time of the process at both ends of a window. Any thread of the run that first sees the time
-/// pass takes the reading, because the coordinator may wake much later.
+/// CPU time of the process at the start and end of a window. The thread of the run that first reads
+/// a later clock time takes the reading, because the coordinator may wake much later.
 #[derive(Default)]
 pub struct WindowCpu {
     start: OnceLock<(u64, ProcessCpu)>,
@@ -181,8 +183,8 @@ pub struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// Take the readings that are due at `now_ns`. Every thread of the run calls this whenever it
-    /// reads the clock.
+    /// Take the readings that are due at `now_ns`. Every thread of the run calls this each time it
+    /// has read the clock.
     pub fn pass(&self, window: &Window, now_ns: u64) {
         if now_ns >= window.start_ns {
             self.start.get_or_init(ProcessCpu::timed);
@@ -192,31 +194,31 @@ impl WindowCpu {
         }
     }
 
-    /// Return the CPU counters at the window's start; called by the coordinator.
+    /// Return the CPU counters at the window's start. Called by the coordinator.
     pub fn start(&self) -> CpuMark {
         CpuMark::of(*self.start.get_or_init(ProcessCpu::timed))
     }
 
-    /// Return the CPU counters at the window's end; called by the coordinator.
+    /// Return the CPU counters at the window's end. Called by the coordinator.
     pub fn end(&self) -> CpuMark {
         CpuMark::of(*self.end.get_or_init(ProcessCpu::timed))
     }
 }
 
-/// CPU time and run-queue delay of one worker, in ns.
+/// CPU time of one worker, and its waiting time in run queues, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// CPU time of the worker's own thread and its helper threads.
     pub cpu_ns: u64,
-    /// Busy time relative to one core: CPU time of the own thread, or CPU time of all its threads
-    /// divided by the cores available to them, whichever is greater.
+    /// Busy time relative to one core: the CPU time of the worker's own thread, or the CPU time of
+    /// all its threads divided by the cores available to them, whichever is greater.
     pub busy_ns: u64,
-    /// Time in a run queue; `None` if the kernel does not report it.
+    /// Time spent waiting in a run queue; `None` if the kernel does not report it.
     pub waited_ns: Option<u64>,
 }
 
 impl Spent {
-    /// Add `more` to all counters.
+    /// Add all counters of `more` to this.
     pub fn add(&mut self, more: Spent) {
         self.cpu_ns += more.cpu_ns;
         self.busy_ns += more.busy_ns;
@@ -227,35 +229,35 @@ impl Spent {
     }
 }
 
-/// CPU time of a worker up to a moment, in ns.
+/// Reading of the CPU time that a worker has used so far, in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// CPU time of its own thread.
+    /// CPU time of the worker's own thread.
     pub used_ns: u64,
-    /// CPU time of its helper threads.
+    /// CPU time of the worker's helper threads.
     pub helpers_ns: u64,
-    /// Time just after both readings, on the run's clock.
+    /// Time just after both were read, in ns on the run's clock.
     pub at_ns: u64,
 }
 
 impl Reading {
-    /// Read the CPU time of the calling thread, for a worker without helper threads.
+    /// Read the CPU time of the calling thread, for a worker that has no helper threads.
     pub fn of_this_thread() -> Self {
         Reading { used_ns: thread_cpu_ns(), helpers_ns: 0, at_ns: monotonic_ns() }
     }
 }
 
-/// Run-queue delay of one thread, from /proc/PID/task/TID/schedstat. It stays bound to the thread
-/// that created it.
+/// Time that one thread has waited in run queues, from /proc/PID/task/TID/schedstat. It always
+/// refers to the thread that created it.
 pub struct RunQueue(Option<File>);
 
 impl RunQueue {
-    /// Open the statistics of the calling thread.
+    /// Open the scheduler statistics of the calling thread.
     pub fn of_this_thread() -> Self {
         RunQueue(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// Return the total run-queue delay so far, in ns; `None` if the kernel does not report it.
+    /// Return how long the thread has waited in run queues so far, in ns; `None` if unknown.
     pub fn waited_ns(&self) -> Option<u64> {
         let mut text = [0; 96];
         let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -264,27 +266,26 @@ impl RunQueue {
     }
 }
 
-/// CPU accounting of one worker between successive readings. The worker reads its own counters as
-/// it passes interval boundaries, so a late coordinator does not distort them; time after the
-/// window's end is cut off.
+/// CPU accounting of one worker. The worker reads its own counters when an interval has ended, so
+/// that a late coordinator does not distort them. Time after the window's end is not counted.
 pub struct WorkerCpu {
     queue: RunQueue,
     start_ns: u64,
     end_ns: u64,
-    /// Number of cores that the worker and its helpers can use at once.
+    /// Number of cores that the worker and its helper threads can use at once.
     cores: u64,
     last: Reading,
     waited_ns: Option<u64>,
-    /// Run-queue delay that belongs to the window although its reading came in the ramp's interval,
-    /// because the thread was late at the window's start.
+    /// Time waited in a run queue that belongs to the window but was read for the ramp, because the
+    /// thread was late at the window's start.
     carried_ns: Option<u64>,
-    /// Usage between the last reading and the window's end, not yet handed over.
+    /// Use between the last reading and the window's end that is not handed over yet.
     rest: Option<Spent>,
 }
 
 impl WorkerCpu {
-    /// Start accounting for the calling thread, which must have been started by the run. `cores` is
-    /// the number of cores that it and its helpers can use at once.
+    /// Start CPU accounting of the calling thread, which must have been started for this run.
+    /// `cores` is the number of cores that it and its helper threads can use at once.
     pub fn begin(window: &Window, cores: usize, reading: Reading) -> Self {
         let mut cpu = WorkerCpu {
             queue: RunQueue::of_this_thread(),
@@ -296,12 +297,12 @@ impl WorkerCpu {
             carried_ns: None,
             rest: None,
         };
-        // The delay after the gate opened belongs to the window if the window had already begun.
+        // If the window has already begun, the time waited since then belongs to the window.
         cpu.take(reading);
         cpu
     }
 
-    /// Return what was used since the last call.
+    /// Return what the worker has used since the previous call.
     pub fn take(&mut self, reading: Reading) -> Spent {
         let waited_ns = self.queue.waited_ns();
         self.account(reading, waited_ns)
@@ -319,12 +320,14 @@ impl WorkerCpu {
         let mut waited = waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then));
         let mut carried_ns = None;
         if begins {
-            // The thread is late because it waited, so the delay lies at the end of this stretch.
+            // The thread is late because it waited in the run queue, so the wait is at the end of
+            // the time since the last reading.
             let late_ns = now_ns.min(self.end_ns) - self.start_ns;
             carried_ns = waited.map(|waited| waited.min(late_ns));
             waited = waited.zip(carried_ns).map(|(waited, carried)| waited - carried);
         } else if ends {
-            // If a hypervisor stops a thread, the kernel may count that time as CPU time.
+            // If a hypervisor stops a thread, the kernel may count that time as CPU time, so it is
+            // limited to the time until the window's end.
             let left_ns = self.end_ns - last.at_ns;
             own_ns = own_ns.min(left_ns);
             all_ns = all_ns.min(left_ns.saturating_mul(self.cores));
@@ -343,7 +346,7 @@ impl WorkerCpu {
         Spent { cpu_ns: all_ns, busy_ns, waited_ns: waited }
     }
 
-    /// Close the account if the window is over: usage after `reading` is not counted.
+    /// If the window is over, end the accounting at `reading`. Later use is not counted.
     pub fn close(&mut self, reading: Reading) {
         if self.rest.is_none() && reading.at_ns >= self.end_ns {
             self.rest = Some(self.take(reading));
@@ -351,8 +354,8 @@ impl WorkerCpu {
     }
 }
 
-/// Return the number of cores that this process may run on, by affinity and cpuset. A CPU quota is
-/// not considered here; it is checked separately.
+/// Return the number of cores that this process may run on, by CPU affinity and cpuset. A CPU quota
+/// is not considered here; it is checked elsewhere.
 pub fn available_cores() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }
@@ -360,7 +363,7 @@ pub fn available_cores() -> usize {
 /// Pin the calling thread to one core.
 ///
 /// # Errors
-/// The kernel's error if the core does not exist or is not allowed.
+/// The kernel's error if the core does not exist or the process may not use it.
 pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
@@ -370,8 +373,8 @@ pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Set the timer slack of the calling thread to 1 ns; the kernel's default of 50 us would blur due
-/// times.
+/// Set the timer slack of the calling thread to 1 ns. With the kernel's default of 50 us,
+/// operations would start late.
 pub fn sharpen_timers() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

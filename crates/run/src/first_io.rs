@@ -1,12 +1,12 @@
-//! Delay of the workers' first operations. If a load starts on many clients at one time, it has
-//! started only when the last worker of all clients has.
+//! Delay of the workers' first operations. A load that starts on many clients at one time has
+//! started completely only when the last worker of all clients has.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Delay of the workers' first operations, counted from their due time.
+/// Smallest and largest delay of the workers' first operations, counted from their due times.
 pub struct FirstIo {
     earliest: AtomicU64,
-    /// Largest delay plus one, so that 0 means none.
+    /// Largest delay plus one, so that 0 means that there is none.
     latest: AtomicU64,
 }
 
@@ -17,20 +17,20 @@ impl Default for FirstIo {
 }
 
 impl FirstIo {
-    /// Record a worker's first operation, which was due at `due_ns`: the load's start, or later in
-    /// open loop. Each worker calls this once.
+    /// Record the first operation of a worker, sent at `at_ns`. It was due at `due_ns`: the start
+    /// of the load, or later in an open loop. Each worker calls this once.
     pub fn submitted(&self, at_ns: u64, due_ns: u64) {
         let late_ns = at_ns.saturating_sub(due_ns);
         self.earliest.fetch_min(late_ns, Relaxed);
         self.latest.fetch_max(late_ns.saturating_add(1), Relaxed);
     }
 
-    /// Return the smallest delay of any worker; `None` if no operation was submitted.
+    /// Return the smallest delay of a worker, in ns; `None` if no operation was sent.
     pub fn earliest_ns(&self) -> Option<u64> {
         Some(self.earliest.load(Relaxed)).filter(|&late_ns| late_ns < u64::MAX)
     }
 
-    /// Return the delay of the worker that began last; `None` if none began.
+    /// Return the largest delay of a worker, in ns; `None` if no operation was sent.
     pub fn latest_ns(&self) -> Option<u64> {
         self.latest.load(Relaxed).checked_sub(1)
     }

@@ -1,8 +1,8 @@
-//! Counters of workloads with a fixed amount of work: one ledger per worker, and the sum over all
-//! workers.
+//! Counters of workloads that do a fixed amount of work: one recorder per worker, and the sum over
+//! all workers.
 //!
-//! Fixed work has no ramp, and its window ends when the work does. As in block I/O, each worker
-//! counts on its own and hands over whole intervals.
+//! Such a run has no ramp, and its window ends when the work is done. As in block I/O, each worker
+//! counts on its own and hands over its counters at the end of each interval.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,18 +19,18 @@ use crate::sampling::{Collector, Kind, Report, Tables, empty_table};
 use crate::threads::Silence;
 use crate::window::Window;
 
-/// Interval at which a thread that waits for workers checks whether the run is ending.
+/// Time between two checks of a waiting thread for whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// State shared by the workers and their tally.
+/// State that the workers' recorders and their sum share.
 #[derive(Default)]
 struct Common {
-    /// Start time of the window, once it is set.
+    /// Start time of the window, once it is known.
     gate: Signal<Option<u64>>,
     first_io: FirstIo,
 }
 
-/// Factory of ledgers, the counters of the workers of a run of fixed work.
+/// Creates the recorders of the workers of a run with a fixed amount of work.
 #[derive(Clone)]
 pub struct RecorderFactory {
     interval_ns: u64,
@@ -40,20 +40,21 @@ pub struct RecorderFactory {
 }
 
 impl RecorderFactory {
-    /// Create the factory for a load with these kinds of operations, and the channel on which
-    /// workers hand over their intervals.
+    /// Create the factory for a load with the operation kinds `kinds`, and the channel on which
+    /// workers hand over their counters.
     pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Box<Report>>) {
         let (sender, receiver) = channel();
         let (kinds, common) = (kinds.to_vec(), Arc::default());
         (RecorderFactory { interval_ns, kinds, sender, common }, receiver)
     }
 
-    /// Return the ledger (the counters) of a worker that is ready. Blocks until the window begins.
+    /// Return the recorder of a worker that is ready. Blocks until the window begins.
     pub fn ledger(&self, worker: usize) -> WorkerRecorder {
         self.ledger_of(worker, &self.kinds)
     }
 
-    /// Like [`RecorderFactory::ledger`], for a worker that performs only these kinds of operations.
+    /// Return the recorder of a worker that performs only operations of `kinds`. Otherwise like
+    /// [`RecorderFactory::ledger`].
     pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> WorkerRecorder {
         let start_ns = self.common.gate.wait(|start_ns| *start_ns);
         let common = self.common.clone();
@@ -61,19 +62,19 @@ impl RecorderFactory {
     }
 }
 
-/// Counters of one worker, owned by the worker's thread.
+/// Counters of one worker, used by the worker's thread only.
 pub struct WorkerRecorder {
     interval_ns: u64,
     start_ns: u64,
     interval: i64,
     tables: Tables,
-    /// CPU accounting of the thread that the worker runs on.
+    /// CPU accounting of the thread that the worker currently runs on.
     cpu: Option<WorkerCpu>,
-    /// CPU time used in threads that the worker has left.
+    /// CPU time used in threads that the worker ran on before.
     carried: Spent,
     sender: Sender<Box<Report>>,
     common: Arc<Common>,
-    /// Whether the first operation has been recorded.
+    /// Whether the first operation with data has been recorded.
     begun: bool,
 }
 
@@ -99,10 +100,11 @@ impl WorkerRecorder {
         }
     }
 
-    /// Record one operation of kind `place` that ended at `now_ns`.
+    /// Record an operation that ended at `now_ns`. `place` is the index of its kind in a
+    /// `KindTable`.
     pub fn record(&mut self, place: usize, bytes: u64, latency_ns: u64, now_ns: u64) {
         self.cross(now_ns);
-        // An operation without bytes is no I/O.
+        // An operation without bytes does not count as the first I/O.
         if !self.begun && bytes > 0 {
             self.begun = true;
             self.common.first_io.submitted(now_ns.saturating_sub(latency_ns), self.start_ns);
@@ -114,7 +116,7 @@ impl WorkerRecorder {
         }
     }
 
-    /// Hand over the interval that ended before `now_ns`, if one did.
+    /// Hand over the counters of the interval that ended before `now_ns`, if there is one.
     pub fn cross(&mut self, now_ns: u64) {
         let interval = (now_ns.saturating_sub(self.start_ns) / self.interval_ns) as i64;
         if interval > self.interval {
@@ -123,12 +125,12 @@ impl WorkerRecorder {
         }
     }
 
-    /// Continue in the calling thread, whose CPU time counts from now on.
+    /// Continue the worker in the calling thread. Its CPU time counts from now on.
     pub fn on_this_thread(&mut self) {
         self.cpu = Some(cpu_since(self.start_ns));
     }
 
-    /// Leave the current thread; the CPU time that it used so far counts.
+    /// Stop counting the CPU time of the current thread. The time that it used so far counts.
     pub fn leave_thread(&mut self) {
         if let Some(mut cpu) = self.cpu.take() {
             self.carried.add(cpu.take(Reading::of_this_thread()));
@@ -137,65 +139,66 @@ impl WorkerRecorder {
 
     fn hand_over(&mut self) {
         let mut spent = std::mem::take(&mut self.carried);
-        // After `leave_thread`, the calling thread is not the worker's: its CPU time must not
+        // After `leave_thread` the worker no longer runs on this thread, so its CPU time must not
         // count.
         if let Some(cpu) = &mut self.cpu {
             spent.add(cpu.take(Reading::of_this_thread()));
         }
-        // If the receiver is gone, the coordinator has given up on this worker.
+        // If the receiver is gone, the coordinator has abandoned this worker.
         let _ = self.sender.send(self.tables.take(self.interval, spent));
     }
 }
 
-/// Start CPU accounting of the calling thread for a window that ends when the work does.
+/// Start CPU accounting of the calling thread for a window whose end is not known yet.
 fn cpu_since(start_ns: u64) -> WorkerCpu {
     let window = Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX };
     WorkerCpu::begin(&window, 1, Reading::of_this_thread())
 }
 
 impl Drop for WorkerRecorder {
-    /// Hand over the last interval, however the worker ends.
+    /// Hand over the counters of the last interval, however the worker ends.
     fn drop(&mut self) {
         self.hand_over();
     }
 }
 
-/// Sum over all workers of a run of fixed work.
+/// Sum of the counters of all workers of a run with a fixed amount of work.
 pub struct FixedTotals {
     collector: Collector,
     common: Arc<Common>,
     start_ns: u64,
-    /// Delay of the window's start relative to the plan, in ns.
+    /// How much later than planned the window started, in ns.
     opened_late_ns: u64,
     cpu: CpuMark,
     cpu_end: Option<CpuMark>,
     workers: usize,
 }
 
-/// Results and notes that a workload family adds to a run's summary.
+/// Results and notes that a workload family adds to the summary of a run.
 #[derive(Default)]
 pub struct Extras {
-    /// I/O backend, `uring` or `posix`; `None` for the network.
+    /// I/O backend, `uring` or `posix`; `None` if the load uses the network.
     pub backend: Option<&'static str>,
     /// Features of the backend in use.
     pub features: Vec<&'static str>,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Named parts of the window in time order.
+    /// Named parts of the window, such as epochs, in order of time.
     pub spans: Vec<Span>,
-    /// Further results of the family.
+    /// Further results of the workload family.
     pub details: serde_json::Map<String, serde_json::Value>,
-    /// Error that made the run fail, if any.
+    /// Error that made the run fail; `None` if it succeeded.
     pub failure: Option<Error>,
-    /// Whether workers take tasks from a shared queue: then a worker that begins late means
-    /// nothing.
+    /// Whether workers take tasks from a shared queue. The delay of the worker that begins last is
+    /// then meaningless and not reported.
     pub takes_tasks: bool,
 }
 
 impl FixedTotals {
-    /// Begin the window: all workers are ready. A held run waits for its start time.
+    /// Start the window, after all workers have become ready. In a held run, this waits for the
+    /// start time first.
     ///
-    /// Anything that must not wait for the start time has to be done before.
+    /// Work that must not wait for the start time has to be done before this call.
     pub fn begin(
         workers: usize,
         books: &RecorderFactory,
@@ -219,23 +222,24 @@ impl FixedTotals {
         tally
     }
 
-    /// Return the start of the window.
+    /// Return the start of the window, in ns on the run's clock.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Add one interval of a worker.
+    /// Add the counters of one worker for one interval.
     pub fn add(&mut self, report: Box<Report>, board: &Board) {
         self.collector.add(&report, self.start_ns);
         report.recycle();
         board.show(self.collector.live());
     }
 
-    /// Add intervals until all workers have closed their channel. Workers stuck in the kernel are
-    /// abandoned when the run is ending.
+    /// Add workers' counters until all workers have ended. If the run is ending and workers are
+    /// stuck in the kernel, they are abandoned.
     ///
     /// # Errors
-    /// [`Error::Silent`] if the run is ending and its workers have not ended within the time-out.
+    /// [`Error::Silent`] if workers have not ended within the time-out after the run was asked to
+    /// end.
     pub fn follow(
         &mut self,
         reports: &Receiver<Box<Report>>,
@@ -253,20 +257,20 @@ impl FixedTotals {
         }
     }
 
-    /// Mark a worker as ended.
+    /// Record that a worker has ended.
     pub fn end(&mut self, worker: usize) {
         self.collector.end_job(worker, self.start_ns);
     }
 
-    /// Close CPU accounting and return the current time, the end of the window. Both are read
-    /// together, so that a late coordinator cannot separate them.
+    /// Read the CPU counters for the window's end, and return the current time as its end. Both are
+    /// read together, so that a late coordinator cannot separate them.
     pub fn close(&mut self) -> u64 {
         let end_ns = monotonic_ns().max(self.start_ns + 1);
         self.cpu_end = Some(CpuMark::now());
         end_ns
     }
 
-    /// Build the outcome after all workers have ended; the window ended at `end_ns`.
+    /// Build the outcome after all workers have ended. The window ended at `end_ns`.
     pub fn finish(mut self, end_ns: u64, control: &Control, extras: Extras) -> Outcome {
         let cpu_end = self.cpu_end.unwrap_or_else(CpuMark::now);
         self.collector.finish(self.start_ns, end_ns);
@@ -292,7 +296,7 @@ impl FixedTotals {
     }
 }
 
-/// Run work that has no counters, such as removing the data of a run, and return its outcome.
+/// Execute work that has no counters, such as removing the data of a run, and return its outcome.
 pub fn chore(
     interval_ns: u64,
     kinds: &[Kind],

@@ -1,4 +1,4 @@
-//! Handle to a run in progress, for all workload families.
+//! Handle to a run in progress, used by all workload families.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,20 +15,21 @@ use crate::outcome::Outcome;
 use crate::sampling::Live;
 use crate::sync_point::SyncPoint;
 
-/// Live view of a run at one moment.
+/// State of a run at one moment, for the live view.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
-    /// Current phase.
+    /// Current phase of the run.
     pub phase: Phase,
     /// Time since the phase began, in ns.
     pub elapsed_ns: u64,
-    /// Rates and latency.
+    /// Rates and latency of the last interval.
     pub live: Live,
-    /// CPU use of the process since the last snapshot, in percent of one core.
+    /// CPU use of the process since the previous snapshot, in percent of one core.
     pub cpu_percent: Option<f64>,
 }
 
-/// Extra time for a run that has its own start-up time-out, and the interval of checks.
+/// Extra time in ns that the handle allows for start-up, because the run has a start-up time-out of
+/// its own. `LOOK` is the time between two checks.
 const GRACE_NS: u64 = 10_000_000_000;
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -37,17 +38,17 @@ pub struct Run {
     control: Arc<Control>,
     board: Arc<Board>,
     last_cpu: Mutex<(u64, ProcessCpu)>,
-    /// Longest start-up without a sign of progress, in ns.
+    /// Longest time that the start-up may take without progress, in ns.
     silence_ns: u64,
-    /// Time when the end was first requested; 0 if not yet.
+    /// Time at which the run was first found to be ending; 0 before.
     ending_since_ns: AtomicU64,
-    /// Longest time that the run may take to end after a request, in ns.
+    /// Longest time that the run may take to end, in ns.
     ending_ns: u64,
 }
 
 impl Run {
-    /// Start a run whose coordinator, `work`, runs in its own thread and returns the outcome. If it
-    /// panics, the run has failed.
+    /// Start a run. `work` is its coordinator, which runs in a thread of its own and returns the
+    /// outcome. If `work` panics, the run has failed.
     ///
     /// # Errors
     /// [`Error::Io`] if the thread cannot be started.
@@ -75,9 +76,9 @@ impl Run {
         Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
     }
 
-    /// Limit the time that the run may take to end, for work that joins its threads: one of them
-    /// may be stuck in the kernel. The limit equals the one for a silent start. Other families have
-    /// their own limits.
+    /// Limit the time that the run may take to end, to as long as its start-up may take without
+    /// progress. For work that joins its threads, one of which may be stuck in the kernel; other
+    /// families have limits of their own.
     #[must_use]
     pub fn ends_though_stuck(mut self) -> Self {
         self.ending_ns = self.silence_ns;
@@ -89,8 +90,8 @@ impl Run {
         self.give_up_on_an_end_that_never_comes();
     }
 
-    /// Fail the run if its start never completes, for example because a call hangs on a dead mount;
-    /// its thread is abandoned. Checked whenever the handle is used.
+    /// Fail the run if its start-up makes no progress for too long, for example because a call
+    /// hangs on a dead mount. Its thread is abandoned. Checked whenever the handle is used.
     fn give_up_on_a_silent_start(&self) {
         let silent_ns = self.control.signs.silent_ns(monotonic_ns(), 0);
         if silent_ns >= self.silence_ns && !self.board.has_begun() {
@@ -114,7 +115,7 @@ impl Run {
         }
     }
 
-    /// Return the current phase, rates and CPU use.
+    /// Return the current phase, rates and CPU use of the run.
     pub fn snapshot(&self) -> Snapshot {
         self.give_up();
         let (phase, live) = self.board.now();
@@ -127,20 +128,19 @@ impl Run {
         Snapshot { phase, elapsed_ns: now.saturating_sub(phase.since_ns), live, cpu_percent }
     }
 
-    /// Cancel the run; it ends soon with status cancelled.
+    /// Cancel the run. It ends soon, with status cancelled.
     pub fn cancel(&self) {
         self.control.cancel();
     }
 
-    /// Return whether a held run is ready: it waits for [`Run::open_at`], or has been given its
-    /// time.
+    /// Return whether a held run is ready. The result stays true after [`Run::open_at`].
     pub fn armed(&self) -> bool {
         self.give_up();
         self.control.armed()
     }
 
-    /// Set the start time of a held run on the run's clock; a time in the past means now. Return
-    /// false and change nothing if the run is not held or its time was already set.
+    /// Set the start time of a held run, in ns on the run's clock. A time in the past means now.
+    /// Returns false, and changes nothing, if the run is not held or already has a start time.
     pub fn open_at(&self, start_ns: u64) -> bool {
         self.control.open_at(start_ns)
     }
@@ -150,8 +150,7 @@ impl Run {
         self.control.meeting()
     }
 
-    /// Wait for the end of the run. Return true when it has ended, false when the time-out passed
-    /// first.
+    /// Wait until the run has ended. Returns false if the time-out passes first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let until_ns = timeout.map(|limit| monotonic_ns().saturating_add(limit.as_nanos() as u64));
         loop {
@@ -165,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Return the outcome; `None` while the run goes on.
+    /// Return the outcome of the run; `None` until the run has ended.
     pub fn outcome(&self) -> Option<Outcome> {
         self.board.outcome()
     }

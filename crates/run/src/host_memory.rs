@@ -1,24 +1,26 @@
-//! Memory available to this process: the machine's RAM or the limit of its control groups.
+//! Memory that this process may use: the machine's RAM, or less if its control groups have a limit.
 
 use std::fmt;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Memory available to this process.
+/// Memory that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostMemory {
-    /// RAM of the machine, or the smallest limit of the process's control groups.
+    /// RAM of the machine in bytes, or the lowest limit of the process's control groups if that is
+    /// less.
     pub bytes: u64,
-    /// Directory of the control group that sets the limit; `None` if the RAM is smaller.
+    /// Directory of the control group that sets the limit; `None` if the machine's RAM is the
+    /// limit.
     pub group: Option<PathBuf>,
 }
 
-/// Return the bytes of memory available to this process, as in [`host_memory`].
+/// Return how many bytes of memory this process may use.
 pub fn memory_bytes() -> u64 {
     host_memory().bytes
 }
 
-/// Return the memory available to this process, and the control group that limits it.
+/// Return how much memory this process may use, and the control group that limits it.
 pub fn host_memory() -> HostMemory {
     let system = rustix::system::sysinfo();
     let machine = system.totalram as u64 * u64::from(system.mem_unit);
@@ -42,14 +44,14 @@ impl fmt::Display for HostMemory {
     }
 }
 
-/// Return the smallest memory limit of all groups of the process, by cgroups(7), with its group;
-/// `None` if no group has a limit.
+/// Return the lowest memory limit of all control groups of the process (cgroups(7)), with the
+/// directory of its group. `None` if no group has a limit.
 fn smallest_limit(groups: &str, mounts: &str) -> Option<(u64, PathBuf)> {
     mounts.lines().filter_map(|mount| limit_below(mount, groups)).min()
 }
 
-/// Return the smallest limit in the hierarchy of one line of mountinfo, searching from the
-/// process's group up to the mount point.
+/// Return the lowest memory limit in the hierarchy that one line of mountinfo mounts, between the
+/// process's group and the mount point.
 fn limit_below(mount: &str, groups: &str) -> Option<(u64, PathBuf)> {
     let (place, file_system) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
@@ -66,7 +68,7 @@ fn limit_below(mount: &str, groups: &str) -> Option<(u64, PathBuf)> {
         let (named, path) = line.split_once(':')?.1.split_once(':')?;
         controllers(named).then_some(path)
     })?;
-    // In a container, the mount may show only a part of the hierarchy.
+    // In a container, the mount may contain only a part of the hierarchy.
     let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
     let below = if below.split('/').any(|part| part == "..") { "" } else { below };
     let point = PathBuf::from(point);

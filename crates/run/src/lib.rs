@@ -1,4 +1,4 @@
-//! Runtime shared by all workload families: order parsing, pacing, per-interval counters, CPU
+//! Runtime that all workload families share: parsing of orders, pacing, counters per interval, CPU
 //! accounting, live snapshots and the end of a run.
 
 pub mod arming;
@@ -31,5 +31,6 @@ pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
 pub use spin::{Spin, spin};
 
-/// Credentials of a run by name; kept out of the order, which is stored with the results.
+/// Credentials of a run, by name. They are not part of the order, because the order is stored with
+/// the results.
 pub type Secrets = BTreeMap<String, String>;
