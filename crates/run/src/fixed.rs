@@ -49,13 +49,13 @@ impl RecorderFactory {
     }
 
     /// Return the recorder of a worker that is ready. Blocks until the window begins.
-    pub fn ledger(&self, worker: usize) -> WorkerRecorder {
-        self.ledger_of(worker, &self.kinds)
+    pub fn recorder(&self, worker: usize) -> WorkerRecorder {
+        self.recorder_of(worker, &self.kinds)
     }
 
     /// Return the recorder of a worker that performs only operations of `kinds`. Otherwise like
-    /// [`RecorderFactory::ledger`].
-    pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> WorkerRecorder {
+    /// [`RecorderFactory::recorder`].
+    pub fn recorder_of(&self, worker: usize, kinds: &[Kind]) -> WorkerRecorder {
         let start_ns = self.common.gate.wait(|start_ns| *start_ns);
         let common = self.common.clone();
         WorkerRecorder::new(worker, kinds, self.interval_ns, start_ns, self.sender.clone(), common)
@@ -201,15 +201,15 @@ impl FixedTotals {
     /// Work that must not wait for the start time has to be done before this call.
     pub fn begin(
         workers: usize,
-        books: &RecorderFactory,
+        factory: &RecorderFactory,
         control: &Control,
         board: &Board,
     ) -> Self {
         let held = control.wait_for_start(0, || board.enter("armed", None));
         let start_ns = held.map_or_else(monotonic_ns, |held| held.start_ns);
         board.enter("measure", None);
-        let RecorderFactory { interval_ns, kinds, common, .. } = books.clone();
-        let tally = FixedTotals {
+        let RecorderFactory { interval_ns, kinds, common, .. } = factory.clone();
+        let totals = FixedTotals {
             collector: Collector::new(workers, interval_ns, false, kinds),
             common,
             start_ns,
@@ -218,8 +218,8 @@ impl FixedTotals {
             cpu_end: None,
             workers,
         };
-        tally.common.gate.change(|gate| *gate = Some(start_ns));
-        tally
+        totals.common.gate.change(|gate| *gate = Some(start_ns));
+        totals
     }
 
     /// Return the start of the window, in ns on the run's clock.
@@ -304,11 +304,11 @@ pub fn chore(
     board: &Board,
     work: impl FnOnce() -> Result<()>,
 ) -> Outcome {
-    let (books, _) = RecorderFactory::new(interval_ns, kinds);
-    let tally = FixedTotals::begin(0, &books, control, board);
+    let (factory, _) = RecorderFactory::new(interval_ns, kinds);
+    let totals = FixedTotals::begin(0, &factory, control, board);
     let failure = work().err();
-    let end_ns = monotonic_ns().max(tally.start_ns() + 1);
-    tally.finish(end_ns, control, Extras { failure, ..Extras::default() })
+    let end_ns = monotonic_ns().max(totals.start_ns() + 1);
+    totals.finish(end_ns, control, Extras { failure, ..Extras::default() })
 }
 
 #[cfg(test)]

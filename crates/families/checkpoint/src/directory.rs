@@ -21,7 +21,7 @@ mod tests;
 
 /// Storage for checkpoints as files in a directory.
 pub struct Directory {
-    crew: Arc<RankShared>,
+    pool: Arc<RankShared>,
     shelf: CheckpointDirectory,
     /// Directory in which the current checkpoint is being written.
     aside: PathBuf,
@@ -36,7 +36,7 @@ pub struct Directory {
 impl Directory {
     /// Create the storage for a job. Its ranks are not started yet.
     pub fn new(job: &CheckpointJob, shelf: CheckpointDirectory, control: &Arc<Control>) -> Self {
-        let crew = Arc::new(RankShared {
+        let pool = Arc::new(RankShared {
             content: Content::new(job.seed, slots(job), job.io_bytes as usize),
             job: job.clone(),
             control: control.clone(),
@@ -45,7 +45,7 @@ impl Directory {
         });
         let (aside, expected, orders) = (PathBuf::new(), None, Vec::new());
         let (answers, backend, device) = (None, None, None);
-        Directory { crew, shelf, aside, expected, orders, answers, backend, device }
+        Directory { pool, shelf, aside, expected, orders, answers, backend, device }
     }
 
     /// Send a request to every rank, and wait until all have executed it. Return their times;
@@ -64,13 +64,13 @@ impl Directory {
                 Ok(Ok(rank)) => times.push(rank),
                 Ok(Err(error)) => {
                     failed.get_or_insert(error);
-                    self.crew.control.end_soon();
+                    self.pool.control.end_soon();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     look();
                     let (drain_ns, left) =
-                        (self.crew.job.drain_timeout_ns, self.orders.len() - answered);
-                    let borne = silence.bear(&self.crew.control, drain_ns, left);
+                        (self.pool.job.drain_timeout_ns, self.orders.len() - answered);
+                    let borne = silence.bear(&self.pool.control, drain_ns, left);
                     if let Err(silent) = borne {
                         return Err(silent.after(failed));
                     }
@@ -83,7 +83,7 @@ impl Directory {
         look();
         match failed {
             Some(error) => Err(error),
-            None if times.iter().any(|t| t.stopped) || self.crew.control.stopping() => Ok(None),
+            None if times.iter().any(|t| t.stopped) || self.pool.control.stopping() => Ok(None),
             None => {
                 times.sort_by_key(|t| t.rank);
                 Ok(Some(times))
@@ -92,10 +92,10 @@ impl Directory {
     }
 
     fn drop_caches(&self, directory: &Path) -> Result<()> {
-        if self.crew.job.cold == Cold::AsIs {
+        if self.pool.job.cold == Cold::AsIs {
             return Ok(());
         }
-        for file in &self.crew.job.files {
+        for file in &self.pool.job.files {
             let path = directory.join(&file.name);
             drop_cache(&path).map_err(failed("drop the cache", &path))?;
         }
@@ -105,7 +105,7 @@ impl Directory {
     /// Return how many bytes of a checkpoint are in the page cache.
     fn resident(&self, directory: &Path) -> Result<u64> {
         let mut sum = 0;
-        for file in &self.crew.job.files {
+        for file in &self.pool.job.files {
             let path = directory.join(&file.name);
             sum += resident_bytes(&path).map_err(failed("open", &path))?;
         }
@@ -114,28 +114,28 @@ impl Directory {
 }
 
 impl Home for Directory {
-    fn arm(&mut self, books: &RecorderFactory) -> Result<()> {
+    fn arm(&mut self, factory: &RecorderFactory) -> Result<()> {
         self.shelf.open()?;
-        self.shelf.tidy(&self.crew.control)?;
+        self.shelf.tidy(&self.pool.control)?;
         self.device = DeviceCounters::of(self.shelf.home());
         let (answer, answers) = channel();
         let (ready, is_ready) = channel();
         self.answers = Some(answers);
-        for index in 0..self.crew.job.ranks {
+        for index in 0..self.pool.job.ranks {
             let (order, orders) = channel();
-            let (crew, answer, ready) = (self.crew.clone(), answer.clone(), ready.clone());
-            let books = books.clone();
+            let (pool, answer, ready) = (self.pool.clone(), answer.clone(), ready.clone());
+            let factory = factory.clone();
             let work = move || {
                 let mut ready = Some(ready); // drop before waiting: `arm` waits until all are gone
                 let mut report = |armed| ready.take().map(|ready| ready.send(armed));
                 let begin = |stream: &Stream| {
                     report(Ok((stream.backend(), stream.features())));
-                    books.ledger(index)
+                    factory.recorder(index)
                 };
-                let cpus = crew.job.cpus.clone();
+                let cpus = pool.job.cpus.clone();
                 let rank = pin_in_turn(cpus.as_deref(), index, format_args!("rank {index}"))
-                    .and_then(|()| Rank::new(crew, index, begin));
-                drop(books);
+                    .and_then(|()| Rank::new(pool, index, begin));
+                drop(factory);
                 match rank {
                     Err(error) => drop(report(Err(error))),
                     Ok(rank) => serve(rank, index, &orders, &answer),
@@ -156,7 +156,7 @@ impl Home for Directory {
     }
 
     fn describe(&self, number: u32) -> Manifest {
-        let job = &self.crew.job;
+        let job = &self.pool.job;
         Manifest {
             number,
             seed: job.seed,
@@ -171,7 +171,7 @@ impl Home for Directory {
     }
 
     fn prepare(&mut self, number: u32) -> Result<()> {
-        let names: Vec<&str> = self.crew.job.files.iter().map(|file| file.name.as_str()).collect();
+        let names: Vec<&str> = self.pool.job.files.iter().map(|file| file.name.as_str()).collect();
         self.aside = self.shelf.prepare(number, &names)?;
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Home for Directory {
     }
 
     fn evict_page_cache(&mut self, manifest: &Manifest) -> Result<u64> {
-        self.expected = Some(self.crew.content.of_seed(manifest.seed));
+        self.expected = Some(self.pool.content.of_seed(manifest.seed));
         let directory = self.shelf.whole(manifest.number);
         self.drop_caches(&directory)?;
         self.resident(&directory)
@@ -217,12 +217,12 @@ impl Home for Directory {
             extras.backend = Some(name);
             extras.features = features;
         }
-        if self.crew.buffered.load(Relaxed) {
+        if self.pool.buffered.load(Relaxed) {
             extras
                 .notes
                 .push("the file system does not support O_DIRECT, so I/O was buffered".into());
         }
-        if self.crew.unallocated.load(Relaxed) {
+        if self.pool.unallocated.load(Relaxed) {
             let note = "the file system cannot preallocate files, so they grew while written";
             extras.notes.push(note.into());
         }

@@ -40,7 +40,7 @@ pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result
 /// Connections and counters of one rank.
 struct Rank {
     bucket: Bucket,
-    ledger: WorkerRecorder,
+    recorder: WorkerRecorder,
 }
 
 /// Storage for checkpoints as objects in a bucket.
@@ -163,9 +163,9 @@ impl Home for Objects<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, books: &RecorderFactory) {
+    fn begin(&mut self, factory: &RecorderFactory) {
         let buckets = self.buckets.drain(..).enumerate();
-        let ranks = buckets.map(|(rank, bucket)| Rank { bucket, ledger: books.ledger(rank) });
+        let ranks = buckets.map(|(rank, bucket)| Rank { bucket, recorder: factory.recorder(rank) });
         self.ranks.extend(ranks);
     }
 
@@ -198,8 +198,8 @@ impl Home for Objects<'_> {
 
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let transfer: Transfer = |job, control, rank, key, bytes| {
-            let Rank { bucket, ledger } = rank;
-            let on_moved = &mut |moved: Moved| record(ledger, WRITE, moved);
+            let Rank { bucket, recorder } = rank;
+            let on_moved = &mut |moved: Moved| record(recorder, WRITE, moved);
             let stopping = || control.stopping();
             bucket.put_content(key, bytes, job.part_size, &stopping, on_moved)
         };
@@ -221,8 +221,8 @@ impl Home for Objects<'_> {
 
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let transfer: Transfer = |job, control, rank, key, bytes| {
-            let Rank { bucket, ledger } = rank;
-            let on_moved = &mut |moved: Moved| record(ledger, READ, moved);
+            let Rank { bucket, recorder } = rank;
+            let on_moved = &mut |moved: Moved| record(recorder, READ, moved);
             let stopping = || control.stopping();
             bucket.get_content(key, bytes, job.part_size, job.verify, &stopping, on_moved)
         };
@@ -243,8 +243,8 @@ impl Home for Objects<'_> {
     }
 }
 
-fn record(ledger: &mut WorkerRecorder, place: usize, moved: Moved) {
-    ledger.record(place, moved.bytes, moved.latency_ns, moved.start_ns + moved.latency_ns);
+fn record(recorder: &mut WorkerRecorder, place: usize, moved: Moved) {
+    recorder.record(place, moved.bytes, moved.latency_ns, moved.start_ns + moved.latency_ns);
 }
 
 fn move_files(
@@ -255,7 +255,7 @@ fn move_files(
     below: &str,
     transfer: Transfer,
 ) -> Result<RankTimes> {
-    rank.ledger.on_this_thread();
+    rank.recorder.on_this_thread();
     let start_ns = monotonic_ns();
     let mut times = RankTimes {
         rank: job.first_rank + index,
@@ -275,7 +275,7 @@ fn move_files(
     }
     times.moved_ns = monotonic_ns();
     times.end_ns = times.moved_ns;
-    rank.ledger.cross(times.end_ns);
-    rank.ledger.leave_thread();
+    rank.recorder.cross(times.end_ns);
+    rank.recorder.leave_thread();
     Ok(times)
 }

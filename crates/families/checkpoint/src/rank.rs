@@ -71,27 +71,27 @@ pub struct RankShared {
 
 /// Rank with its buffers and counters, owned by one thread.
 pub struct Rank {
-    crew: Arc<RankShared>,
+    pool: Arc<RankShared>,
     rank: usize,
     stream: Stream,
-    ledger: WorkerRecorder,
+    recorder: WorkerRecorder,
 }
 
 impl Rank {
     /// Create a rank and fill its buffers with the content's pattern; then open its counters by
     /// `begin`.
     pub fn new(
-        crew: Arc<RankShared>,
+        pool: Arc<RankShared>,
         rank: usize,
         begin: impl FnOnce(&Stream) -> WorkerRecorder,
     ) -> Result<Self> {
-        let job = &crew.job;
+        let job = &pool.job;
         let io_bytes = job.io_bytes as usize;
         let mut stream =
             Stream::new(StreamSpec { io_bytes, depth: job.queue_depth, slots: slots(job) })?;
-        stream.fill(|slot, buffer| buffer.copy_from_slice(crew.content.pattern(slot)));
-        let ledger = begin(&stream);
-        Ok(Rank { crew, rank, stream, ledger })
+        stream.fill(|slot, buffer| buffer.copy_from_slice(pool.content.pattern(slot)));
+        let recorder = begin(&stream);
+        Ok(Rank { pool, rank, stream, recorder })
     }
 
     /// Execute requests until the channel is closed.
@@ -103,31 +103,31 @@ impl Rank {
                     self.restore(number, &content, &directory)
                 }
             };
-            self.ledger.cross(monotonic_ns());
+            self.recorder.cross(monotonic_ns());
             if answers.send(answer).is_err() {
                 return;
             }
         }
     }
 
-    fn files(crew: &RankShared, rank: usize) -> impl Iterator<Item = (usize, &FileSpec)> {
-        crew.job.files.iter().enumerate().filter(move |(_, file)| file.rank == rank)
+    fn files(pool: &RankShared, rank: usize) -> impl Iterator<Item = (usize, &FileSpec)> {
+        pool.job.files.iter().enumerate().filter(move |(_, file)| file.rank == rank)
     }
 
     fn write(&mut self, number: u32, directory: &Path) -> Result<RankTimes> {
-        let crew = self.crew.clone();
+        let pool = self.pool.clone();
         let mut times = self.begin();
         let mut open = Vec::new();
-        for (index, spec) in Self::files(&crew, self.rank) {
+        for (index, spec) in Self::files(&pool, self.rank) {
             let path = directory.join(&spec.name);
-            let file = File::create(&path, &path.display().to_string(), crew.job.place.direct)?;
-            if crew.job.place.direct && !file.is_direct() {
-                crew.buffered.store(true, Relaxed);
+            let file = File::create(&path, &path.display().to_string(), pool.job.place.direct)?;
+            if pool.job.place.direct && !file.is_direct() {
+                pool.buffered.store(true, Relaxed);
             }
-            if crew.job.preallocate && !file.preallocate(spec.bytes)? {
-                crew.unallocated.store(true, Relaxed);
+            if pool.job.preallocate && !file.preallocate(spec.bytes)? {
+                pool.unallocated.store(true, Relaxed);
             }
-            if self.write_one(&crew, number, index, spec, &file)? == Pass::Stopped {
+            if self.write_one(&pool, number, index, spec, &file)? == Pass::Stopped {
                 times.stopped = true;
                 return Ok(times);
             }
@@ -135,12 +135,12 @@ impl Rank {
             open.push(file);
         }
         times.moved_ns = monotonic_ns();
-        if crew.job.sync == SyncMode::Fsync {
+        if pool.job.sync == SyncMode::Fsync {
             for file in open {
                 let begin = monotonic_ns();
                 file.sync()?;
                 let now = monotonic_ns();
-                self.ledger.record(SYNC, 0, now - begin, now);
+                self.recorder.record(SYNC, 0, now - begin, now);
             }
         }
         times.end_ns = monotonic_ns();
@@ -149,16 +149,16 @@ impl Rank {
 
     fn write_one(
         &mut self,
-        crew: &RankShared,
+        pool: &RankShared,
         number: u32,
         index: usize,
         spec: &FileSpec,
         file: &File,
     ) -> Result<Pass> {
-        let (content, control) = (&crew.content, &crew.control);
-        let header = header_of(&crew.job, spec);
+        let (content, control) = (&pool.content, &pool.control);
+        let header = header_of(&pool.job, spec);
         let whose = Identity { number, file: index, header: header.len() as u64 };
-        let ledger = &mut self.ledger;
+        let recorder = &mut self.recorder;
         let ended = self.stream.write(
             file,
             spec.bytes,
@@ -175,7 +175,7 @@ impl Rank {
             },
             |chunk| {
                 let end_ns = chunk.start_ns + chunk.latency_ns;
-                ledger.record(WRITE, chunk.data.len() as u64, chunk.latency_ns, end_ns);
+                recorder.record(WRITE, chunk.data.len() as u64, chunk.latency_ns, end_ns);
                 Ok(())
             },
         )?;
@@ -193,23 +193,23 @@ impl Rank {
     /// Read the rank's files of a checkpoint. The buffers then contain data that was read instead
     /// of the pattern, so the rank cannot write afterwards.
     fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
-        let crew = self.crew.clone();
-        let direct = crew.job.cold == Cold::Direct;
+        let pool = self.pool.clone();
+        let direct = pool.job.cold == Cold::Direct;
         let mut times = self.begin();
-        for (index, spec) in Self::files(&crew, self.rank) {
+        for (index, spec) in Self::files(&pool, self.rank) {
             let path = directory.join(&spec.name);
             let file = open_to_read(&path, direct)?;
             if direct && !file.is_direct() {
-                crew.buffered.store(true, Relaxed);
+                pool.buffered.store(true, Relaxed);
             }
-            let header = header_of(&crew.job, spec);
+            let header = header_of(&pool.job, spec);
             let whose = Identity { number, file: index, header: header.len() as u64 };
-            let ledger = &mut self.ledger;
+            let recorder = &mut self.recorder;
             let ended =
-                self.stream.read(&file, spec.bytes, &|| crew.control.stopping(), |chunk| {
+                self.stream.read(&file, spec.bytes, &|| pool.control.stopping(), |chunk| {
                     let end_ns = chunk.start_ns + chunk.latency_ns;
-                    ledger.record(READ, chunk.data.len() as u64, chunk.latency_ns, end_ns);
-                    if crew.job.verify {
+                    recorder.record(READ, chunk.data.len() as u64, chunk.latency_ns, end_ns);
+                    if pool.job.verify {
                         check_header(&header, file.name(), chunk.offset, chunk.data)?;
                         content.check(whose, file.name(), chunk.offset, chunk.data)?;
                     }
@@ -229,7 +229,7 @@ impl Rank {
     fn begin(&self) -> RankTimes {
         let now = monotonic_ns();
         RankTimes {
-            rank: self.crew.job.first_rank + self.rank,
+            rank: self.pool.job.first_rank + self.rank,
             bytes: 0,
             start_ns: now,
             moved_ns: now,

@@ -27,7 +27,7 @@ pub type Look<'l> = &'l mut dyn FnMut();
 /// Storage for checkpoints, together with the ranks that write and read them.
 pub trait Home {
     /// Start the ranks and allocate everything that they need.
-    fn arm(&mut self, books: &RecorderFactory) -> Result<()>;
+    fn arm(&mut self, factory: &RecorderFactory) -> Result<()>;
 
     /// Called when the window begins; does nothing by default.
     fn begin(&mut self, _books: &RecorderFactory) {}
@@ -95,7 +95,7 @@ pub struct Checkpoints<'b, H> {
     pub home: H,
     control: &'b Control,
     board: &'b Board,
-    tally: FixedTotals,
+    totals: FixedTotals,
     reports: Receiver<Box<Report>>,
     extras: Extras,
     writes: Vec<Value>,
@@ -112,17 +112,27 @@ pub fn run<H: Home>(
     board: &Board,
     work: fn(&mut Checkpoints<'_, H>) -> Result<()>,
 ) -> Outcome {
-    let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
-    let armed = home.arm(&books);
+    let (factory, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
+    let armed = home.arm(&factory);
     if armed.is_err() {
         control.end_soon();
     }
-    let tally = FixedTotals::begin(job.ranks, &books, control, board);
-    home.begin(&books);
-    drop(books);
+    let totals = FixedTotals::begin(job.ranks, &factory, control, board);
+    home.begin(&factory);
+    drop(factory);
     let (extras, writes, restores) = (Extras::default(), Vec::new(), Vec::new());
-    let mut run =
-        Checkpoints { job, home, control, board, tally, reports, extras, writes, restores, met: 0 };
+    let mut run = Checkpoints {
+        job,
+        home,
+        control,
+        board,
+        totals,
+        reports,
+        extras,
+        writes,
+        restores,
+        met: 0,
+    };
     let done = armed.and_then(|()| if control.stopping() { Ok(()) } else { work(&mut run) });
     run.finish(done)
 }
@@ -172,8 +182,8 @@ impl<H: Home> Checkpoints<'_, H> {
         }
         let before = self.home.device_bytes();
         let start_ns = monotonic_ns();
-        let Self { home, tally, reports, board, .. } = self;
-        let written = home.write(number, &mut || take_reports(reports, tally, board));
+        let Self { home, totals, reports, board, .. } = self;
+        let written = home.write(number, &mut || take_reports(reports, totals, board));
         let published = written.and_then(|times| match times {
             Some(times) => {
                 let manifest = self.home.describe(number);
@@ -261,8 +271,8 @@ impl<H: Home> Checkpoints<'_, H> {
         }
         let before = self.home.device_bytes();
         let start_ns = monotonic_ns();
-        let Self { home, tally, reports, board, .. } = self;
-        let read = home.restore(&manifest, &mut || take_reports(reports, tally, board))?;
+        let Self { home, totals, reports, board, .. } = self;
+        let read = home.restore(&manifest, &mut || take_reports(reports, totals, board))?;
         let Some(times) = read else { return Ok(false) };
         let end_ns = times.iter().map(|t| t.moved_ns).max().unwrap_or(start_ns);
         let moved = self.home.device_bytes().zip(before).map(|(now, then)| now.since(then).read);
@@ -286,29 +296,29 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 
     fn finish(mut self, done: Result<()>) -> Outcome {
-        let end_ns = self.tally.close();
+        let end_ns = self.totals.close();
         self.home.end(&mut self.extras);
-        let patience = match &done {
+        let timeout = match &done {
             Err(error) if error.hangs() => Duration::ZERO, // at least one rank will never report
             _ => FINAL_REPORT_TIMEOUT,
         };
-        while let Ok(report) = self.reports.recv_timeout(patience) {
-            self.tally.add(report, self.board);
+        while let Ok(report) = self.reports.recv_timeout(timeout) {
+            self.totals.add(report, self.board);
         }
         for rank in 0..self.job.ranks {
-            self.tally.end(rank);
+            self.totals.end(rank);
         }
         let mut extras = self.extras;
         extras.failure = done.err();
         extras.details.insert("writes".into(), self.writes.into());
         extras.details.insert("restores".into(), self.restores.into());
-        self.tally.finish(end_ns, self.control, extras)
+        self.totals.finish(end_ns, self.control, extras)
     }
 }
 
-fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut FixedTotals, board: &Board) {
+fn take_reports(reports: &Receiver<Box<Report>>, totals: &mut FixedTotals, board: &Board) {
     while let Ok(report) = reports.try_recv() {
-        tally.add(report, board);
+        totals.add(report, board);
     }
 }
 

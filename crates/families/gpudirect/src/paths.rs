@@ -269,9 +269,9 @@ pub struct Registered {
 }
 
 impl Registered {
-    fn new(shared: &Shared, seat: &WorkerResources) -> Result<Self> {
-        let (job, cufile) = (&shared.job, seat.cufile()?);
-        let member: &Member = &job.members[seat.file];
+    fn new(shared: &Shared, resources: &WorkerResources) -> Result<Self> {
+        let (job, cufile) = (&shared.job, resources.cufile()?);
+        let member: &Member = &job.members[resources.file];
         let file = files::open(job, member)?;
         let (handle, handles_ns) = timed(|| CuHandle::new(cufile, file, &member.name));
         let handle = handle?;
@@ -279,7 +279,7 @@ impl Registered {
         let mut buffers = Vec::new();
         let count = job.own_buffers();
         for _ in 0..count {
-            let memory = DeviceBuffer::new(seat.cuda()?, job.gpu_bytes_of_worker() / count)?;
+            let memory = DeviceBuffer::new(resources.cuda()?, job.gpu_bytes_of_worker() / count)?;
             if !job.register {
                 buffers.push(IoBuffer::unregistered(memory));
                 continue;
@@ -296,25 +296,29 @@ impl Registered {
 
     /// Return the buffer of a slot and the offset in it.
     #[inline]
-    fn of_slot(&self, seat: &WorkerResources, slot: u16) -> Done<(&DeviceBuffer, usize)> {
+    fn of_slot(&self, resources: &WorkerResources, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {
             [] => Err(Fault::Errno(libc::ENOBUFS)),
-            [only] => Ok((only.memory(), seat.at(slot))),
+            [only] => Ok((only.memory(), resources.at(slot))),
             buffers => Ok((buffers[usize::from(slot)].memory(), 0)),
         }
     }
 
     /// Return the GPU memory that an operation reads into or writes from.
     #[inline]
-    fn place<'p>(&'p self, seat: &'p WorkerResources, io: &Io) -> Done<(&'p DeviceBuffer, usize)> {
+    fn place<'p>(
+        &'p self,
+        resources: &'p WorkerResources,
+        io: &Io,
+    ) -> Done<(&'p DeviceBuffer, usize)> {
         match io.kind {
-            OpKind::Read => self.of_slot(seat, io.slot),
-            _ => seat.source(io.offset),
+            OpKind::Read => self.of_slot(resources, io.slot),
+            _ => resources.source(io.offset),
         }
     }
 
-    fn landing(&self, seat: &WorkerResources, slot: u16) -> Done<Landing<'_>> {
-        self.of_slot(seat, slot).map(|(buffer, at)| Landing::Gpu(buffer, at))
+    fn landing(&self, resources: &WorkerResources, slot: u16) -> Done<Landing<'_>> {
+        self.of_slot(resources, slot).map(|(buffer, at)| Landing::Gpu(buffer, at))
     }
 }
 
@@ -404,9 +408,9 @@ mod tests {
 
     #[test]
     fn turns_are_passed_on_before_the_first_timer_of_short_work_only() {
-        let mut patience = YieldBudget::default();
-        assert!(patience.yields(5_000) && patience.yields(0)); // 0: no duration measured yet
-        assert!(!patience.yields(5_000));
+        let mut timeout = YieldBudget::default();
+        assert!(timeout.yields(5_000) && timeout.yields(0)); // 0: no duration measured yet
+        assert!(!timeout.yields(5_000));
         assert!(!YieldBudget::default().yields(SHORT_NS));
     }
 }

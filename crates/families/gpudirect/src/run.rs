@@ -88,17 +88,17 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     if job.arrival.open_loop() || waits {
         sharpen_timers();
     }
-    let seat = WorkerResources::take(job, index, &stack)?;
+    let resources = WorkerResources::take(job, index, &stack)?;
     drop(stack);
     match (job.path, job.api) {
-        (Route::Host, _) => with(shared, index, InTurn::new(Host::new(shared, seat)?)),
-        (Route::Bounce, _) => with(shared, index, InTurn::new(Bounce::new(shared, seat)?)),
-        (Route::BounceOverlapped, _) => begin_overlapped(shared, seat, Ring { shared, index }),
+        (Route::Host, _) => with(shared, index, InTurn::new(Host::new(shared, resources)?)),
+        (Route::Bounce, _) => with(shared, index, InTurn::new(Bounce::new(shared, resources)?)),
+        (Route::BounceOverlapped, _) => begin_overlapped(shared, resources, Ring { shared, index }),
         (Route::Direct, Api::Sync) => {
-            with(shared, index, InTurn::new(DirectSync::new(shared, seat)?))
+            with(shared, index, InTurn::new(DirectSync::new(shared, resources)?))
         }
-        (Route::Direct, Api::Batch) => with(shared, index, DirectBatch::new(shared, seat)?),
-        (Route::Direct, Api::Async) => with(shared, index, DirectAsync::new(shared, seat)?),
+        (Route::Direct, Api::Batch) => with(shared, index, DirectBatch::new(shared, resources)?),
+        (Route::Direct, Api::Async) => with(shared, index, DirectAsync::new(shared, resources)?),
     }
 }
 

@@ -54,7 +54,7 @@ pub fn run(
     parts: &[Part],
     findings: &Findings,
     memory: usize,
-    crew: &mut WorkerPool<'_>,
+    pool: &mut WorkerPool<'_>,
 ) -> Result<Encoded> {
     let whole = job.directory.join("binary");
     if whole.exists() {
@@ -77,7 +77,7 @@ pub fn run(
     let resumed = journal.done.len();
     let dense = Dense::new();
     for (pass, slices) in plan.iter().enumerate() {
-        if crew.is_over() {
+        if pool.is_over() {
             break; // do not build its tables in vain
         }
         let encoder = Encoder {
@@ -90,7 +90,7 @@ pub fn run(
         };
         let left: Vec<usize> =
             (0..parts.len()).filter(|&part| !journal.done.contains(&(pass, part))).collect();
-        crew.carry_out(left.len(), |turn| {
+        pool.carry_out(left.len(), |turn| {
             let mut worker = Worker::default();
             while let Some(task) = turn.next() {
                 if encoder.part(&parts[left[task]], left[task], &mut worker, turn)? {
@@ -100,8 +100,8 @@ pub fn run(
             Ok(())
         })?;
     }
-    if !crew.is_over() {
-        outputs.flush(crew).inspect_err(|_| Journal::distrust(&partial))?;
+    if !pool.is_over() {
+        outputs.flush(pool).inspect_err(|_| Journal::distrust(&partial))?;
         let cardinalities: Vec<u64> = kept.iter().map(|kept| kept + 1).collect();
         publish(&partial, &whole, &feature_spec::text(&cardinalities, job.numerical))?;
     }
@@ -193,10 +193,10 @@ impl Outputs {
         })
     }
 
-    fn flush(&self, crew: &mut WorkerPool<'_>) -> Result<()> {
+    fn flush(&self, pool: &mut WorkerPool<'_>) -> Result<()> {
         let places: Vec<&OutputFile> =
             [&self.label, &self.numerical].into_iter().chain(&self.categories).collect();
-        crew.carry_out(places.len(), |turn| {
+        pool.carry_out(places.len(), |turn| {
             while let Some(task) = turn.next() {
                 let OutputFile { path, file, .. } = places[task];
                 file.sync_all().map_err(failed("sync", path))?;

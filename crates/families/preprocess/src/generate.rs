@@ -44,15 +44,15 @@ pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcom
 }
 
 fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Board) -> Outcome {
-    let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
-    let mut tally = FixedTotals::begin(threads, &books, control, board);
-    let start_ns = tally.start_ns();
+    let (factory, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
+    let mut totals = FixedTotals::begin(threads, &factory, control, board);
+    let start_ns = totals.start_ns();
     let mut extras = Extras { takes_tasks: true, ..Extras::default() };
     let mut bytes = 0;
     match GeneratorShared::open(job, control) {
         Err(error) => extras.failure = Some(error),
         Ok(works) => {
-            for ended in make_all(&works, threads, (books, reports), &mut tally, board) {
+            for ended in make_all(&works, threads, (factory, reports), &mut totals, board) {
                 match ended {
                     Ok(made) => bytes += made,
                     Err(error) => drop(extras.failure.get_or_insert(error)),
@@ -64,24 +64,24 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
     }
     let end_ns = monotonic_ns().max(start_ns + 1);
     extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
-    tally.finish(end_ns, control, extras)
+    totals.finish(end_ns, control, extras)
 }
 
 /// Generate on `threads` threads. Return the bytes that each one wrote.
 fn make_all(
     works: &GeneratorShared,
     threads: usize,
-    (books, reports): (RecorderFactory, Receiver<Box<Report>>),
-    tally: &mut FixedTotals,
+    (factory, reports): (RecorderFactory, Receiver<Box<Report>>),
+    totals: &mut FixedTotals,
     board: &Board,
 ) -> Vec<Result<u64>> {
     let blocks = Mutex::new(works.blocks());
     std::thread::scope(|scope| {
         let spawn = |index| {
-            let (blocks, books) = (&blocks, books.clone());
+            let (blocks, factory) = (&blocks, factory.clone());
             let work = move || {
-                let mut ledger = books.ledger(index);
-                works.guarded(|| works.make(|| lock(blocks).next(), &mut ledger))
+                let mut recorder = factory.recorder(index);
+                works.guarded(|| works.make(|| lock(blocks).next(), &mut recorder))
             };
             let named = std::thread::Builder::new().name(format!("storlab-gen{index}"));
             named.spawn_scoped(scope, work).map_err(|e| {
@@ -90,9 +90,9 @@ fn make_all(
             })
         };
         let spawned: Vec<_> = (0..threads).map(spawn).collect();
-        drop(books);
+        drop(factory);
         for report in reports {
-            tally.add(report, board);
+            totals.add(report, board);
         }
         let ended = spawned.into_iter().map(|thread| {
             thread?.join().unwrap_or_else(|_| Err(panicked("preprocess", "a thread")))
@@ -237,7 +237,7 @@ impl<'r> GeneratorShared<'r> {
     }
 
     /// Generate and write blocks until there are none. Return the bytes written.
-    fn make(&self, next: impl Fn() -> Option<Block>, ledger: &mut WorkerRecorder) -> Result<u64> {
+    fn make(&self, next: impl Fn() -> Option<Block>, recorder: &mut WorkerRecorder) -> Result<u64> {
         let mut text = Vec::new();
         let mut made = 0;
         while !self.control.stopping() {
@@ -251,7 +251,7 @@ impl<'r> GeneratorShared<'r> {
                 .write_all_at(&text, offset)
                 .map_err(|e| Error::io("write", file.path.display().to_string(), offset, e))?;
             let now = monotonic_ns();
-            ledger.record(0, bytes, now - begin, now);
+            recorder.record(0, bytes, now - begin, now);
             made += bytes;
             if file.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.finish(&file)?;

@@ -21,12 +21,12 @@ use super::worker_pool::{Turn, WorkerPool};
 const SAMPLE_BYTES: usize = 200;
 
 /// Write the Parquet file of every part that has none.
-pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut WorkerPool<'_>) -> Result<()> {
+pub fn run(job: &PreprocessJob, parts: &[Part], pool: &mut WorkerPool<'_>) -> Result<()> {
     for part in parts {
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
     }
     let missing: Vec<&Part> = parts.iter().filter(|part| part.facts().is_none()).collect();
-    crew.carry_out(missing.len(), |turn| {
+    pool.carry_out(missing.len(), |turn| {
         let mut columns = Columns::new(job.row_group_rows.min(job.part_rows()));
         while let Some(task) = turn.next() {
             ingest_part(job, missing[task], &mut columns, turn)?;

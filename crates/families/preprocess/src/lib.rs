@@ -110,7 +110,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
 /// State of a preprocessing run across its stages.
 struct Stages<'b> {
     job: &'b PreprocessJob,
-    crew: WorkerPool<'b>,
+    pool: WorkerPool<'b>,
     board: &'b Board,
     memory: Memory,
     device: Option<DeviceCounters>,
@@ -146,12 +146,12 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     if prepared.is_err() {
         control.end_soon();
     }
-    let crew =
+    let pool =
         WorkerPool::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
     let mut stages = Stages {
         device: DeviceCounters::of(&job.directory),
         job,
-        crew,
+        pool,
         board,
         memory,
         extras: Extras { takes_tasks: true, ..Extras::default() },
@@ -181,7 +181,7 @@ impl Stages<'_> {
     fn run_all(&mut self, parts: &[Part]) -> Result<()> {
         let Some(findings) = self.ingest(parts)? else { return Ok(()) };
         self.vocabulary(parts, &findings)?;
-        if !self.crew.is_over() {
+        if !self.pool.is_over() {
             self.encode(parts, &findings)?;
         }
         Ok(())
@@ -192,8 +192,8 @@ impl Stages<'_> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
         let begun = self.begin(INGEST, &mut std::iter::empty())?;
-        ingest::run(job, parts, &mut self.crew)?;
-        if self.crew.is_over() {
+        ingest::run(job, parts, &mut self.pool)?;
+        if self.pool.is_over() {
             return Ok(None);
         }
         outputs::check_unchanged(job)?;
@@ -221,8 +221,8 @@ impl Stages<'_> {
         let outputs = || (1..=CATEGORIES).map(|number| Files::of(job, number));
         let resumed = outputs().filter(|files| files.facts().is_some()).count();
         let begun = self.begin(VOCABULARY, &mut parts.iter().map(|p| p.parquet.as_path()))?;
-        let passes = vocabulary::run(job, parts, table_memory(job)?, &mut self.crew)?;
-        if self.crew.is_over() {
+        let passes = vocabulary::run(job, parts, table_memory(job)?, &mut self.pool)?;
+        if self.pool.is_over() {
             return Ok(());
         }
         // 4 bytes of value and 8 bytes of count per entry.
@@ -240,8 +240,8 @@ impl Stages<'_> {
             .map(|part| part.parquet.as_path())
             .chain(vocabularies.iter().map(|files| files.values.as_path()));
         let begun = self.begin(ENCODE, &mut inputs)?;
-        let encoded = encode::run(job, parts, findings, table_memory(job)?, &mut self.crew)?;
-        if self.crew.is_over() {
+        let encoded = encode::run(job, parts, findings, table_memory(job)?, &mut self.pool)?;
+        if self.pool.is_over() {
             return Ok(());
         }
         let output_bytes = tree_bytes(&job.directory.join("binary"))?;
@@ -254,15 +254,15 @@ impl Stages<'_> {
 
     fn begin(&mut self, place: usize, inputs: &mut dyn Iterator<Item = &Path>) -> Result<Begun> {
         if self.job.cold {
-            evict_page_cache(inputs, &|| self.crew.is_over())?;
+            evict_page_cache(inputs, &|| self.pool.is_over())?;
         }
-        self.crew.take_moved();
+        self.pool.take_moved();
         Memory::reset_peak();
         self.board.enter(KINDS[place].name, None);
         let (now, cpu) = ProcessCpu::timed();
         Ok(Begun {
             place,
-            start_ns: if place == INGEST { self.crew.start_ns() } else { now },
+            start_ns: if place == INGEST { self.pool.start_ns() } else { now },
             cpu,
             device: self.device.as_ref().and_then(DeviceCounters::now),
         })
@@ -274,7 +274,7 @@ impl Stages<'_> {
         let after = self.device.as_ref().and_then(DeviceCounters::now);
         let moved = after.zip(begun.device).map(|(now, then)| now.since(then));
         let name = KINDS[begun.place].name;
-        let (start_ns, bytes) = (begun.start_ns, self.crew.take_moved());
+        let (start_ns, bytes) = (begun.start_ns, self.pool.take_moved());
         let peak = self.memory.peak();
         self.peak_bytes = self.peak_bytes.max(peak);
         self.resumed += done.resumed;
@@ -299,14 +299,14 @@ impl Stages<'_> {
 
     /// End the window, check the output after it, and build the outcome.
     fn finish(self, control: &Control) -> Outcome {
-        let Stages { job, crew, board, device, mut extras, .. } = self;
+        let Stages { job, pool, board, device, mut extras, .. } = self;
         let end_ns = match extras.spans.last() {
             Some(last) if extras.spans.len() == KINDS.len() => last.end_ns,
             _ => monotonic_ns(),
         };
-        let end_ns = end_ns.max(crew.start_ns() + 1);
-        let mut tally = crew.end();
-        tally.close();
+        let end_ns = end_ns.max(pool.start_ns() + 1);
+        let mut totals = pool.end();
+        totals.close();
         if extras.failure.is_none() && !control.stopping() {
             board.enter("check", None);
             match check_while(&job.directory, &|| control.stopping()) {
@@ -325,7 +325,7 @@ impl Stages<'_> {
         ] {
             extras.details.insert(name.into(), value);
         }
-        tally.finish(end_ns, control, extras)
+        totals.finish(end_ns, control, extras)
     }
 }
 

@@ -82,7 +82,7 @@ pub fn run(
     job: &PreprocessJob,
     parts: &[Part],
     memory: usize,
-    crew: &mut WorkerPool<'_>,
+    pool: &mut WorkerPool<'_>,
 ) -> Result<usize> {
     let place = job.directory.join("vocabulary");
     make_directory(&place)?;
@@ -93,8 +93,8 @@ pub fn run(
     let mut most = 0;
     for number in 1..=CATEGORIES {
         let files = Files::of(job, number);
-        if files.facts().is_none() && !crew.is_over() {
-            most = most.max(make(job, parts, &budget, number, &files, crew)?);
+        if files.facts().is_none() && !pool.is_over() {
+            most = most.max(make(job, parts, &budget, number, &files, pool)?);
         }
     }
     durable::flush(&place)?;
@@ -107,18 +107,18 @@ fn make(
     budget: &Budget,
     number: usize,
     files: &Files,
-    crew: &mut WorkerPool<'_>,
+    pool: &mut WorkerPool<'_>,
 ) -> Result<usize> {
     let mut facts = Facts { kept: 0, distinct: 0 };
     let mut runs: Vec<Files> = Vec::new();
     let mut first = 0;
     loop {
         let counting = Counting::new(budget, first);
-        count(job, parts, number, &counting, crew)?;
-        if crew.is_over() {
+        count(job, parts, number, &counting, pool)?;
+        if pool.is_over() {
             return Ok(0);
         }
-        let sorted = counting.finish(job.threshold, crew.workers());
+        let sorted = counting.finish(job.threshold, pool.workers());
         first = sorted.end;
         facts.kept += sorted.kept();
         facts.distinct += sorted.distinct();
@@ -178,9 +178,9 @@ fn count(
     parts: &[Part],
     number: usize,
     counting: &Counting<'_>,
-    crew: &mut WorkerPool<'_>,
+    pool: &mut WorkerPool<'_>,
 ) -> Result<()> {
-    crew.carry_out(parts.len(), |turn| {
+    pool.carry_out(parts.len(), |turn| {
         let mut scatter = counting.scatter()?;
         let (mut column, mut reduced) = (Column::default(), Vec::new());
         while let Some(task) = turn.next() {

@@ -16,8 +16,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Worker threads of all stages, with their counters.
 pub struct WorkerPool<'b> {
-    ledgers: Vec<WorkerRecorder>,
-    tally: FixedTotals,
+    recorders: Vec<WorkerRecorder>,
+    totals: FixedTotals,
     reports: Receiver<Box<Report>>,
     board: &'b Board,
     control: Arc<Control>,
@@ -28,7 +28,7 @@ pub struct WorkerPool<'b> {
 /// Access of one worker to the tasks of a round and to its counters.
 pub struct Turn<'c> {
     /// Operations and bytes that the worker has counted.
-    ledger: &'c mut WorkerRecorder,
+    recorder: &'c mut WorkerRecorder,
     next: &'c AtomicUsize,
     tasks: usize,
     stop: &'c AtomicBool,
@@ -55,7 +55,7 @@ impl Turn<'_> {
     pub fn record(&mut self, place: usize, bytes: u64, start_ns: u64) {
         let now = monotonic_ns();
         self.moved.fetch_add(bytes, Relaxed);
-        self.ledger.record(place, bytes, now - start_ns, now);
+        self.recorder.record(place, bytes, now - start_ns, now);
     }
 }
 
@@ -69,16 +69,16 @@ impl<'b> WorkerPool<'b> {
         board: &'b Board,
         control: &Arc<Control>,
     ) -> Self {
-        let (books, reports) = RecorderFactory::new(interval_ns, kinds);
-        let tally = FixedTotals::begin(workers, &books, control, board);
-        let ledger = |worker| {
-            let mut made = books.ledger(worker);
+        let (factory, reports) = RecorderFactory::new(interval_ns, kinds);
+        let totals = FixedTotals::begin(workers, &factory, control, board);
+        let recorder = |worker| {
+            let mut made = factory.recorder(worker);
             made.leave_thread();
             made
         };
         WorkerPool {
-            ledgers: (0..workers).map(ledger).collect(),
-            tally,
+            recorders: (0..workers).map(recorder).collect(),
+            totals,
             reports,
             board,
             control: control.clone(),
@@ -89,7 +89,7 @@ impl<'b> WorkerPool<'b> {
 
     /// Return the number of workers.
     pub fn workers(&self) -> usize {
-        self.ledgers.len()
+        self.recorders.len()
     }
 
     /// Return whether the run is stopping.
@@ -99,7 +99,7 @@ impl<'b> WorkerPool<'b> {
 
     /// Return the start of the window in nanoseconds.
     pub fn start_ns(&self) -> u64 {
-        self.tally.start_ns()
+        self.totals.start_ns()
     }
 
     /// Return the bytes recorded since the previous call.
@@ -119,17 +119,17 @@ impl<'b> WorkerPool<'b> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let failure = Mutex::new(None);
         let (end, ends) = channel();
-        let WorkerPool { ledgers, tally, reports, board, control, cpus, moved } = self;
+        let WorkerPool { recorders, totals, reports, board, control, cpus, moved } = self;
         std::thread::scope(|scope| {
-            for (index, ledger) in ledgers.iter_mut().enumerate().take(tasks.max(1)) {
+            for (index, recorder) in recorders.iter_mut().enumerate().take(tasks.max(1)) {
                 let (next, stop, failure, work) = (&next, &stop, &failure, &work);
                 let (moved, cpus) = (&*moved, &*cpus);
                 let (end, control) = (end.clone(), &**control);
                 let name = format!("storlab-prep{index}");
                 let started =
                     std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
-                        ledger.on_this_thread();
-                        let mut turn = Turn { ledger, next, tasks, stop, control, moved };
+                        recorder.on_this_thread();
+                        let mut turn = Turn { recorder, next, tasks, stop, control, moved };
                         let ended = pin_in_turn(Some(cpus), index, "a worker")
                             .and_then(|()| guarded("preprocess", "a worker", || work(&mut turn)));
                         if let Err(error) = ended {
@@ -137,7 +137,7 @@ impl<'b> WorkerPool<'b> {
                             stop.store(true, Relaxed);
                             control.end_soon(); // another may be stuck, and is abandoned
                         }
-                        turn.ledger.leave_thread();
+                        turn.recorder.leave_thread();
                         let _ = end.send(());
                     });
                 if let Err(e) = started {
@@ -150,7 +150,7 @@ impl<'b> WorkerPool<'b> {
             loop {
                 let ended = ends.recv_timeout(LOOK);
                 while let Ok(report) = reports.try_recv() {
-                    tally.add(report, board);
+                    totals.add(report, board);
                 }
                 if ended == Err(RecvTimeoutError::Disconnected) {
                     break;
@@ -163,14 +163,14 @@ impl<'b> WorkerPool<'b> {
 
     /// End the workers. Return the sum of their counters.
     pub fn end(mut self) -> FixedTotals {
-        let workers = self.ledgers.len();
-        self.ledgers.clear();
+        let workers = self.recorders.len();
+        self.recorders.clear();
         while let Ok(report) = self.reports.try_recv() {
-            self.tally.add(report, self.board);
+            self.totals.add(report, self.board);
         }
         for worker in 0..workers {
-            self.tally.end(worker);
+            self.totals.end(worker);
         }
-        self.tally
+        self.totals
     }
 }

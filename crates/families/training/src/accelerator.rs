@@ -64,7 +64,7 @@ pub struct EpochTimes {
 pub fn run(
     shared: &Arc<Shared>,
     index: usize,
-    mut ledger: WorkerRecorder,
+    mut recorder: WorkerRecorder,
     report: &Sender<EpochTimes>,
 ) {
     sharpen_timers();
@@ -73,8 +73,8 @@ pub fn run(
         if !shared.wait_for_epoch(epoch) {
             return;
         }
-        let times = run_epoch(shared, index, epoch, &mut ledger);
-        ledger.cross(monotonic_ns());
+        let times = run_epoch(shared, index, epoch, &mut recorder);
+        recorder.cross(monotonic_ns());
         if report.send(times).is_err() || times.stopped {
             return;
         }
@@ -85,7 +85,7 @@ fn run_epoch(
     shared: &Arc<Shared>,
     index: usize,
     epoch: u32,
-    ledger: &mut WorkerRecorder,
+    recorder: &mut WorkerRecorder,
 ) -> EpochTimes {
     let job = &shared.job;
     let lane = &shared.lanes[index];
@@ -111,8 +111,8 @@ fn run_epoch(
         let turn = job.barrier.then(|| shared.announce(due_ns));
         // Record the previous wake-up here, during the compute time: a new interval may have begun,
         // and handing over the old one may allocate memory and take a while.
-        record_wake(ledger, woken.take());
-        ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
+        record_wake(recorder, woken.take());
+        recorder.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         sleep_until(due_ns, &stopping);
         let computed_ns = monotonic_ns();
         let late_ns = computed_ns.saturating_sub(due_ns);
@@ -138,14 +138,14 @@ fn run_epoch(
             times.first_scheduled_ns = times.scheduled_ns;
         }
     }
-    record_wake(ledger, woken);
+    record_wake(recorder, woken);
     times
 }
 
 /// Record how late a thread woke up, and when (`woken`: lateness and time, in nanoseconds).
-fn record_wake(ledger: &mut WorkerRecorder, woken: Option<(u64, u64)>) {
+fn record_wake(recorder: &mut WorkerRecorder, woken: Option<(u64, u64)>) {
     if let Some((late_ns, computed_ns)) = woken {
-        ledger.record(WAKE, 0, late_ns, computed_ns);
+        recorder.record(WAKE, 0, late_ns, computed_ns);
     }
 }
 

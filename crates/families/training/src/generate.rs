@@ -68,28 +68,28 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
         next: AtomicU64::new(0),
         control: control.clone(),
     });
-    let (books, reports) = RecorderFactory::new(interval_ns, &KINDS);
-    let mut tally = FixedTotals::begin(threads, &books, control, board);
+    let (factory, reports) = RecorderFactory::new(interval_ns, &KINDS);
+    let mut totals = FixedTotals::begin(threads, &factory, control, board);
     let (end, ends) = channel();
-    let start_ns = tally.start_ns();
+    let start_ns = totals.start_ns();
     let mut extras = Extras { takes_tasks: true, ..Extras::default() };
     if let Home::Directory(home) = &works.home {
         let folder = home.join(&works.job.records.folder);
         if let Err(error) = fs::create_dir_all(&folder) {
             extras.failure = Some(failed("create", &folder)(error));
-            return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
+            return totals.finish(monotonic_ns().max(start_ns + 1), control, extras);
         }
     }
     for index in 0..threads {
-        let (works, books, end) = (works.clone(), books.clone(), end.clone());
-        let work = move || make_files(&works, index, &books, &end);
+        let (works, factory, end) = (works.clone(), factory.clone(), end.clone());
+        let work = move || make_files(&works, index, &factory, &end);
         if let Err(error) = spawn(format!("storlab-gen{index}"), "the data set", work) {
             extras.failure = Some(error);
             control.end_soon();
         }
     }
-    drop((books, end));
-    let ended = tally.follow(&reports, board, control, works.job.drain_timeout_ns);
+    drop((factory, end));
+    let ended = totals.follow(&reports, board, control, works.job.drain_timeout_ns);
     let mut bytes = 0;
     // A thread that hangs has not sent a result.
     for ended in ends.try_iter() {
@@ -105,27 +105,27 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     }
     let end_ns = monotonic_ns().max(start_ns + 1);
     extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
-    tally.finish(end_ns, control, extras)
+    totals.finish(end_ns, control, extras)
 }
 
 fn make_files(
     works: &GeneratorShared,
     index: usize,
-    books: &RecorderFactory,
+    factory: &RecorderFactory,
     end: &Sender<Result<u64>>,
 ) {
-    let mut ledger = books.ledger(index);
+    let mut recorder = factory.recorder(index);
     let who = "a thread of the data set";
-    let ended = guarded("training", who, || make_share(works, index, &mut ledger));
+    let ended = guarded("training", who, || make_share(works, index, &mut recorder));
     if ended.is_err() {
         works.control.end_soon();
     }
-    drop(ledger);
+    drop(recorder);
     let _ = end.send(ended);
 }
 
 /// Generate files until none are left. Return the number of bytes that this thread wrote.
-fn make_share(works: &GeneratorShared, index: usize, ledger: &mut WorkerRecorder) -> Result<u64> {
+fn make_share(works: &GeneratorShared, index: usize, recorder: &mut WorkerRecorder) -> Result<u64> {
     let mut maker = Maker::new(works, index)?;
     let mut made = 0;
     while !works.control.stopping() {
@@ -134,7 +134,7 @@ fn make_share(works: &GeneratorShared, index: usize, ledger: &mut WorkerRecorder
         if number >= works.job.records.files {
             break;
         }
-        made += maker.make(works, number, ledger)?;
+        made += maker.make(works, number, recorder)?;
     }
     maker.finish()?;
     Ok(made)
@@ -209,21 +209,21 @@ impl Maker {
         &mut self,
         works: &GeneratorShared,
         number: u64,
-        ledger: &mut WorkerRecorder,
+        recorder: &mut WorkerRecorder,
     ) -> Result<u64> {
         let facts = works.job.records.file(number);
         let layout = Layout::new(&works.job.records, &facts)?;
         match (self, &works.home) {
             (Maker::Files(stream, group), Home::Directory(home)) => {
                 let (path, bytes) = (home.join(&facts.path), layout.len);
-                match make_file(works, &path, &facts, layout, stream, ledger)? {
+                match make_file(works, &path, &facts, layout, stream, recorder)? {
                     Some(file) => group.add(file, path, bytes).map(|()| bytes),
                     None => Ok(0),
                 }
             }
             (Maker::Objects(bucket), Home::Store(_, prefix)) => {
                 let key = format!("{prefix}{}", facts.path);
-                make_object(works, &key, &facts, layout, bucket, ledger)
+                make_object(works, &key, &facts, layout, bucket, recorder)
             }
             _ => Ok(0), // maker and home are created together and always match
         }
@@ -249,7 +249,7 @@ fn make_file(
     facts: &FileFacts,
     mut layout: Layout,
     stream: &mut Stream,
-    ledger: &mut WorkerRecorder,
+    recorder: &mut WorkerRecorder,
 ) -> Result<Option<File>> {
     if fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
         return Ok(None);
@@ -277,7 +277,7 @@ fn make_file(
         },
         |chunk| {
             let end_ns = chunk.start_ns + chunk.latency_ns;
-            ledger.record(0, chunk.data.len() as u64, chunk.latency_ns, end_ns);
+            recorder.record(0, chunk.data.len() as u64, chunk.latency_ns, end_ns);
             Ok(())
         },
     )?;
@@ -298,7 +298,7 @@ fn make_object(
     facts: &FileFacts,
     mut layout: Layout,
     bucket: &mut Bucket,
-    ledger: &mut WorkerRecorder,
+    recorder: &mut WorkerRecorder,
 ) -> Result<u64> {
     if bucket.head(key)? == Some(layout.len) {
         return Ok(0);
@@ -310,6 +310,6 @@ fn make_object(
     let begin = monotonic_ns();
     bucket.put(key, &bytes.into())?;
     let now = monotonic_ns();
-    ledger.record(0, layout.len, now - begin, now);
+    recorder.record(0, layout.len, now - begin, now);
     Ok(layout.len)
 }

@@ -70,7 +70,7 @@ fn begin(job: TrainingJob, credentials: Option<Credentials>, held: bool) -> Resu
 struct Coordinator<'b> {
     shared: Arc<Shared>,
     board: &'b Board,
-    tally: FixedTotals,
+    totals: FixedTotals,
     reports: Receiver<Box<Report>>,
     times: Receiver<EpochTimes>,
     device: Option<DeviceCounters>,
@@ -94,21 +94,21 @@ impl<'b> Coordinator<'b> {
         });
         let job = &shared.job;
         let workers = job.accelerators * (job.reader_threads + 1);
-        let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
+        let (factory, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
         let (time, times) = channel();
-        if let Err(error) = arm(&shared, &books, &time) {
+        if let Err(error) = arm(&shared, &factory, &time) {
             shared.fail(error);
         }
         drop(time);
         if job.drop_caches && !control.stopping() {
             drop_caches(&shared);
         }
-        let tally = FixedTotals::begin(workers, &books, control, board);
-        drop(books);
+        let totals = FixedTotals::begin(workers, &factory, control, board);
+        drop(factory);
         let mut run = Coordinator {
             device: shared.home.device(),
             board,
-            tally,
+            totals,
             reports,
             times,
             extras: Extras::default(),
@@ -184,22 +184,22 @@ impl<'b> Coordinator<'b> {
 
     fn take_reports(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
-            self.tally.add(report, self.board);
+            self.totals.add(report, self.board);
         }
     }
 
     fn finish(mut self, hung: Result<()>, control: &Control) -> Outcome {
-        let end_ns = self.tally.close();
+        let end_ns = self.totals.close();
         let drain_ns = self.shared.job.drain_timeout_ns;
         let ended =
-            hung.and_then(|()| self.tally.follow(&self.reports, self.board, control, drain_ns));
+            hung.and_then(|()| self.totals.follow(&self.reports, self.board, control, drain_ns));
         if let Err(error) = ended {
             self.shared.fail(error);
             self.take_reports();
         }
         let job = &self.shared.job;
         for worker in 0..job.accelerators * (job.reader_threads + 1) {
-            self.tally.end(worker);
+            self.totals.end(worker);
         }
         let mut extras = self.extras;
         extras.failure = lock(&self.shared.failure).take();
@@ -212,7 +212,7 @@ impl<'b> Coordinator<'b> {
         extras.details.insert("epochs".into(), self.epochs.into());
         extras.details.insert("steps".into(), job.steps().into());
         extras.details.insert("device_counters".into(), self.device.is_some().into());
-        self.tally.finish(end_ns, control, extras)
+        self.totals.finish(end_ns, control, extras)
     }
 }
 
@@ -230,10 +230,10 @@ fn drop_caches(shared: &Shared) {
 }
 
 /// Start all threads, and wait until all are ready or the run is stopping.
-fn arm(shared: &Arc<Shared>, books: &RecorderFactory, time: &Sender<EpochTimes>) -> Result<()> {
+fn arm(shared: &Arc<Shared>, factory: &RecorderFactory, time: &Sender<EpochTimes>) -> Result<()> {
     // The channel carries no messages: a thread drops its sender when it is ready or has failed.
     let (ready, none_left) = channel::<()>();
-    spawn_all(shared, books, &ready, time)?;
+    spawn_all(shared, factory, &ready, time)?;
     drop(ready);
     let waits = |left| left == Err(RecvTimeoutError::Timeout) && !shared.control.stopping();
     while waits(none_left.recv_timeout(LOOK)) {}
@@ -242,28 +242,29 @@ fn arm(shared: &Arc<Shared>, books: &RecorderFactory, time: &Sender<EpochTimes>)
 
 fn spawn_all(
     shared: &Arc<Shared>,
-    books: &RecorderFactory,
+    factory: &RecorderFactory,
     ready: &Sender<()>,
     time: &Sender<EpochTimes>,
 ) -> Result<()> {
     let (accelerators, readers) = (shared.job.accelerators, shared.job.reader_threads);
-    let ledger = |worker: usize, kinds: &'static [Kind]| {
-        let (books, ready) = (books.clone(), ready.clone());
+    let recorder = |worker: usize, kinds: &'static [Kind]| {
+        let (factory, ready) = (factory.clone(), ready.clone());
         move || {
             drop(ready);
-            books.ledger_of(worker, kinds)
+            factory.recorder_of(worker, kinds)
         }
     };
     let (reads, waits) = KINDS.split_at(1);
     for index in 0..accelerators {
         for turn in 0..readers {
             let reader_shared = shared.clone();
-            let made = ledger(accelerators + index * readers + turn, reads);
+            let made = recorder(accelerators + index * readers + turn, reads);
             spawn(format!("storlab-read{index}.{turn}"), "training", move || {
                 work(&reader_shared, "a reader", || read_all(&reader_shared, index, turn, made));
             })?;
         }
-        let (accelerator_shared, made, time) = (shared.clone(), ledger(index, waits), time.clone());
+        let (accelerator_shared, made, time) =
+            (shared.clone(), recorder(index, waits), time.clone());
         spawn(format!("storlab-accel{index}"), "training", move || {
             work(&accelerator_shared, "an accelerator", || {
                 accelerator::run(&accelerator_shared, index, made(), &time);

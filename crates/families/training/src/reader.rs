@@ -31,7 +31,7 @@ enum Source {
 pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
-    ledger: WorkerRecorder,
+    recorder: WorkerRecorder,
 }
 
 impl Reader {
@@ -51,8 +51,8 @@ impl Reader {
                 Source::Objects(Box::new(bucket))
             }
         };
-        let ledger = begin();
-        Ok(Reader { shared, source, ledger })
+        let recorder = begin();
+        Ok(Reader { shared, source, recorder })
     }
 
     /// Return the backend (`uring`, `posix` or `s3`) and the names of its features.
@@ -77,7 +77,7 @@ impl Reader {
                 return Ok(loaded);
             };
             let now = monotonic_ns();
-            self.ledger.record(READ, bytes, now - begin, now);
+            self.recorder.record(READ, bytes, now - begin, now);
             loaded.bytes += bytes;
         }
         Ok(loaded)

@@ -15,30 +15,30 @@ fn run(held: bool, extras: fn() -> Extras) -> Run {
     let control = Arc::new(Control::new(held));
     let run_control = control.clone();
     Run::begin(control, move |board| {
-        let (books, reports) = RecorderFactory::new(1000 * MS, &KINDS);
+        let (factory, reports) = RecorderFactory::new(1000 * MS, &KINDS);
         let work = |worker: usize| {
-            let books = books.clone();
+            let factory = factory.clone();
             move || {
-                let mut ledger = books.ledger(worker);
-                let start_ns = ledger.start_ns;
-                ledger.record(1, 0, MS, start_ns + MS);
+                let mut recorder = factory.recorder(worker);
+                let start_ns = recorder.start_ns;
+                recorder.record(1, 0, MS, start_ns + MS);
                 let read_ns = start_ns + 5 * MS * worker as u64;
-                ledger.record(0, 4096, 2 * MS, read_ns + 2 * MS);
-                ledger.record(0, 4096, 2 * MS, read_ns + 9 * MS);
+                recorder.record(0, 4096, 2 * MS, read_ns + 2 * MS);
+                recorder.record(0, 4096, 2 * MS, read_ns + 9 * MS);
             }
         };
         let threads: Vec<_> = (0..2).map(|worker| std::thread::spawn(work(worker))).collect();
-        let mut tally = FixedTotals::begin(2, &books, &run_control, board);
-        drop(books);
+        let mut totals = FixedTotals::begin(2, &factory, &run_control, board);
+        drop(factory);
         for report in reports {
-            tally.add(report, board);
+            totals.add(report, board);
         }
         for (worker, thread) in threads.into_iter().enumerate() {
             thread.join().unwrap();
-            tally.end(worker);
+            totals.end(worker);
         }
-        let end_ns = tally.close();
-        tally.finish(end_ns, &run_control, extras())
+        let end_ns = totals.close();
+        totals.finish(end_ns, &run_control, extras())
     })
     .unwrap()
 }

@@ -90,7 +90,7 @@ fn run(job: &ExampleJob, control: &Control, board: &Board) -> Outcome {
     let (factory, reports) = RecorderFactory::new(job.interval_ns, &PHASES);
     let created = fs::create_dir_all(&job.directory).map_err(failed("create", &job.directory));
     let mut totals = FixedTotals::begin(job.workers, &factory, control, board);
-    let mut recorders: Vec<_> = (0..job.workers).map(|worker| factory.ledger(worker)).collect();
+    let mut recorders: Vec<_> = (0..job.workers).map(|worker| factory.recorder(worker)).collect();
     recorders.iter_mut().for_each(WorkerRecorder::leave_thread);
     let mut extras = Extras { failure: created.err(), takes_tasks: true, ..Extras::default() };
     for kind in PHASES {

@@ -16,7 +16,7 @@ pub struct Bounce {
     file: File,
     pinned: PinnedBuffer,
     buffer: Option<DeviceBuffer>,
-    seat: WorkerResources,
+    resources: WorkerResources,
 }
 
 impl Bounce {
@@ -24,12 +24,12 @@ impl Bounce {
     ///
     /// # Errors
     /// If the file cannot be opened, or memory cannot be allocated or pinned.
-    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
+    pub fn new(shared: &Shared, resources: WorkerResources) -> Result<Self> {
         let job = &shared.job;
-        let file = files::open(job, &job.members[seat.file])?;
-        let pinned = PinnedBuffer::new(seat.cuda()?, seat.longest)?;
-        let buffer = seat.read_buffers(job)?;
-        Ok(Bounce { file, pinned, buffer, seat })
+        let file = files::open(job, &job.members[resources.file])?;
+        let pinned = PinnedBuffer::new(resources.cuda()?, resources.longest)?;
+        let buffer = resources.read_buffers(job)?;
+        Ok(Bounce { file, pinned, buffer, resources })
     }
 }
 
@@ -40,15 +40,15 @@ impl OneByOne for Bounce {
         if io.kind == OpKind::Read {
             let moved = read_at(&self.file, pinned, io.offset)?;
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
-            buffer.write(self.seat.at(io.slot), &pinned[..moved as usize])?;
+            buffer.write(self.resources.at(io.slot), &pinned[..moved as usize])?;
             return Ok(moved);
         }
-        let (source, at) = self.seat.source(io.offset)?;
+        let (source, at) = self.resources.source(io.offset)?;
         source.read(at, pinned)?;
         write_at(&self.file, pinned, io.offset)
     }
 
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
-        self.seat.landing(self.buffer.as_ref(), slot)
+        self.resources.landing(self.buffer.as_ref(), slot)
     }
 }

@@ -31,7 +31,7 @@ pub struct DirectAsync {
     /// Event after the operation of the only lane, at queue depth 1; `None` at other depths.
     end: Option<Event>,
     registered: Registered,
-    seat: WorkerResources,
+    resources: WorkerResources,
     pushed: Vec<Io>,
     in_flight: usize,
     /// Smoothed duration of an operation in nanoseconds.
@@ -44,10 +44,11 @@ impl DirectAsync {
     /// # Errors
     /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
     /// async API.
-    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
-        let (depth, cuda, cufile) = (shared.job.queue_depth, seat.cuda()?, seat.cufile()?);
+    pub fn new(shared: &Shared, resources: WorkerResources) -> Result<Self> {
+        let (depth, cuda, cufile) =
+            (shared.job.queue_depth, resources.cuda()?, resources.cufile()?);
         let in_whole_pages = shared.job.in_whole_pages();
-        let registered = Registered::new(shared, &seat)?;
+        let registered = Registered::new(shared, &resources)?;
         let lane = |_| {
             let stream = Stream::new(cuda).map_err(|fault| fault.of("cuStreamCreate"))?;
             let stream = IoStream::new(cufile, stream, in_whole_pages)?;
@@ -57,17 +58,17 @@ impl DirectAsync {
         let event = || Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
         let end = (depth == 1).then(event).transpose()?;
         let pushed = Vec::with_capacity(depth);
-        Ok(DirectAsync { lanes, end, registered, seat, pushed, in_flight: 0, usual_ns: 0 })
+        Ok(DirectAsync { lanes, end, registered, resources, pushed, in_flight: 0, usual_ns: 0 })
     }
 
     #[inline]
     fn start(&mut self, io: &Io, now: u64) -> Done<()> {
         let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
-        let place = self.registered.of_slot(&self.seat, io.slot)?;
+        let place = self.registered.of_slot(&self.resources, io.slot)?;
         let (handle, len) = (&self.registered.handle, io.bytes());
         let lane = &mut self.lanes[usize::from(io.slot)];
         if opcode == Opcode::Write {
-            let source = self.seat.source(io.offset)?;
+            let source = self.resources.source(io.offset)?;
             // SAFETY: Drop waits for the stream before the buffers are dropped; the pool with the
             // content outlives all workers.
             unsafe { place.0.start_copy(source, len, lane.stream.stream()) }?;
@@ -129,7 +130,7 @@ impl Mover for DirectAsync {
             let _ = end.mark(self.lanes[0].stream.stream()).and_then(|()| end.wait());
         }
         let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
-        let mut patience = YieldBudget::default();
+        let mut timeout = YieldBudget::default();
         loop {
             let oldest_ns = self.sweep(ended);
             let now = monotonic_ns();
@@ -141,7 +142,7 @@ impl Mover for DirectAsync {
             if self.in_flight == 0 || now >= until_ns {
                 return Ok(());
             }
-            if patience.yields(self.usual_ns) {
+            if timeout.yields(self.usual_ns) {
                 continue;
             }
             // Poll from 3/4 of the usual duration: others than the oldest may end before it.
@@ -151,7 +152,7 @@ impl Mover for DirectAsync {
     }
 
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
-        self.registered.landing(&self.seat, slot)
+        self.registered.landing(&self.resources, slot)
     }
 
     fn features(&self) -> Vec<&'static str> {

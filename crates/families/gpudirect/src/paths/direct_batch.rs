@@ -20,7 +20,7 @@ pub struct DirectBatch {
     /// Dropped before the registrations that it uses; both are leaked if an operation is in flight.
     batch: ManuallyDrop<Batch>,
     registered: ManuallyDrop<Registered>,
-    seat: WorkerResources,
+    resources: WorkerResources,
     pushed: usize,
     in_flight: usize,
     /// Slots in flight: the library may report the end of an entry more than once.
@@ -34,13 +34,13 @@ impl DirectBatch {
     /// # Errors
     /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
     /// batches of this size.
-    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
-        let batch = Batch::new(seat.cufile()?, shared.job.queue_depth)?;
-        let registered = Registered::new(shared, &seat)?;
+    pub fn new(shared: &Shared, resources: WorkerResources) -> Result<Self> {
+        let batch = Batch::new(resources.cufile()?, shared.job.queue_depth)?;
+        let registered = Registered::new(shared, &resources)?;
         let depth = shared.job.queue_depth;
         let (busy, refused) = (vec![false; depth], Vec::with_capacity(depth));
         let (batch, registered) = (ManuallyDrop::new(batch), ManuallyDrop::new(registered));
-        Ok(DirectBatch { batch, registered, seat, pushed: 0, in_flight: 0, busy, refused })
+        Ok(DirectBatch { batch, registered, resources, pushed: 0, in_flight: 0, busy, refused })
     }
 }
 
@@ -53,7 +53,7 @@ impl Mover for DirectBatch {
     fn push(&mut self, io: Io) {
         let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
         let (len, cookie) = (io.bytes(), usize::from(io.slot));
-        match self.registered.place(&self.seat, &io) {
+        match self.registered.place(&self.resources, &io) {
             Ok(place) => {
                 let handle = &self.registered.handle;
                 // SAFETY: Drop keeps buffers and file while an operation is in flight; the pool
@@ -99,7 +99,7 @@ impl Mover for DirectBatch {
     }
 
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
-        self.registered.landing(&self.seat, slot)
+        self.registered.landing(&self.resources, slot)
     }
 
     fn cancel(&mut self) {

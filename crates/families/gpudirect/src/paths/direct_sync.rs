@@ -9,7 +9,7 @@ use crate::shared::Shared;
 /// Data path between storage and GPU memory by cuFile's synchronous API.
 pub struct DirectSync {
     registered: Registered,
-    seat: WorkerResources,
+    resources: WorkerResources,
 }
 
 impl DirectSync {
@@ -17,15 +17,15 @@ impl DirectSync {
     ///
     /// # Errors
     /// If the file cannot be opened or registered, or memory cannot be allocated.
-    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
-        Ok(DirectSync { registered: Registered::new(shared, &seat)?, seat })
+    pub fn new(shared: &Shared, resources: WorkerResources) -> Result<Self> {
+        Ok(DirectSync { registered: Registered::new(shared, &resources)?, resources })
     }
 }
 
 impl OneByOne for DirectSync {
     #[inline]
     fn move_now(&mut self, io: &Io) -> Done<u64> {
-        let (buffer, at) = self.registered.place(&self.seat, io)?;
+        let (buffer, at) = self.registered.place(&self.resources, io)?;
         let (handle, len) = (&self.registered.handle, io.bytes());
         match io.kind {
             OpKind::Read => handle.read(io.offset, len, buffer, at),
@@ -34,6 +34,6 @@ impl OneByOne for DirectSync {
     }
 
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
-        self.registered.landing(&self.seat, slot)
+        self.registered.landing(&self.resources, slot)
     }
 }

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 pub struct Host {
     file: File,
     buffer: MmapMut,
-    seat: WorkerResources,
+    resources: WorkerResources,
 }
 
 impl Host {
@@ -23,12 +23,12 @@ impl Host {
     ///
     /// # Errors
     /// If the file cannot be opened or memory cannot be allocated.
-    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
+    pub fn new(shared: &Shared, resources: WorkerResources) -> Result<Self> {
         let job = &shared.job;
-        let file = files::open(job, &job.members[seat.file])?;
-        let mut buffer = files::pages(seat.longest)?;
+        let file = files::open(job, &job.members[resources.file])?;
+        let mut buffer = files::pages(resources.longest)?;
         buffer.fill(0); // fault the pages in here, not within the first operation
-        Ok(Host { file, buffer, seat })
+        Ok(Host { file, buffer, resources })
     }
 }
 
@@ -39,8 +39,8 @@ impl OneByOne for Host {
         if io.kind == OpKind::Read {
             return read_at(&self.file, &mut self.buffer[..len], io.offset);
         }
-        let pool = self.seat.stack.host_pool.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
-        let at = place_of(self.seat.begin, io.offset);
+        let pool = self.resources.stack.host_pool.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
+        let at = place_of(self.resources.begin, io.offset);
         write_at(&self.file, &pool[at..at + len], io.offset)
     }
 

@@ -32,8 +32,8 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(seat: &WorkerResources, depth: usize) -> Result<Self> {
-        let stream = Stream::new(seat.cuda()?).map_err(|fault| fault.of("cuStreamCreate"))?;
+    fn new(resources: &WorkerResources, depth: usize) -> Result<Self> {
+        let stream = Stream::new(resources.cuda()?).map_err(|fault| fault.of("cuStreamCreate"))?;
         Ok(Lane { stream, queue: VecDeque::with_capacity(depth), usual_ns: 0 })
     }
 
@@ -83,7 +83,7 @@ pub struct Overlapped<B> {
     pinned: PinnedArena,
     buffer: Option<DeviceBuffer>,
     backend: B,
-    seat: WorkerResources,
+    resources: WorkerResources,
     slots: Vec<Slot>,
     pushed: Vec<u16>,
     reaped: Vec<Ended>,
@@ -108,22 +108,22 @@ pub trait Use {
 /// # Errors
 /// If the file cannot be opened, memory cannot be allocated or pinned, or the backend cannot start;
 /// errors of `then`.
-pub fn begin<U: Use>(shared: &Shared, seat: WorkerResources, then: U) -> Result<U::Output> {
+pub fn begin<U: Use>(shared: &Shared, resources: WorkerResources, then: U) -> Result<U::Output> {
     let job = &shared.job;
-    let member = &job.members[seat.file];
+    let member = &job.members[resources.file];
     let access = Access { read: true, write: job.writes(), direct: job.direct };
     let files = Arc::new(vec![File::open(&member.path, &member.name, access)?]);
     let depth = job.queue_depth;
-    let arena =
-        Arena::new(depth, seat.longest).map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-    let work = OnBackend { shared, seat, then };
+    let arena = Arena::new(depth, resources.longest)
+        .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
+    let work = OnBackend { shared, resources, then };
     BackendKind::fastest().open(files, arena, Queue::of_depth(depth), work)
 }
 
 /// Data path whose backend is still to be opened.
 struct OnBackend<'s, U> {
     shared: &'s Shared,
-    seat: WorkerResources,
+    resources: WorkerResources,
     then: U,
 }
 
@@ -132,17 +132,17 @@ impl<U: Use> UseBackend for OnBackend<'_, U> {
 
     fn with<B: Backend>(self, backend: B) -> Result<U::Output> {
         let waker = backend.waker();
-        self.then.with(Overlapped::new(self.shared, self.seat, backend)?, waker)
+        self.then.with(Overlapped::new(self.shared, self.resources, backend)?, waker)
     }
 }
 
 impl<B: Backend> Overlapped<B> {
-    fn new(shared: &Shared, seat: WorkerResources, backend: B) -> Result<Self> {
-        let (cuda, depth) = (seat.cuda()?, shared.job.queue_depth);
+    fn new(shared: &Shared, resources: WorkerResources, backend: B) -> Result<Self> {
+        let (cuda, depth) = (resources.cuda()?, shared.job.queue_depth);
         // SAFETY: fields are dropped in their order, `pinned` before `backend`.
         let pinned = unsafe { PinnedArena::new(cuda, backend.arena()) }?;
-        let buffer = seat.read_buffers(&shared.job)?;
-        let lanes = [Lane::new(&seat, depth)?, Lane::new(&seat, depth)?];
+        let buffer = resources.read_buffers(&shared.job)?;
+        let lanes = [Lane::new(&resources, depth)?, Lane::new(&resources, depth)?];
         let event = |_| Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
         Ok(Overlapped {
             lanes,
@@ -150,7 +150,7 @@ impl<B: Backend> Overlapped<B> {
             pinned,
             buffer,
             backend,
-            seat,
+            resources,
             slots: vec![Slot { kind: OpKind::Read, offset: 0, len: 0, moved: 0 }; depth],
             pushed: Vec::with_capacity(depth),
             reaped: Vec::with_capacity(depth),
@@ -182,13 +182,13 @@ impl<B: Backend> Overlapped<B> {
         let lane = &mut self.lanes[if kind == OpKind::Read { READS } else { WRITES }];
         if kind == OpKind::Read {
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
-            let place = (buffer, self.seat.at(slot));
+            let place = (buffer, self.resources.at(slot));
             let len = moved as usize;
             // SAFETY: the slot is not reused before its event has passed, and Drop waits for the
             // stream before the buffers are dropped.
             unsafe { self.pinned.start_to_device(arena, number, len, place, &lane.stream) }?;
         } else {
-            let place = self.seat.source(offset)?;
+            let place = self.resources.source(offset)?;
             let len = len as usize;
             // SAFETY: as above; the pool with the content outlives all workers.
             unsafe { self.pinned.start_to_host(arena, number, len, place, &lane.stream) }?;
@@ -274,7 +274,7 @@ impl<B: Backend> Mover for Overlapped<B> {
         }
         self.pushed.clear();
         let until_ns = monotonic_ns().saturating_add(limit.as_nanos() as u64);
-        let mut patience = YieldBudget::default();
+        let mut timeout = YieldBudget::default();
         loop {
             self.take_from_kernel(ended);
             self.take_from_driver(ended);
@@ -284,7 +284,7 @@ impl<B: Backend> Mover for Overlapped<B> {
                 return if self.unsent { self.submit(false, None) } else { Ok(()) };
             }
             let wait_ns = self.lanes.iter().filter_map(Lane::wait_ns).min();
-            if !self.unsent && wait_ns.is_some_and(|wait_ns| patience.yields(wait_ns)) {
+            if !self.unsent && wait_ns.is_some_and(|wait_ns| timeout.yields(wait_ns)) {
                 continue;
             }
             let look_ns = self.lanes.iter().map(|lane| lane.look_at_ns(now)).min();
@@ -294,7 +294,7 @@ impl<B: Backend> Mover for Overlapped<B> {
     }
 
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
-        self.seat.landing(self.buffer.as_ref(), slot)
+        self.resources.landing(self.buffer.as_ref(), slot)
     }
 
     fn cancel(&mut self) {
