@@ -1,1 +1,1 @@
-"""Child processes that execute runs, and the resource use of processes and the machine."""
+"""Child processes that execute runs, and measurement of CPU, memory and I/O of processes."""

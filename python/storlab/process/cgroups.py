@@ -1,7 +1,7 @@
-"""Limits of this process's control groups, and the kernel's counters of their effect.
+"""Limits on CPU, memory, threads and I/O that control groups (cgroups) set for this process.
 
-Every group from the process's own up to the mount point may set a limit; the smallest applies.
-Files of version 2 (``cpu.max``) and version 1 (``cpu.cfs_quota_us``) are read. Source: the kernel's
+The process's own group and each of its ancestors may set a limit; the smallest applies. Files of
+version 2 (``cpu.max``) and version 1 (``cpu.cfs_quota_us``) are read. Source: the kernel's
 ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/``.
 """
 
@@ -41,7 +41,7 @@ class IoLimit:
 
     @property
     def text(self) -> str:
-        """Limit with its unit: "4 MB/s", "1,000 operations/s"."""
+        """Limit with its unit, such as "4 MB/s" or "1,000 operations/s"."""
         if self.unit == "bytes":
             return f"{format_bytes_si(self.per_second)}/s"
         return f"{self.per_second:,} operations/s"
@@ -63,7 +63,13 @@ def groups_of(controller: str, proc: Path = _PROC) -> list[Path]:
 
 
 def _groups_below(mount: str, groups: Sequence[str], controller: str) -> Iterator[Path]:
-    """Yield the groups in the hierarchy that one line of mountinfo describes."""
+    """Yield this process's group and its ancestors in one mounted cgroup hierarchy.
+
+    Args:
+        mount: A line of ``/proc/self/mountinfo``; nothing is yielded for other file systems.
+        groups: The lines of ``/proc/self/cgroup``.
+        controller: The name of the controller in version 1.
+    """
     place, _, system = mount.partition(" - ")
     kind, *rest = system.split(" ")
     if kind == "cgroup2":
@@ -111,7 +117,10 @@ def _counts(place: Path) -> dict[str, int]:
 
 
 def quotas(groups: Sequence[Path] | None = None) -> list[Quota]:
-    """Return the CPU quotas of this process's groups, smallest first; empty if unlimited."""
+    """Return the CPU quotas of this process's control groups, smallest first.
+
+    The list is empty if CPU time is unlimited.
+    """
     known = []
     for group in groups_of("cpu") if groups is None else groups:
         quota, _, period = _text(group / "cpu.max").partition(" ")
@@ -123,13 +132,16 @@ def quotas(groups: Sequence[Path] | None = None) -> list[Quota]:
 
 
 def throttled_ns(group: str) -> int:
-    """Return how long a group's threads have been throttled by its quota so far."""
+    """Return how long a control group's CPU quota has throttled its threads so far, in ns."""
     counts = _counts(Path(group) / "cpu.stat")
     return counts.get("throttled_usec", 0) * _NS_PER_US or counts.get("throttled_time", 0)
 
 
 def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
-    """Return the smallest memory limit (or ``memory.high``) in bytes, and its group, or None."""
+    """Return the smallest memory limit of this process's control groups, and the group's name.
+
+    The limit is in bytes. Returns None if there is no limit.
+    """
     names = ("memory.max", "memory.high", "memory.limit_in_bytes")
     limits = [
         (limit, str(group))
@@ -141,7 +153,7 @@ def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
 
 
 def memory_left(groups: Sequence[Path] | None = None) -> int | None:
-    """Return the bytes available within this process's groups, or None if they set no limit.
+    """Return the bytes of memory that control groups leave to this process; None if unlimited.
 
     Page cache charged to a group counts as available, since the kernel can reclaim it.
     """
@@ -159,7 +171,7 @@ def memory_left(groups: Sequence[Path] | None = None) -> int | None:
 
 
 def memory_events(group: str) -> int:
-    """Return how often a group has reached its memory limits so far."""
+    """Return how often a control group has reached its memory limits so far."""
     counts = _counts(Path(group) / "memory.events")
     return sum(counts.get(n, 0) for n in ("high", "max", "oom")) or (
         _number(Path(group) / "memory.failcnt") or 0
@@ -167,7 +179,10 @@ def memory_events(group: str) -> int:
 
 
 def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
-    """Return how many threads the tightest ``pids.max`` still permits, and its group, or None."""
+    """Return how many more threads control groups permit, and the group with the tightest limit.
+
+    Returns None if no group limits threads (``pids.max``).
+    """
     left = [
         (max(0, limit - (_number(group / "pids.current") or 0)), str(group))
         for group in (groups_of("pids") if groups is None else groups)
@@ -177,7 +192,10 @@ def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
 
 
 def io_limits(groups: Sequence[Path] | None = None) -> list[IoLimit]:
-    """Return the tightest I/O limits of this process's control groups, by device and kind."""
+    """Return the tightest I/O limits of this process's control groups.
+
+    There is at most one limit per device, direction and unit.
+    """
     tightest: dict[tuple[str, _Kind], IoLimit] = {}
     for group in groups_of("blkio") if groups is None else groups:
         for device, kind, text in (*_io_max(group), *_io_throttle(group)):
@@ -189,7 +207,7 @@ def io_limits(groups: Sequence[Path] | None = None) -> list[IoLimit]:
 
 
 def _io_max(group: Path) -> Iterator[tuple[str, _Kind, str]]:
-    """Yield device, kind and value of each limit of version 2."""
+    """Yield device, kind and value of each I/O limit that a cgroup of version 2 sets."""
     for line in _text(group / "io.max").splitlines():
         device, *limits = line.split()
         for key, _, text in (limit.partition("=") for limit in limits):
@@ -198,7 +216,7 @@ def _io_max(group: Path) -> Iterator[tuple[str, _Kind, str]]:
 
 
 def _io_throttle(group: Path) -> Iterator[tuple[str, _Kind, str]]:
-    """Yield device, kind and value of each limit of version 1."""
+    """Yield device, kind and value of each I/O limit that a cgroup of version 1 sets."""
     for file, kind in _V1_IO.items():
         for line in _text(group / f"blkio.throttle.{file}_device").splitlines():
             with suppress(ValueError):

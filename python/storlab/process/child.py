@@ -1,7 +1,7 @@
-"""Base of child programs that execute one run: start, watching, time limit and end.
+"""Base class of runs that a child program executes: start, supervision, time limit and end.
 
-All engines that are separate programs use it. Subclasses define how output becomes an outcome
-(``finish``), and may redefine when a run counts as hung (``overdue``).
+All engines that are separate programs use it. Subclasses define how the program's output becomes
+an outcome (``finish``), and may redefine when a run is treated as hung (``overdue``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from storlab.process.events import Events
 
 GRACE_NS = 600 * NS_PER_S  # a run counts as hung this long after its expected end
-# larger movements of the wall clock against the run's clock mean that it was set
+# If wall clock and run's clock diverge by more than this, somebody has set the wall clock.
 STEP_NS = 5_000_000
 ENDED = Snapshot("done", 0)
 _MOST_TEXT = 32 * 1024  # bytes kept from either end of a program's output
@@ -43,7 +43,7 @@ _LAST_LINES = 6  # of standard error, in a failure
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Parameters of a child program. Its output goes to ``stdout.txt`` and ``stderr.txt``."""
+    """Parameters for starting a child program: command, environment, directory and limits."""
 
     name: str  # the program's name in messages
     command: Sequence[str]
@@ -53,32 +53,30 @@ class Launch:
     kill_after_s: float = 5.0  # grace period after SIGINT
     limit_ns: int | None = None  # time limit, after which the run counts as hung
     death_signal: signal.Signals = signal.SIGKILL  # sent if storlab dies
-    # environment variables that are never shown
+    # environment variables whose values are never shown
     secrets: Mapping[str, str] = field(default_factory=dict)
     inherits: Callable[[str], bool] = lambda _: True  # filter for inherited variables
     alone: bool = False  # starts no processes whose CPU time counts
 
     @property
     def text(self) -> str:
-        """Command line as typed in a shell, with secrets replaced by their variables' names."""
+        """Command line for a shell, in which secrets are replaced by names of variables."""
         hidden = [f'{name}="${name}"' for name in self.secrets]
         shown = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*hidden, *shown, shlex.join(self.command)])
 
     def child_environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the child's environment variables: inherited ones, its own, and secrets."""
+        """Return the child's environment: inherited variables, those of this launch, secrets."""
         kept = {name: value for name, value in inherited.items() if self.inherits(name)}
         return {**kept, **self.environment, **self.secrets}
 
 
 class ChildRun(ABC):
-    """Run in progress by a child program. Every method may be called from any thread."""
+    """Run that a child program executes. Every method may be called from any thread."""
 
     piped: ClassVar[bool] = False  # standard output goes to ``line`` instead of a file
     look_s: ClassVar[float] = 0.25  # interval in seconds between readings of counters
-    account_note: ClassVar[str] = (
-        "of the whole program: its start and what it does at its end included"
-    )
+    account_note: ClassVar[str] = "of the whole program, including its start and end"
 
     def __init__(self, launch: Launch, info: EngineInfo) -> None:
         self.launch = launch
@@ -107,26 +105,29 @@ class ChildRun(ABC):
 
     @abstractmethod
     def finish(self) -> RunOutcome:
-        """Return the outcome of a program that has ended. Called once, by the watching thread."""
+        """Return the outcome of a program that has ended.
+
+        It is called once, by the thread that supervises the program.
+        """
 
     def line(self, text: str) -> None:  # noqa: B027  (optional)
-        """Hook for subclasses, called for each line of piped standard output on arrival."""
+        """Process a line of the child's standard output when it arrives. Hook for subclasses."""
 
     def looked(self) -> None:  # noqa: B027  (optional)
-        """Hook for subclasses, called after each reading of the CPU and device counters."""
+        """Do something after each reading of CPU and device counters. Hook for subclasses."""
 
     def overdue(self) -> bool:
-        """Return whether the run exceeds its time limit and counts as hung."""
+        """Return whether the run exceeds its time limit, so that it is treated as hung."""
         limit_ns = self.launch.limit_ns
         return limit_ns is not None and monotonic_ns() - self.started_ns > limit_ns
 
     def cancel(self) -> None:
-        """Send SIGINT to the process group, and SIGKILL if it does not end."""
+        """Cancel the run: send SIGINT to the child's process group, and later SIGKILL."""
         self.cancelled = True
         self._interrupt()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """Return the outcome, or None if the timeout expires first."""
+        """Wait for the end of the run and return its outcome; None if the timeout expires."""
         if not self._ended.wait(timeout_s):
             return None
         self._watcher.join()
@@ -146,12 +147,12 @@ class ChildRun(ABC):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the outcome is available."""
+        """Whether the run has ended and its outcome is available."""
         return self._ended.is_set()
 
     @property
     def exit_code(self) -> int:
-        """Exit code of a program that has ended; negative for the signal that ended it."""
+        """Exit code of a program that has ended; ``-n`` if signal ``n`` ended it."""
         return self._process.returncode or 0
 
     def _start(self) -> subprocess.Popen[Any]:
@@ -259,13 +260,16 @@ class ChildRun(ABC):
         return True
 
     def _shown(self, content: bytes) -> bytes:
-        """Return output of the child with its secrets replaced by ``***``."""
+        """Return output of the child program with secrets replaced by ``***``."""
         if not self.launch.secrets:
             return content
         return hide(content.decode(errors="replace"), self.launch.secrets.values()).encode()
 
     def printed(self, name: str) -> bytes:
-        """Return ``stdout.txt`` or ``stderr.txt`` without secrets, shortened in the middle."""
+        """Return the child's ``stdout.txt`` or ``stderr.txt`` without secrets.
+
+        Of long output, the middle is left out.
+        """
         content = (self.launch.work_dir / name).read_bytes()
         if len(content) > 2 * _MOST_TEXT:
             left_out = f"\n... {len(content) - 2 * _MOST_TEXT:,} bytes left out ...\n".encode()
@@ -282,7 +286,7 @@ class ChildRun(ABC):
         }
 
     def raw(self) -> dict[str, bytes]:
-        """Return the files that are kept of every run."""
+        """Return the files to store with the run's results, as contents by name."""
         names = ["stderr.txt"] if self.piped else ["stdout.txt", "stderr.txt"]
         return {
             "command.txt": f"{self.launch.text}\n".encode(),
@@ -291,7 +295,10 @@ class ChildRun(ABC):
         }
 
     def failure(self, fix: str) -> Failure | None:
-        """Return a failure with the last lines of output if the program hung or failed."""
+        """Return a failure with the last lines of standard error if the program hung or failed.
+
+        Returns None if it succeeded or was cancelled.
+        """
         if self.hung:
             return self.hung_failure()
         if self.cancelled or self.exit_code == 0:
@@ -303,12 +310,12 @@ class ChildRun(ABC):
         )
         return Failure(message=message, fix=fix)
 
-    def hung_failure(self, fix: str = "see raw/") -> Failure:
-        """Return the failure of a program that exceeded its time limit."""
+    def hung_failure(self, fix: str = "read the program's output in raw/") -> Failure:
+        """Return the failure to report for a program that exceeded its time limit."""
         return Failure(message=f"{self.launch.name} did not end in time", fix=fix)
 
     def unmeasured(self) -> RunOutcome:
-        """Return an outcome without results, with an empty window at the end."""
+        """Return an outcome without results, whose measure window is empty."""
         return RunOutcome(
             status="cancelled" if self.cancelled else "finished",
             engine=self.info,
@@ -322,7 +329,7 @@ class ChildRun(ABC):
     def measured(
         self, events: Sequence[Events], window: tuple[int, int], interval_ns: int, workers: int
     ) -> RunOutcome:
-        """Return an outcome with window, samples, totals and CPU from recorded events.
+        """Return an outcome with window, samples, totals and CPU use from recorded events.
 
         Args:
             events: The events of each kind of operation.
@@ -330,7 +337,7 @@ class ChildRun(ABC):
             interval_ns: The length of a sample.
             workers: The number of workers, which limits the cores that the child can use.
         """
-        # Imported late: events need numpy, a fifth of the import time of a cluster's client.
+        # Import late: numpy would take a fifth of the import time of clients in a cluster.
         from storlab.process.events import samples, totals
 
         start_ns, end_ns = window
@@ -348,12 +355,12 @@ class ChildRun(ABC):
 
 
 def ending(exit_code: int) -> str:
-    """Describe an exit code: ``with exit code 1``, ``by signal 9``."""
+    """Describe an exit code in words, such as "with exit code 1" or "by signal 9"."""
     return f"with exit code {exit_code}" if exit_code >= 0 else f"by signal {-exit_code}"
 
 
 class _EndWatch:
-    """Wait for the end of a process with a timeout, without reaping it."""
+    """Waits with a timeout for the end of a process, and leaves it to others to reap it."""
 
     def __init__(self, pid: int) -> None:
         self._fd: int | None = None
@@ -370,6 +377,6 @@ class _EndWatch:
         poll.poll(round(seconds * 1000))
 
     def close(self) -> None:
-        """Close the descriptor of the process."""
+        """Close the pidfd (file descriptor of the process)."""
         if self._fd is not None:
             os.close(self._fd)

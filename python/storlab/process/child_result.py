@@ -1,4 +1,4 @@
-"""Child's side of the protocol: it reports to storlab by ``result.json`` in its directory.
+"""Report of a child program to storlab: it writes ``result.json`` in its directory.
 
 Only the standard library is used, so that a child in another Python can import it.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class ChildError(Exception):
-    """Error that ends the run, with the failure to store in ``result.json``."""
+    """Error that ends a child's run; ``failure`` is stored in ``result.json``."""
 
     def __init__(self, failure: dict[str, Any]) -> None:
         super().__init__(failure["message"])
@@ -19,7 +19,11 @@ class ChildError(Exception):
 
 
 def failure_of(error: OSError, operation: str | None = None) -> dict[str, Any]:
-    """Describe an OSError for ``result.json``; errors of loader workers contain their traceback."""
+    """Describe an OSError for ``result.json``, with message, errno, operation and path.
+
+    The text of an error from a PyTorch loader worker ends with its traceback, of which only the
+    last line is used.
+    """
     words = error.strerror or str(error).strip().rpartition("\n")[2]
     return {
         "message": f"{error.filename or ''}: {words}".removeprefix(": "),

@@ -1,4 +1,4 @@
-"""Counters sampled throughout a run, since its window is only known afterwards."""
+"""Periodic sampling of counters during a whole run, since its window is known only afterwards."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MOST_READINGS = 100_000  # beyond this, every second reading is dropped and the 
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """Values of counters, with the time on the run's clock at which they were read."""
+    """Values of counters, and the time on the run's clock at which they were read."""
 
     time_ns: int
     values: tuple[int, ...]
 
 
 class CounterWatch:
-    """Thread that calls ``read`` every ``period_s`` and at both ends of a ``with`` block.
+    """Thread that reads counters periodically inside a ``with`` block, and at both ends of it.
 
-    After ``read`` has raised OSError, it is not called again.
+    It calls ``read`` every ``period_s`` seconds, but never again after that raised OSError.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class CounterWatch:
 
     @property
     def readings(self) -> list[CounterReading]:
-        """Readings in order of time; complete after the block."""
+        """Readings so far in order of time; complete after the ``with`` block."""
         return self._readings
 
     def _run(self) -> None:

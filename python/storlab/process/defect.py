@@ -1,6 +1,6 @@
-"""Outcome of a run that ended by an exception in storlab's own code.
+"""Outcome of a run that was ended by an exception in storlab's own code.
 
-Callers wait for an outcome, so a watching thread must not die without producing one.
+Callers wait for an outcome, so the thread that supervises a run must produce one in any case.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ DEFECTS = (
     struct.error,
     zlib.error,
 )
-"""Exceptions that occur when output of other programs is read."""
+"""Exceptions that can occur when storlab reads the output of other programs."""
 
 
 def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
-    """Return a failed outcome with an empty window and the traceback in ``raw/defect.txt``."""
+    """Return the outcome of a failed run, without results, and with the exception's traceback.
+
+    The traceback goes to ``raw/defect.txt``.
+    """
     now_ns = monotonic_ns()
     trace = "".join(traceback.format_exception(error)) if error else "no exception\n"
     what = f"{type(error).__name__}: {error}" if error else "it ended without an outcome"
@@ -47,7 +50,7 @@ def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
         cpu=None,
         failure=Failure(
             message=f"the result of {info.name} could not be read: {what}",
-            fix="see raw/defect.txt; make room where the disk is full, else report it",
+            fix="read raw/defect.txt; free space if a disk is full, otherwise report this defect",
             errno=error.errno if isinstance(error, OSError) else None,
         ),
         raw={"defect.txt": trace.encode(errors="replace")},

@@ -1,4 +1,4 @@
-"""Conversion of events that an engine's child recorded to totals and samples."""
+"""Conversion of single operations, recorded by an engine's child, to totals and samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ NONE: Ints = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events of one kind of operation. ``latency_ns`` is empty if not measured."""
+    """Completed operations of one kind as parallel arrays.
+
+    ``latency_ns`` is empty if latency was not measured.
+    """
 
     operation: Operation
     end_ns: Ints  # on the run's clock
@@ -27,11 +30,11 @@ class Events:
 
     @classmethod
     def of_rows(cls, operation: Operation, rows: Ints) -> Events:
-        """Create events from rows of end (ns), latency (ns) and bytes."""
+        """Create events from an array whose rows are end (ns), latency (ns) and bytes."""
         return cls(operation, rows[:, 0], rows[:, 2], rows[:, 1])
 
     def totals(self) -> OperationTotals:
-        """Return operations, bytes and latencies of all events."""
+        """Return the number of operations, their bytes and a latency summary."""
         return OperationTotals(
             operations=len(self.end_ns),
             bytes=int(self.bytes.sum()),
@@ -40,7 +43,7 @@ class Events:
 
 
 def totals(events: Sequence[Events]) -> dict[Operation, OperationTotals]:
-    """Return totals by kind of operation, without kinds that have no events."""
+    """Return totals by kind of operation; kinds without events are left out."""
     return {kind.operation: kind.totals() for kind in events if len(kind.end_ns)}
 
 
@@ -58,7 +61,7 @@ def samples(
         events: The events of each kind of operation.
         window: Start and end of the measure window, in ns on the run's clock.
         interval_ns: The length of a sample.
-        cpu_ns: Returns the CPU time used between two times.
+        cpu_ns: Returns the CPU time (ns) used between two times on the run's clock.
     """
     start_ns, end_ns = window
     edges = [*range(start_ns, end_ns, interval_ns), end_ns]

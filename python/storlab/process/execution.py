@@ -1,4 +1,4 @@
-"""Execution of a job until it ends: polling, progress reports, and stop requests."""
+"""Waiting for a run to end, with progress reports, and handling of requests to stop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LAST_TRIES = 100
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the user asked for it)
-    """Stop requested by the user. Finished runs are stored."""
+    """Raised when the user has asked to stop, such as by Ctrl-C. Finished runs are stored."""
 
 
 class StopRequest:
-    """Stop requests by Ctrl-C, SIGTERM, or SIGHUP of a closed terminal.
+    """Request to stop by Ctrl-C, by SIGTERM, or by SIGHUP when a terminal is closed.
 
-    The first stops the campaign cleanly, a second Ctrl-C or SIGTERM ends the process at once. A
-    closed terminal sends several SIGHUP, which together count as one.
+    The first request stops the campaign cleanly; a second Ctrl-C or SIGTERM ends the process at
+    once. A closed terminal sends several SIGHUP, which count as one request.
     """
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class StopRequest:
 
     @contextmanager
     def installed(self) -> Iterator[StopRequest]:
-        """Handle the signals inside the block, if called in the main thread.
+        """Handle Ctrl-C, SIGTERM and SIGHUP as requests to stop inside a ``with`` block.
 
-        SIGHUP remains ignored under nohup.
+        This works only in the main thread. Under nohup, SIGHUP remains ignored.
         """
         with _handled(_SIGNALS, self._on_signal):
             yield self
@@ -66,7 +66,7 @@ class StopRequest:
 
 @contextmanager
 def ended_as_by_ctrl_c() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt inside the block, so that clean-up runs."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in a ``with`` block, so clean-up runs."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -79,7 +79,10 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
 def _handled(
     signals: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Install a handler for signals that are not ignored; only possible in the main thread."""
+    """Install a handler for those signals that are not ignored, inside a ``with`` block.
+
+    Does nothing outside the main thread, where Python permits no handlers.
+    """
     terminals = [fd for fd in _OUTPUTS if os.isatty(fd)]
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -100,7 +103,10 @@ def _handled(
 
 
 def _leave(terminals: list[int]) -> None:
-    """Redirect output from a closed terminal to /dev/null, since writing would fail."""
+    """Redirect the output of this process from a closed terminal to /dev/null.
+
+    Writing to the closed terminal would fail.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     for fd in terminals:
         os.dup2(nowhere, fd)
@@ -115,7 +121,7 @@ _OUTPUTS = (1, 2)
 def finish(
     handle: RunHandle, stop: StopRequest, on_progress: Callable[[Snapshot], None]
 ) -> RunOutcome:
-    """Wait for a run and report snapshots. Cancel the run on a stop request.
+    """Wait for a run to end while reporting its progress; cancel it on a request to stop.
 
     Raises:
         Interrupted: A stop was requested.
@@ -141,13 +147,12 @@ def finish(
 
 
 def _outcome_of_ended(handle: RunHandle) -> RunOutcome:
-    """Return the outcome of an ended run, with a limited number of attempts.
+    """Return the outcome of an ended run, or raise RunError after a number of attempts.
 
-    ``wait`` returns at once if the run has ended, so an engine that produces no outcome would be
-    polled for ever.
+    An engine that never produces an outcome would otherwise be polled for ever.
     """
     for _ in range(_LAST_TRIES):
         outcome = handle.wait(POLL_S)
         if outcome is not None:
             return outcome
-    raise RunError("engine", "ended without an outcome", "report it, with the engine's name")
+    raise RunError("engine", "ended without an outcome", "report this defect of the engine")

@@ -1,4 +1,4 @@
-"""Conversion of latencies that other programs recorded to histograms."""
+"""Conversion of single latencies, recorded by other programs, to histograms and summaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def histogram(values_ns: Ints) -> Histogram:
-    """Return a histogram of latencies, counting values below 1 ns as 1 ns."""
+    """Return a histogram of latencies in ns; values below 1 ns count as 1 ns."""
     result = Histogram()
     values, counts = np.unique(np.maximum(values_ns, 1), return_counts=True)
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
@@ -21,7 +21,10 @@ def histogram(values_ns: Ints) -> Histogram:
 
 
 def summary(values_ns: Ints) -> LatencySummary | None:
-    """Return a summary of latencies with exact mean, bounds and deviation, or None without any."""
+    """Return a summary of latencies in ns, or None if there are none.
+
+    Mean, minimum, maximum and deviation are exact.
+    """
     if not len(values_ns):
         return None
     merged = histogram(values_ns)

@@ -12,7 +12,10 @@ BUFFER_SHARE = 0.5  # largest share for I/O buffers; same as in crates/run/src/o
 
 
 def host_memory_bytes() -> int:
-    """Return the RAM of the machine, or the smallest limit of this process's control groups."""
+    """Return the memory in bytes that this process may use.
+
+    That is the machine's RAM, or a smaller limit of this process's control groups.
+    """
     return _native.memory_bytes()
 
 
@@ -27,10 +30,10 @@ def host_memory_text() -> str:
 
 
 def most_dirty_bytes() -> int:
-    """Return the limit of dirty data in the page cache, in bytes.
+    """Return how many bytes of unwritten (dirty) data the kernel permits in the page cache.
 
-    Source: the kernel's ``Documentation/admin-guide/sysctl/vm.rst``: one of the two settings
-    applies, the other is 0.
+    The limit is either ``vm.dirty_bytes`` or ``vm.dirty_ratio``; the other setting is 0. Source:
+    the kernel's ``Documentation/admin-guide/sysctl/vm.rst``.
     """
     try:
         given, percent = (

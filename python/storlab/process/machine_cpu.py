@@ -13,7 +13,7 @@ _FIELDS = 8  # later columns are guest time, already included in user time
 
 
 class MachineTicks(NamedTuple):
-    """CPU ticks of all cores since boot: busy, stolen and total."""
+    """CPU ticks of all cores since boot: busy, stolen by the hypervisor, and total."""
 
     busy: int
     stolen: int  # by the hypervisor, for other guests
@@ -29,7 +29,7 @@ def machine_ticks() -> MachineTicks:
 
 
 class MachineTrace:
-    """Series of ``/proc/stat`` readings; ticks are interpolated linearly between them."""
+    """Series of readings of the machine's CPU ticks; values between them are interpolated."""
 
     def __init__(self) -> None:
         self._readings: list[tuple[int, ...]] = []  # time; busy, stolen and all ticks
@@ -41,7 +41,7 @@ class MachineTrace:
     def between(self, start_ns: int, end_ns: int) -> dict[str, Any]:
         """Return the fields of ``CpuUse`` that describe the whole machine, between two times.
 
-        Percentages are None if there are fewer than two readings.
+        All percentages are None if there are fewer than two readings.
         """
         busy, stolen = self._percent(start_ns, end_ns) or (None, None)
         return {

@@ -1,4 +1,4 @@
-"""Members of a target as arguments of other programs."""
+"""Paths of a target's files and devices for other programs, and a check of their lengths."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from storlab.model.job import Member
 
 
 def absolute(member: Member) -> str:
-    """Return a member's absolute path, for a program with another working directory."""
+    """Return the absolute path of a target's file or device.
+
+    Programs with another working directory need it.
+    """
     return str(Path(member.path).absolute())
 
 
 def check_lengths(members: Iterable[Member], harm: str) -> None:
-    """Raise EngineError if a file is missing or shorter than its job needs.
+    """Check that each file of the target exists and is as long as its job needs.
+
+    Raises EngineError, which names the file, if not.
 
     Args:
-        members: The members to check.
+        members: The files and devices to check.
         harm: What the program would do to such a file, for the message.
     """
     for member in members:

@@ -1,4 +1,4 @@
-"""Limit of open files and sockets of a process, whose default is too low."""
+"""Limit of open files and sockets of this process; its default is too low for many runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST = 1 << 20  # some programs iterate over all possible descriptors
 
 
 def allow_open_files() -> None:
-    """Raise the soft limit to the hard limit, for this process and its children."""
+    """Raise the soft limit of open files to the hard limit, for this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most_open_files()
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,8 +1,8 @@
-"""Child processes that end with their parent, even if that is killed by SIGKILL.
+"""Start of child processes that end when storlab ends, even if SIGKILL ends it.
 
-The kernel sends the parent-death signal at the end of the *thread* that started a child. So all
-programs are started by one thread that lives as long as storlab. A small launcher requests the
-signal, then checks that storlab is still its parent, and then executes the program.
+The kernel sends a child its parent-death signal when the *thread* that started it ends. So one
+thread, which lives as long as storlab, starts all programs. A small launcher process requests the
+signal, checks that storlab is still its parent, and then executes the program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-# Python ignores two signals, and exec preserves that: the launcher restores the defaults.
+# Python ignores two signals, and programs that it executes would inherit that. So the launcher
+# restores the default handling.
 _BECOME = f"""
 import ctypes, os, signal, sys
 parent, number, report = map(int, sys.argv[1:4])
@@ -57,10 +58,10 @@ def start_child(
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends, or exit if it has already ended.
+    """Make the kernel kill this process when its parent ends; exit if the parent has ended.
 
-    The kernel watches the parent's thread that started this process, and that thread may end before
-    the parent. So call this only shortly before this process ends.
+    The kernel reacts to the end of the thread that started this process, and that thread may end
+    before its process. So call this only shortly before this process ends.
     """
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -80,7 +81,7 @@ def run_child(
 
     Raises:
         OSError: The program cannot be executed.
-        subprocess.TimeoutExpired: It took too long and was killed.
+        subprocess.TimeoutExpired: The program exceeded the time limit and was killed.
     """
     with start_child(
         command,

@@ -1,9 +1,9 @@
-"""Bytes that a process transferred to and from block devices, by the kernel's accounting.
+"""Bytes that this process has read from and written to block devices, as counted by the kernel.
 
-Unlike device counters, they exclude other programs. Reads served by a cache are not counted.
-Source: /proc/PID/io, in Documentation/filesystems/proc.rst of the kernel. Reads and direct writes
-are counted when submitted to a block device, buffered writes when pages become dirty. The account
-includes all threads, and children that have ended.
+Unlike the counters of a device, these exclude other programs. Reads served by a cache are not
+counted. Reads and direct writes are counted when they are submitted to a block device, buffered
+writes when pages become dirty. The counts include all threads, and children that have ended.
+Source: ``/proc/PID/io``, in the kernel's Documentation/filesystems/proc.rst.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from storlab.process.counters import CounterWatch
 class ProcessBytes(CounterWatch):
     """Byte counts of this process, read every 50 ms inside a ``with`` block.
 
-    ``child`` may be set to the id of a child that generates the load: its counts are only part of
-    this process's counts after it has ended.
+    If a child process generates the load, set ``child`` to its id: its counts are then added while
+    it runs. After its end, the kernel adds them to this process's counts.
     """
 
     def __init__(self) -> None:
@@ -33,16 +33,20 @@ class ProcessBytes(CounterWatch):
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 more = (0, 0)  # the child has ended
             read, written = read + more[0], written + more[1]
-        # A child that ends between the two readings is in neither of them, once: keep the maximum.
+        # If the child ends between the two reads above, its bytes are missing this time. So the
+        # maximum is kept.
         self._most = (max(self._most[0], read), max(self._most[1], written))
         return self._most
 
 
 def _bytes_of(process: str) -> tuple[int, int]:
-    """Return bytes read and written. Raises OSError if the kernel keeps no such account."""
+    """Return the bytes that a process has read and written on block devices.
+
+    Raises OSError if the kernel does not count them.
+    """
     lines = Path(f"/proc/{process}/io").read_text().splitlines()
     counts = {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}
     try:
         return counts["read_bytes"], counts["write_bytes"]
     except KeyError as error:
-        raise OSError("no account of bytes") from error
+        raise OSError(f"/proc/{process}/io has no byte counts") from error

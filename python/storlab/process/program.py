@@ -1,4 +1,4 @@
-"""External programs: lookup, and queries of their version and features."""
+"""External programs: finding them, and asking for their version and features."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 def find_program(name: str, install: str, file: str = "") -> Path:
-    """Return the path of an engine's program, from ``STORLAB_<NAME>`` or PATH.
+    """Return the path of an engine's program, from the variable ``STORLAB_<NAME>`` or PATH.
 
     Args:
         name: The name of the engine.
-        install: How to install the program, for the message.
-        file: The name of the program's file, if it is not the engine's.
+        install: How to install the program, for the error message.
+        file: The file name of the program, if it differs from the engine's name.
 
     Raises:
-        EngineError: There is no such program.
+        EngineError: The program was not found.
     """
     variable = f"STORLAB_{name.upper()}"
     asked = os.environ.get(variable)
@@ -37,14 +37,14 @@ def find_program(name: str, install: str, file: str = "") -> Path:
 
 
 def executable(name: str, places: str | None = None) -> Path | None:
-    """Return the absolute path of a program in ``places`` or on PATH, or None.
+    """Return the absolute path of a program in given directories or on PATH; None if missing.
 
-    It is absolute because a run has its own working directory. Links are not resolved, since a
-    Python finds its virtual environment by them.
+    The path is absolute because a run has its own working directory. Links are not resolved, since
+    Python finds its virtual environment by the link.
 
     Args:
         name: The name or path of the program.
-        places: Directories separated by colons.
+        places: Directories separated by colons; None for PATH.
     """
     path = shutil.which(name, path=places)
     return None if path is None else Path(path).absolute()
@@ -56,9 +56,9 @@ def ask_program(
     timeout_s: float = 30.0,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program and return its output.
+    """Run a program, such as with ``--version``, and return its output and exit status.
 
-    Raises EngineError, with ``install`` as fix, if it fails.
+    Raises EngineError, with ``install`` as fix, if it cannot be executed or exceeds the timeout.
     """
     try:
         return subprocess.run(
@@ -71,23 +71,26 @@ def ask_program(
             env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(command[0], f"does not run: {error}", install) from error
+        raise EngineError(command[0], f"cannot be executed: {error}", install) from error
 
 
 def probe_python(
     python: str, script: str, install: str, timeout_s: float = 120.0
 ) -> dict[str, Any]:
-    """Return the JSON that a script prints in another Python. Raises EngineError if it fails."""
+    """Run a script in another Python and return the JSON that it prints.
+
+    Raises EngineError if that Python cannot be executed or prints something else.
+    """
     done = ask_program([python, "-c", script], install, timeout_s)
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError as error:
-        raise EngineError(python, f"does not run: {error}", install) from error
+        raise EngineError(python, f"printed no JSON: {error}", install) from error
     return answer
 
 
 def asked_once(ask: Callable[[Path], AnswerT]) -> Callable[[Path], AnswerT]:
-    """Cache a query of a program until the program's file changes."""
+    """Decorator: cache the result of a query of a program until the program's file changes."""
 
     @cache
     def answer(program: Path, _modified_ns: int, _size: int) -> AnswerT:

@@ -1,7 +1,7 @@
-"""Time that load threads waited for a core during a run, and time stolen from the machine.
+"""When load-generating threads waited for a core during a run, and CPU time that was stolen.
 
-The engine reports the total wait of its workers in the window; this module records when it
-occurred.
+The engine reports only the total waiting time of its workers in the measure window; this module
+records when they waited. Stolen time is what the hypervisor gave to other guests.
 """
 
 from __future__ import annotations
@@ -15,19 +15,24 @@ from storlab.process.counters import CounterWatch
 from storlab.process.machine_cpu import machine_ticks
 
 PERIOD_S = 1.0
-# names set by crates/run; other threads' names end without a number
+# Names of worker threads, set by crates/run. Names of other threads do not end with a number.
 _WORKER = re.compile(r"storlab-[a-z]+\d")
 _TASKS = Path("/proc/self/task")
 
 
 class CoreWaits(CounterWatch):
-    """Readings of waits once per second inside a ``with`` block, if the kernel counts them."""
+    """Waits of worker threads for a core, read once per second inside a ``with`` block.
+
+    There are no readings if the kernel does not count these waits.
+    """
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         super().__init__(_RunQueues().read, "storlab-waits", period_s)
 
     def course(self, start_ns: int, end_ns: int, least: float, most: int) -> dict[str, list[int]]:
-        """Return the readings around a window, in the columns of ``model.run_course.WAITS``.
+        """Return the readings in and around the measure window, by name of column.
+
+        Columns are those of ``model.run_course.WAITS``.
 
         Args:
             start_ns: The start of the window on the run's clock.
@@ -36,7 +41,7 @@ class CoreWaits(CounterWatch):
             most: The approximate number of readings to return.
 
         Returns:
-            An empty dict if waits are negligible between all readings.
+            An empty dict if waits are negligible throughout.
         """
         times = [reading.time_ns for reading in self.readings]
         first = max((n for n, time in enumerate(times) if time <= start_ns), default=0)
@@ -56,7 +61,7 @@ def _is_kept(before: tuple[int, ...], after: tuple[int, ...], least: float) -> b
 
 
 class _RunQueues:
-    """Run-queue waits of this process's worker threads, which come and go."""
+    """Reader of how long this process's worker threads have waited in run queues for a core."""
 
     def __init__(self) -> None:
         self._workers: set[str] = set()  # thread ids
@@ -64,7 +69,10 @@ class _RunQueues:
         self._longest_ns = 0
 
     def read(self) -> tuple[int, int, int]:
-        """Return three counters: longest wait summed over intervals, stolen ticks, all ticks."""
+        """Return three counters: waiting time in ns, the machine's stolen ticks, and all ticks.
+
+        The waiting time grows at each reading by that of the thread that waited longest.
+        """
         now = dict(self._waits())
         if self._before is not None:
             more = (waited - self._before.get(thread, 0) for thread, waited in now.items())
@@ -77,7 +85,7 @@ class _RunQueues:
         for task in _TASKS.iterdir():
             try:
                 if task.name not in self._workers:
-                    # A thread sets its name some time after its start, so others are checked again.
+                    # A thread sets its name some time after its start, so check it again later.
                     if not _WORKER.match((task / "comm").read_text()):
                         continue
                     self._workers.add(task.name)

@@ -1,6 +1,6 @@
-"""CPU time of a server that storlab runs, within a run's measure window.
+"""CPU time that a server started by storlab uses in a run's measure window.
 
-The window is only known after the run, so the server's counters are sampled throughout.
+The window is known only after the run, so the server's counters are sampled during the whole run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from storlab.process.counters import CounterWatch
 
 
 class CpuReading(NamedTuple):
-    """CPU counters at a time of the run's clock, all in ns."""
+    """CPU time of a process so far, and when it was read on the run's clock; all in ns."""
 
     time_ns: int
     user_ns: int
@@ -23,22 +23,22 @@ class CpuReading(NamedTuple):
 
 
 class ServerCpu(CounterWatch):
-    """CPU counters of a server, read every 50 ms inside a ``with`` block until it has ended.
+    """CPU time of a server, read every 50 ms inside a ``with`` block, until the server ends.
 
-    ``read`` returns user and system time in ns.
+    The callable ``read`` returns user and system time in ns.
     """
 
     def __init__(self, read: Callable[[], tuple[int, int]]) -> None:
         super().__init__(read, "storlab-server-cpu")
 
     def within(self, start_ns: int, end_ns: int) -> CpuUse | None:
-        """Return the CPU use between two times, or None if the readings do not span them."""
+        """Return the server's CPU use between two times; None if readings do not span them."""
         readings = [CpuReading(reading.time_ns, *reading.values) for reading in self.readings]
         return cpu_between(readings, start_ns, end_ns)
 
 
 def cpu_between(readings: list[CpuReading], start_ns: int, end_ns: int) -> CpuUse | None:
-    """Return the CPU use between two times, interpolated linearly between readings.
+    """Return the CPU use of a process between two times, interpolated between readings.
 
     Args:
         readings: Readings in order of time.
@@ -59,7 +59,7 @@ def cpu_between(readings: list[CpuReading], start_ns: int, end_ns: int) -> CpuUs
 
 
 def _at(readings: list[CpuReading], time_ns: int) -> tuple[float, float]:
-    """Interpolate user and system time at a time within the readings."""
+    """Return the user and system time at a given time, interpolated between readings."""
     place = max(1, bisect_left(readings, time_ns, key=lambda reading: reading.time_ns))
     before, after = readings[place - 1], readings[place]
     length = after.time_ns - before.time_ns

@@ -1,13 +1,13 @@
-"""CPU time of a child and all its descendants over time, and bytes read from a device.
+"""CPU time of a child process and all its descendants over time, and bytes read from a device.
 
-The values of a run's window are cut out afterwards. The kernel accounts CPU time in ticks of 10 ms
-(``/proc/PID/stat``); between two readings it is interpolated linearly.
+They are read during the whole run, since the measure window is known only afterwards. The kernel
+counts CPU time in ticks of 10 ms (``/proc/PID/stat``); between two readings it is interpolated.
 
-Some children start other processes (mpirun its ranks, a loader its workers), partly in new
-sessions. CPU time of processes that have ended and were reaped is in their parents' account.
+Some children start other processes (mpirun starts ranks, a loader starts workers), partly in new
+sessions. When a process has ended and was reaped, its CPU time is part of its parent's.
 
-``/proc`` is parsed here, not by psutil, which takes 1.5 times the CPU time for the same (3.4 ms
-instead of 2.3 ms for a tree of four among 148 processes) several times a second.
+``/proc`` is parsed here several times a second. psutil would take 1.5 times the CPU time (3.4 ms
+instead of 2.3 ms for a tree of four among 148 processes).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _BORN = 21
 
 
 class SessionTrace:
-    """Series of readings of a process with its descendants, the machine, and a device.
+    """Series of readings: CPU time of a process tree and of the machine, bytes read from a device.
 
     Args:
-        leader: The id of the process.
+        leader: The id of the process at the root of the tree.
         started_ns: When the process started, on the run's clock.
         place: A directory on the device to monitor.
         alone: Whether the process starts no others, so that no descendants are searched.
@@ -53,7 +53,10 @@ class SessionTrace:
         self.relatives: dict[int, int] = {}
 
     def read(self) -> None:
-        """Add a reading of CPU times and device. An ended child's CPU time is not updated."""
+        """Add a reading of CPU time and device counters.
+
+        If the process has ended, only machine and device are read.
+        """
         used = account(self._leader) if self._alone else family(self._leader)
         if used:
             self.relatives = {pid: times[2] for pid, times in used.items() if pid != self._leader}
@@ -65,7 +68,7 @@ class SessionTrace:
             self._device.append((monotonic_ns(), moved[0]))
 
     def end(self, user_s: float, system_s: float) -> None:
-        """Add the exact CPU time of the child, after its end."""
+        """Add the exact CPU time of the process, which is known after its end."""
         self._add(monotonic_ns(), round(user_s * NS_PER_S), round(system_s * NS_PER_S))
 
     def _add(self, now_ns: int, user_ns: int, system_ns: int) -> None:
@@ -74,7 +77,10 @@ class SessionTrace:
         self._system.append(max(self._system[-1], system_ns))
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """Return the user and system time used between two times of the run's clock, in ns."""
+        """Return the user and system time that the process tree used between two times, in ns.
+
+        The two times are on the run's clock.
+        """
         import numpy as np  # imported late, as in machine_cpu
 
         moments = [start_ns, end_ns]
@@ -91,7 +97,13 @@ class SessionTrace:
         return self._machine.between(start_ns, end_ns)
 
     def cpu_use(self, start_ns: int, end_ns: int, cores: int) -> CpuUse:
-        """Return the child's CPU use between two times; ``cores`` is how many it could use."""
+        """Return the CPU use of the process tree between two times.
+
+        Args:
+            start_ns: The start on the run's clock.
+            end_ns: The end on the run's clock.
+            cores: The number of cores that the processes could use.
+        """
         user_ns, system_ns = self.between(start_ns, end_ns)
         return CpuUse(
             user_ns=user_ns,
@@ -101,7 +113,10 @@ class SessionTrace:
         )
 
     def device_read_bytes(self, start_ns: int, end_ns: int) -> int | None:
-        """Return the bytes read from the device between two times, interpolated, or None."""
+        """Return the bytes read from the device between two times; None if not counted.
+
+        The counter is interpolated between readings.
+        """
         if len(self._device) < 2:
             return None
         import numpy as np
@@ -112,7 +127,10 @@ class SessionTrace:
 
 
 def account(pid: int) -> dict[int, tuple[int, int, int]]:
-    """Return the entry of ``family`` for one process, without its children."""
+    """Return user ticks, system ticks and start tick of one process, by pid.
+
+    Unlike in ``family``, CPU time of its children is not included.
+    """
     fields = _fields(pid)
     if not fields:
         return {}
@@ -123,7 +141,8 @@ def account(pid: int) -> dict[int, tuple[int, int, int]]:
 def family(leader: int) -> dict[int, tuple[int, int, int]]:
     """Return user ticks, system ticks and start tick of a process and its descendants, by pid.
 
-    Ticks include those of reaped children. The result is empty if the process has ended.
+    Ticks of a process include those of its reaped children. The result is empty if the process
+    ``leader`` has ended.
     """
     used: dict[int, tuple[int, int, int]] = {}
     children: dict[int, list[int]] = {}
@@ -143,15 +162,18 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
 
 
 def is_alive(pid: int, born: int) -> bool:
-    """Return whether a process is alive; its start tick guards against reuse of the pid."""
+    """Return whether the process with this pid and start tick is alive.
+
+    The start tick tells it from a later process with the same pid.
+    """
     fields = _fields(pid)
     return bool(fields) and int(fields[_BORN - 2]) == born and fields[0] != b"Z"
 
 
 def _fields(pid: int) -> list[bytes]:
-    """Return the fields of ``/proc/PID/stat`` from the state on; empty if the process has ended."""
+    """Return the fields of ``/proc/PID/stat`` after the name; empty if the process has ended."""
     try:
-        # Unbuffered for speed: during a run, all processes of the machine are read frequently.
+        # Unbuffered reading is faster, and all processes of the machine are read frequently.
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
             text = file.read()
     except OSError:

@@ -1,4 +1,4 @@
-"""Base of runs by storlab's own child programs, which write ``result.json`` and events."""
+"""Base class of runs that storlab's own child programs execute and report in ``result.json``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storlab.process.child import ChildRun, Launch
 
 
 class OwnChildRun(ChildRun):
-    """Run in progress by one of storlab's programs. Every method may be called from any thread."""
+    """Run that a child program of storlab executes. Methods may be called from any thread."""
 
     fix: ClassVar[str]  # fix for a child that ends without a reason
 
@@ -19,7 +19,7 @@ class OwnChildRun(ChildRun):
         super().__init__(launch, info)
 
     def result(self) -> dict[str, Any]:
-        """Return the content of ``result.json``, or an empty dict if the child wrote none."""
+        """Return the content of the child's ``result.json``; an empty dict if there is none."""
         try:
             content = (self.launch.work_dir / "result.json").read_bytes()
         except OSError:
@@ -28,12 +28,15 @@ class OwnChildRun(ChildRun):
         return document
 
     def raw(self) -> dict[str, bytes]:
-        """Return the files that are kept of every run, with the child's order."""
+        """Return the files to store with the run's results, including the child's input."""
         order = (self.launch.work_dir / "order.json").read_bytes()
         return {**super().raw(), "order.json": order}
 
     def failure_in(self, document: dict[str, Any], outcome: RunOutcome) -> Failure | None:
-        """Return the failure that the child reported, or that it ended without a result."""
+        """Return the failure that the child reported, or one for its exit without a result.
+
+        Returns None if the run succeeded.
+        """
         told = document.get("failure")
         if told is not None and not self.cancelled and not self.hung:
             return Failure.model_validate({"fix": self.fix, **told})

@@ -1,9 +1,9 @@
-"""Temperatures of NVMe drives from the kernel's sensors, which need no privileges.
+"""Temperatures of NVMe drives from the kernel's sensors, which any user may read.
 
-Source: the kernel's ``Documentation/hwmon/sysfs-interface`` (thousandths of a degree Celsius) and
-its nvme driver, which sends an admin command per reading, so readings must be rare. Drives served
-by drivetemp are not read: its command waits until the drive's queue is empty, which would disturb
-the measurement.
+The nvme driver sends an admin command per reading, so readings must be rare. Drives of the kernel
+driver drivetemp are not read: its command waits until the drive's queue is empty, which would
+disturb the measurement. Sensors give thousandths of a degree Celsius; source: the kernel's
+``Documentation/hwmon/sysfs-interface``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _DEEPEST = 8  # nesting of devices that consist of others
 
 
 def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
-    """Return the temperature file of each drive.
+    """Return the sensor file in sysfs of each drive of a block device.
 
-    A device that consists of others (LVM, md, crypt) yields those of its components.
+    A device that consists of others (LVM, md, crypt) has the drives of its components.
 
     Args:
         disk: The directory of the device in sysfs.
-        depth: The depth of recursion.
+        depth: The current depth of recursion.
     """
     files = (file for pattern in _SENSORS for file in sorted(disk.glob(pattern)))
     file = next(files, None)
@@ -46,10 +46,10 @@ def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
 
 
 class TemperatureWatch(CounterWatch):
-    """Infrequent temperature readings of drives inside a ``with`` block.
+    """Temperatures of drives, read every 10 s inside a ``with`` block.
 
-    ``files`` is the result of ``temperature_files``. After one drive has failed to answer, no drive
-    is read again.
+    ``files`` is the result of ``temperature_files``. If reading one drive fails, no drive is read
+    again.
     """
 
     def __init__(self, files: Mapping[str, Path]) -> None:
@@ -65,7 +65,7 @@ class TemperatureWatch(CounterWatch):
         super().__init__(read, "storlab-temperature", EVERY_S)
 
     def by_drive(self) -> dict[str, list[tuple[int, float]]]:
-        """Return times (ns of the run's clock) and temperatures in degrees Celsius by drive."""
+        """Return by drive the times of readings (ns, run's clock) and degrees Celsius."""
         return {
             drive: [(reading.time_ns, reading.values[place] / 1000) for reading in self.readings]
             for place, drive in enumerate(self._drives)
@@ -73,7 +73,7 @@ class TemperatureWatch(CounterWatch):
 
 
 def celsius(file: Path) -> float | None:
-    """Return the temperature of a sensor, or None if it cannot be read."""
+    """Return the temperature of a sensor in degrees Celsius, or None if it cannot be read."""
     try:
         return int(file.read_text()) / 1000
     except (OSError, ValueError):
