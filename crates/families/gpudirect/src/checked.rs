@@ -1,8 +1,9 @@
-//! Record of the files that passed the first-pass check in an earlier run of the campaign.
+//! Record of the files whose data path was verified before the load (first pass) in an earlier run
+//! of the campaign.
 //!
-//! The job names a file with one line per checked file. A line lists everything that must be
-//! unchanged for the check to be skipped, so a line that is present suffices; an incomplete line,
-//! left by a killed run, matches nothing. Block devices have no modification time and are never
+//! The record is a file with one line per checked file. A line lists everything that must be
+//! unchanged for the check to be skipped, so it suffices that an equal line exists. An incomplete
+//! line, left by a killed run, never matches. Block devices have no modification time and are never
 //! recorded.
 
 use std::collections::HashSet;
@@ -18,7 +19,7 @@ use storlab_run::order::{Member, MemberKind};
 
 use crate::spec::GpuDirectJob;
 
-/// Lines of earlier runs, and the file to which this run appends.
+/// Record of checked files: the lines of earlier runs, and the file to which this run appends.
 #[derive(Default)]
 pub struct Checked {
     known: HashSet<String>,
@@ -26,8 +27,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Open the record that the job names. If there is none or it cannot be opened, every file is
-    /// checked.
+    /// Open the record that the job names. If it names none or the record cannot be opened, every
+    /// file is checked.
     pub fn of(job: &GpuDirectJob) -> Self {
         job.checked.as_deref().and_then(Checked::open).unwrap_or_default()
     }
@@ -44,17 +45,17 @@ impl Checked {
         self.known.contains(line)
     }
 
-    /// Record that a file passed the check.
+    /// Append the line of a file that passed the check.
     pub fn add(&self, line: &str) {
         if let Some(file) = &self.more {
-            // The leading newline ends a line that a killed run left incomplete. A failed write
-            // only means that the file is checked again.
+            // The leading newline ends a line that a killed run left incomplete. If the write
+            // fails, the file is only checked again.
             let _ = lock(file).write_all(format!("\n{line}\n").as_bytes());
         }
     }
 }
 
-/// Describe a file's identity, the range that is checked and the data path, as one line of JSON.
+/// Describe a file's identity, the range to check and the data path, as one line of JSON.
 ///
 /// Returns `None` for devices and for jobs that write, whose files must be checked in each run.
 pub fn line_of(job: &GpuDirectJob, worker: usize, member: &Member) -> Option<String> {

@@ -1,13 +1,13 @@
 //! Content of writes: incompressible, and determined by seed, file and offset.
 //!
-//! The content lies in memory once, in a pool from which writes are sent: the offset of a write
-//! selects the part of the pool, so nothing is copied or changed per write. The period of the pool
-//! is a prime number of blocks, and each file starts at a different place in it, so misplaced data
-//! differs from the expected data.
+//! The content is generated once, into a buffer (the pool) from which writes are sent. The offset
+//! of a write selects the part of the pool, so nothing is copied or changed per write. The content
+//! of the pool repeats after a prime number of blocks, and each file starts at a different position
+//! in it. Therefore misplaced data differs from the expected data.
 
 use storlab_base::{CHUNK_BYTES, Content, mix};
 
-/// Blocks after which the content repeats; a prime.
+/// Number of blocks after which the content repeats; a prime.
 const BLOCKS: u64 = 4093;
 const PERIOD: u64 = BLOCKS * CHUNK_BYTES as u64;
 
@@ -18,17 +18,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// Create the generator, once per run that writes.
+    /// Create the generator for a seed.
     pub fn new(seed: u64) -> Self {
         Source { seed, content: Content::new(seed, 1, PERIOD as usize) }
     }
 
-    /// Return the size in bytes of a pool for operations of up to `block` bytes.
+    /// Return the size in bytes that a pool needs for writes of up to `block` bytes.
     pub fn pool_bytes(block: usize) -> usize {
         PERIOD as usize + block
     }
 
-    /// Fill `part`, which begins at byte `at` of the pool.
+    /// Fill `part` with the pool's content from byte `at` on.
     pub fn fill(&self, at: usize, mut part: &mut [u8]) {
         let (pattern, mut at) = (self.content.pattern(0), at % PERIOD as usize);
         while !part.is_empty() {
@@ -39,7 +39,8 @@ impl Source {
         }
     }
 
-    /// Return the byte of the pool at which the content of a file begins.
+    /// Return the position in the pool, in bytes, at which the content of file number `file`
+    /// begins.
     pub fn begin_of(&self, file: usize) -> u64 {
         begin_of(self.seed, file)
     }
@@ -50,12 +51,13 @@ impl Source {
     }
 }
 
-/// Return the byte of the pool at which the content of a file begins.
+/// Return the position in the pool, in bytes, at which the content of file number `file` begins.
 fn begin_of(seed: u64, file: usize) -> u64 {
     mix(seed ^ mix(file as u64 + 1)) % BLOCKS * CHUNK_BYTES as u64
 }
 
-/// Return the byte of the pool that belongs to `offset` of a file whose content begins at `begin`.
+/// Return the position in the pool that belongs to `offset` of a file whose content begins at
+/// `begin`.
 #[inline]
 pub fn place_of(begin: u64, offset: u64) -> usize {
     ((begin + offset % PERIOD) % PERIOD) as usize

@@ -25,7 +25,7 @@ const NOT_READY: c_int = 600;
 const COMPUTE_MAJOR: c_int = 75;
 const COMPUTE_MINOR: c_int = 76;
 
-// SAFETY: the types match those of cuda.h.
+// SAFETY: the types match the declarations in cuda.h.
 functions!(unsafe Functions {
     init "cuInit" (c_uint) -> c_int;
     driver_version "cuDriverGetVersion" (*mut c_int) -> c_int;
@@ -75,7 +75,7 @@ pub struct Cuda {
 /// Properties of a GPU.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Ordinal, as counted by nvidia-smi and `CUDA_VISIBLE_DEVICES`.
+    /// Ordinal of the GPU, as counted by nvidia-smi and `CUDA_VISIBLE_DEVICES`.
     pub number: u32,
     /// Product name of the GPU.
     pub name: String,
@@ -96,7 +96,7 @@ fn done(result: c_int) -> Done<()> {
 }
 
 impl Cuda {
-    /// Load the driver's library and call `cuInit`.
+    /// Load the CUDA driver library from the first of `places` that works, and call `cuInit`.
     ///
     /// # Errors
     /// If no candidate can be loaded, a function is missing, or there is no GPU.
@@ -107,7 +107,7 @@ impl Cuda {
         let functions = Functions::resolve(library)?;
         let path = library.path("cuInit").unwrap_or_default();
         let cuda: &'static Cuda = Box::leak(Box::new(Cuda { functions, path }));
-        // SAFETY: takes a number that has to be 0; may be called repeatedly.
+        // SAFETY: the function takes a number that must be 0; it may be called repeatedly.
         done(unsafe { (cuda.functions.init)(0) }).map_err(|fault| fault.of("cuInit"))?;
         Ok(cuda)
     }
@@ -115,7 +115,7 @@ impl Cuda {
     /// Return the version of the driver API, for example `12.4`; empty if it cannot be read.
     pub fn version(&self) -> String {
         let mut version = 0;
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number.
         let known = done(unsafe { (self.functions.driver_version)(&raw mut version) }).is_ok();
         if known { format!("{}.{}", version / 1000, version % 1000 / 10) } else { String::new() }
     }
@@ -123,7 +123,7 @@ impl Cuda {
     /// Return the number of GPUs that this process can use.
     pub fn count(&self) -> Done<u32> {
         let mut count = 0;
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number.
         done(unsafe { (self.functions.device_count)(&raw mut count) })?;
         Ok(count.try_into().unwrap_or(0))
     }
@@ -132,14 +132,14 @@ impl Cuda {
     pub fn facts(&self, number: u32) -> Done<Facts> {
         let mut device = 0;
         let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number.
         done(unsafe { (self.functions.device_get)(&raw mut device, ordinal) })?;
         let mut memory = 0;
-        // SAFETY: writes one number.
+        // SAFETY: the function writes one number.
         done(unsafe { (self.functions.device_memory)(&raw mut memory, device) })?;
         let attribute = |which| {
             let mut value = 0;
-            // SAFETY: writes one number.
+            // SAFETY: the function writes one number.
             done(unsafe { (self.functions.device_attribute)(&raw mut value, which, device) })?;
             Ok(value)
         };
@@ -158,7 +158,7 @@ impl Cuda {
     fn uuid(&self, device: c_int) -> Option<[u8; 16]> {
         let function = self.functions.device_uuid.or(self.functions.device_uuid_1)?;
         let mut uuid = [0; 16];
-        // SAFETY: writes 16 bytes, the size of the array.
+        // SAFETY: the function writes 16 bytes, the size of the array.
         done(unsafe { function(uuid.as_mut_ptr(), device) }).ok().map(|()| uuid)
     }
 
@@ -173,13 +173,14 @@ fn text(
     function: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int,
 ) -> Done<String> {
     let mut room = [0 as c_char; 256];
-    // SAFETY: writes a string of at most the given length; the spare byte keeps it terminated.
+    // SAFETY: the function writes a string of at most the given length; the spare byte keeps it
+    // terminated.
     done(unsafe { function(room.as_mut_ptr(), room.len() as c_int - 1, device) })?;
     // SAFETY: the last byte is still 0, so the string is terminated.
     Ok(unsafe { CStr::from_ptr(room.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// GPU whose primary context is retained until this is dropped.
+/// GPU in use. Its primary context is retained until this value is dropped.
 pub struct Gpu {
     /// CUDA driver through which the GPU is used.
     pub cuda: &'static Cuda,
@@ -190,7 +191,8 @@ pub struct Gpu {
 
 // SAFETY: contexts of the driver may be current on several threads at once.
 unsafe impl Send for Gpu {}
-// SAFETY: as above; the fields never change.
+// SAFETY: contexts of the driver may be current on several threads at once; the fields never
+// change.
 unsafe impl Sync for Gpu {}
 
 impl Gpu {
@@ -201,7 +203,7 @@ impl Gpu {
     pub fn open(cuda: &'static Cuda, number: u32) -> Result<Self> {
         let facts = cuda.facts(number).map_err(|fault| fault.of(&format!("GPU {number}")))?;
         let mut context = std::ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: the function writes one handle.
         let retained = done(unsafe { (cuda.functions.retain)(&raw mut context, facts.device) });
         retained.map_err(|fault| fault.of(&format!("a context on GPU {number}")))?;
         Ok(Gpu { cuda, facts, context })
@@ -217,14 +219,14 @@ impl Gpu {
             .map_err(|fault| fault.of(&format!("use of GPU {}", self.facts.number)))
     }
 
-    /// Return the free memory of the GPU in bytes. Makes its context current on this thread.
+    /// Return the free memory of the GPU in bytes. Makes the GPU's context current on this thread.
     ///
     /// # Errors
     /// If the context cannot be made current or the driver cannot report memory.
     pub fn free_bytes(&self) -> Result<u64> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: writes two numbers.
+        // SAFETY: the function writes two numbers.
         done(unsafe { (self.cuda.functions.memory_info)(&raw mut free, &raw mut total) })
             .map_err(|fault| fault.of(&format!("memory of GPU {}", self.facts.number)))?;
         Ok(free as u64)
@@ -232,14 +234,14 @@ impl Gpu {
 
     /// Reset the primary context after a sticky error, so that the next run gets a new one.
     pub fn reset(&self) {
-        // SAFETY: takes a device; later uses of handles of this context return errors.
+        // SAFETY: the function takes a device; handles of this context return errors afterwards.
         unsafe { (self.cuda.functions.reset)(self.facts.device) };
     }
 }
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: it was retained once.
+        // SAFETY: the context was retained once.
         unsafe { (self.cuda.functions.release)(self.facts.device) };
     }
 }

@@ -16,7 +16,7 @@ mod stats;
 pub use io::{Batch, CuHandle, IoBuffer, IoStream, Opcode};
 pub use stats::{BatchOps, GpuOps, Stats};
 
-/// `CUfileError_t`: cuFile's own code, and the CUDA driver's.
+/// `CUfileError_t`: status of a call, as cuFile's own code and the CUDA driver's code.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Status {
@@ -24,7 +24,7 @@ struct Status {
     cuda: c_int,
 }
 
-/// `CUfileDrvProps_t`, with the fields in the order of the library.
+/// `CUfileDrvProps_t`, with the fields in the library's order.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawProperties {
@@ -44,7 +44,7 @@ struct RawProperties {
     room: [u64; 32],
 }
 
-// SAFETY: the types match those of cufile.h.
+// SAFETY: the types match the declarations in cufile.h.
 functions!(unsafe Functions {
     driver_open "cuFileDriverOpen" () -> Status;
     properties "cuFileDriverGetProperties" (*mut RawProperties) -> Status;
@@ -79,14 +79,14 @@ functions!(unsafe Functions {
     stats_l3 "cuFileGetStatsL3" (*mut u64) -> Status;
 });
 
-/// Bit numbers in the control flags of cuFile's driver properties.
+/// Bits in the control flags of cuFile's driver properties.
 const USE_POLL_MODE: u32 = 0;
 const ALLOW_COMPAT: u32 = 1;
-/// Numbers of boolean parameters for `cuFileGetParameterBool`.
+/// Numbers of the boolean parameters of `cuFileGetParameterBool`.
 const PARAMETER_ALLOW_COMPAT: c_int = 1;
 const PARAMETER_FORCE_COMPAT: c_int = 2;
 const PARAMETER_USE_P2PDMA: c_int = 7;
-/// Number of NVMe among cuFile's storage types.
+/// Number of the storage type NVMe in cuFile.
 const NVME: c_int = 4;
 
 fn done(status: Status) -> Done<()> {
@@ -100,7 +100,7 @@ pub struct CuFile {
     pub path: String,
 }
 
-/// Properties that the open driver reports.
+/// Properties that cuFile's driver reports once it is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
     /// Whether cuFile may fall back to compatibility mode (POSIX I/O through host memory).
@@ -111,17 +111,17 @@ pub struct Properties {
     pub p2pdma: Option<bool>,
     /// Whether cuFile polls for the completion of short I/Os.
     pub poll_mode: bool,
-    /// Longest I/O that is polled, in bytes.
+    /// Size in bytes up to which I/Os are polled.
     pub poll_bytes: u64,
-    /// Longest I/O of nvidia-fs in bytes.
+    /// Maximum size of one direct I/O through nvidia-fs, in bytes.
     pub direct_io_bytes: u64,
-    /// Most GPU memory that may be pinned, in bytes per GPU.
+    /// Maximum amount of GPU memory that cuFile may pin, in bytes per GPU.
     pub pinned_bytes: u64,
-    /// Most entries that cuFile accepts in a batch.
+    /// Maximum number of entries that cuFile accepts in a batch.
     pub max_batch: u32,
     /// Major and minor version of nvidia-fs; zeros if it is not loaded.
     pub nvfs: (u32, u32),
-    /// Storage types with a direct path, one bit each.
+    /// Storage types for which cuFile has a direct path, one bit each.
     pub storage_flags: u32,
     /// Features of the driver, one bit each.
     pub feature_flags: u32,
@@ -130,7 +130,7 @@ pub struct Properties {
 }
 
 impl CuFile {
-    /// Load the library without opening its driver.
+    /// Load the cuFile library from the first of `places` that works, without opening its driver.
     ///
     /// # Errors
     /// If no candidate can be loaded, or a function is missing that every version has.
@@ -143,7 +143,7 @@ impl CuFile {
         Ok(Box::leak(Box::new(CuFile { functions, path })))
     }
 
-    /// Return the version as the library encodes it: 1000 * major + 10 * minor.
+    /// Return the library's version as it encodes it: 1000 * major + 10 * minor.
     pub fn version(&self) -> Option<i32> {
         let mut version = 0;
         let function = self.functions.version?;
@@ -151,24 +151,24 @@ impl CuFile {
         done(unsafe { function(&raw mut version) }).ok().map(|()| version)
     }
 
-    /// Return the version as text, for example `1.14`.
+    /// Return the library's version as text, for example `1.14`.
     pub fn version_name(&self) -> Option<String> {
         self.version().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10))
     }
 
-    /// Open cuFile's driver in a thread of its own, which is abandoned if the call hangs.
+    /// Open cuFile's driver in a separate thread, which is abandoned if the call hangs.
     ///
     /// # Errors
-    /// If the driver refuses, if it does not open within `timeout_ns`, or if `ended` returns true,
-    /// meaning that the run no longer waits.
+    /// If the driver refuses, if it does not open within `timeout_ns`, or once `ended` returns true
+    /// (the run no longer waits for the driver).
     pub fn open(&'static self, timeout_ns: u64, ended: impl Fn() -> bool) -> Result<Driver> {
-        // SAFETY: takes nothing; may be called on any thread.
+        // SAFETY: the function takes no arguments and may be called on any thread.
         opening::open(move || done(unsafe { (self.functions.driver_open)() }), timeout_ns, ended)?;
         Ok(Driver { cufile: self })
     }
 }
 
-/// cuFile with an open driver, which is closed when this is dropped.
+/// cuFile with its driver open. Dropping this value closes the driver.
 pub struct Driver {
     cufile: &'static CuFile,
 }
@@ -186,7 +186,7 @@ impl Driver {
     pub fn properties(&self) -> Result<Properties> {
         let functions = &self.cufile.functions;
         let mut raw = RawProperties::default();
-        // SAFETY: the struct has all fields that any version writes, and spare room after them.
+        // SAFETY: the struct has all fields that any version writes, and spare space after them.
         done(unsafe { (functions.properties)(&raw mut raw) })
             .map_err(|fault| fault.of("cuFileDriverGetProperties"))?;
         let bit = |flags: u32, bit: u32| flags >> bit & 1 == 1;
@@ -211,7 +211,7 @@ impl Driver {
 
     fn parameter(&self, number: c_int) -> Option<bool> {
         let (mut value, function) = (false, self.cufile.functions.parameter_bool?);
-        // SAFETY: writes one byte, 0 or 1.
+        // SAFETY: the function writes one byte, 0 or 1.
         done(unsafe { function(number, &raw mut value) }).ok().map(|()| value)
     }
 
@@ -225,11 +225,12 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let functions = &self.cufile.functions;
-        // Closing also ends the counting. Do not call `cuFileStatsStop`: afterwards a thread of
-        // versions 1.15 and 1.16 still writes to freed memory, and about one call in thirty crashes
-        // the process.
+        // Closing also ends the counting. Do not call `cuFileStatsStop`: after that call, a thread
+        // of versions 1.15 and 1.16 still writes to freed memory, and about one call in thirty
+        // crashes the process.
         if let Some(close) = functions.driver_close_2.or(functions.driver_close_1) {
-            // SAFETY: it was opened once; registrations were undone or are left to the library.
+            // SAFETY: the driver was opened once; registrations were undone or are left to the
+            // library.
             unsafe { close() };
         }
     }

@@ -1,5 +1,5 @@
-//! Details in the result of a run, beside the samples. The family's `details.py` parses them:
-//! change both together.
+//! Details of a run, stored in its result beside the samples. The family's `details.py` parses
+//! them, so change both together.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,8 +23,8 @@ pub struct After {
 }
 
 impl After {
-    /// Read the counters. Empty if a worker hangs in a library call: the library may not respond to
-    /// others.
+    /// Read the counters. Return empty ones if a worker hangs in a library call, because the
+    /// library may not respond to other calls either.
     pub fn read(shared: &Shared) -> Self {
         if shared.timed.gave_up() {
             return After::default();
@@ -36,7 +36,7 @@ impl After {
     }
 }
 
-/// Build the details of a run that has ended; `read_back` is the result of comparing its writes.
+/// Build the details of a run that has ended; `read_back` is the result of verifying its writes.
 pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> Ending {
     let stack = shared.opened();
     let mut details = Map::new();
@@ -50,7 +50,8 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
         notes.extend(not_counted(stack));
     }
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
-    // Covers the whole load, as the route does; the lab's own `device` covers the window.
+    // Covers the whole load, like the counters of `route`. The result's general field `device`
+    // covers the window only.
     tell("load_device", json!(after.device));
     let workers = *lock(&shared.registration);
     let registration = stack.as_ref().map_or(workers, |stack| workers.after(&stack.registration));
@@ -75,7 +76,10 @@ fn not_counted(stack: &Stack) -> Option<String> {
     let cufile = stack.driver.as_ref()?.cufile();
     (!stack.counts).then(|| {
         let version = cufile.version_name().unwrap_or_else(|| "of unknown version".to_owned());
-        format!("cuFile {version} does not count which path I/Os take: use 1.15 or later")
+        format!(
+            "cuFile {version} does not count I/Os by path, so their path is unknown: use 1.15 or \
+             later"
+        )
     })
 }
 
@@ -130,7 +134,7 @@ pub fn cufile_facts(cufile: &CuFile, properties: Option<&Properties>) -> Value {
     facts
 }
 
-/// Name the storage types, features and NVMe paths that cuFile's driver supports.
+/// List the storage types, features and NVMe paths that cuFile's driver supports, by name.
 pub fn p2p_flags(properties: &Properties) -> Value {
     const STORAGE: [(u32, &str); 14] = [
         (0, "lustre"),

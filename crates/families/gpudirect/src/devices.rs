@@ -1,4 +1,4 @@
-//! Bytes moved by the block devices below the members, from the kernel's counters.
+//! Bytes moved by the block devices that store the target's files, from the kernel's counters.
 //!
 //! They must agree with the bytes that the load reports, whichever path the data took.
 
@@ -9,7 +9,7 @@ use storlab_base::monotonic_ns;
 use storlab_io::{DeviceBytes, DeviceCounters};
 use storlab_run::order::Member;
 
-/// Counters of all block devices below the members.
+/// Counters of all block devices that store the target's files.
 #[derive(Default)]
 pub struct Devices {
     /// Kernel counters of each block device, by its name.
@@ -34,8 +34,8 @@ pub struct Moved {
 }
 
 impl Devices {
-    /// Find the block devices below the members. Memory, networks and layered file systems have no
-    /// counters.
+    /// Find the block devices that store these files. Memory, network and layered file systems have
+    /// no counters.
     pub fn of(members: &[Member]) -> Self {
         let counters = members.iter().filter_map(|member| DeviceCounters::of(&member.path));
         Devices {
@@ -54,7 +54,7 @@ impl Devices {
         (!self.counters.is_empty()).then_some(sum)
     }
 
-    /// Return the bytes moved since `begin`; `None` if either reading is missing.
+    /// Return the bytes moved since reading `begin`; `None` if a reading is missing.
     pub fn since(&self, begin: Option<Reading>) -> Option<Moved> {
         let (begin, end) = (begin?, self.now()?);
         let DeviceBytes { read, written } = end.bytes.since(begin.bytes);

@@ -1,11 +1,11 @@
-//! Draws of the next operation: kind, length and offset, each from its own seeded random stream.
+//! Draw the kind, length and offset of the next operation, each from its own seeded random stream.
 
 use storlab_base::{Offsets, OpKind, Result};
 use storlab_run::mix::{KindDraw, SizeDraw};
 
 use crate::spec::GpuDirectJob;
 
-/// Generator of the operations of one worker.
+/// Random generator of one worker's operations: kind, length and offset.
 pub struct Draw {
     offsets: Offsets,
     base: u64,
@@ -14,7 +14,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Create the generator of a worker.
+    /// Create the generator of worker number `worker`.
     ///
     /// # Errors
     /// If the file is too small for the workers that share it.

@@ -12,12 +12,12 @@ pub enum Fault {
     Errno(i32),
     /// Error code of the CUDA driver.
     Cuda(i32),
-    /// Code of cuFile, and the CUDA driver's code if that is the cause (0 otherwise).
+    /// Code of cuFile, and the CUDA driver's code if that error is the cause (otherwise 0).
     CuFile(i32, i32),
-    /// Status with which a batch entry ended.
+    /// Status of a batch entry that failed.
     Batch(i32),
-    /// EIO from cuFile's batch or async API: the kernel failed the I/O, or cuFile rejected the
-    /// request.
+    /// EIO from cuFile's batch or async API. Either the kernel failed the I/O, or cuFile rejected
+    /// the request.
     Unexplained,
 }
 
@@ -30,11 +30,11 @@ pub const CUDA_DRIVER_ERROR: i32 = 5011;
 /// Entry in a table of error codes: code, name, meaning and fix.
 struct Entry(i32, &'static str, &'static str, &'static str);
 
-const AGAIN: &str = "run it again; where it stays, look into cufile.log";
+const AGAIN: &str = "run it again; if the error persists, look into cufile.log";
 const LOGS: &str = "look at the kernel log and cufile.log";
 const REPORT: &str = "report this to storlab with cufile.log";
 
-/// Build a table of codes: number, name without the common prefix, meaning and fix.
+/// Build a table of error codes: number, name without the common prefix, meaning and fix.
 macro_rules! codes {
     ($prefix:literal; $($code:literal $name:ident: $meaning:literal => $fix:expr;)*) => {
         &[$(Entry($code, concat!($prefix, stringify!($name)), $meaning, $fix)),*]
@@ -46,7 +46,7 @@ fn entry(table: &'static [Entry], code: i32) -> Option<&'static Entry> {
     table.iter().find(|entry| entry.0 == code)
 }
 
-/// Return whether the CUDA context is unusable after this error.
+/// Return whether the CUDA context is unusable after this error of the CUDA driver.
 fn sticky_code(code: i32) -> bool {
     matches!(code, 4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 999)
 }
@@ -63,7 +63,7 @@ impl Fault {
         }
     }
 
-    /// Return a description (name, number and meaning) and a fix, which may be empty.
+    /// Return a description of the fault (name, number and meaning) and a fix, which may be empty.
     pub fn explained(self) -> (String, String) {
         match self {
             Fault::Errno(errno) => {
@@ -85,10 +85,10 @@ impl Fault {
             Fault::Batch(status) => {
                 let name = match status {
                     0x04 => "CUFILE_INVALID (the entry is not valid)",
-                    0x08 => "CUFILE_CANCELED (it was given up)",
-                    0x20 => "CUFILE_TIMEOUT (it took too long)",
-                    0x40 => "CUFILE_FAILED (it could not be done)",
-                    _ => "a state that storlab does not know",
+                    0x08 => "CUFILE_CANCELED (the I/O was cancelled)",
+                    0x20 => "CUFILE_TIMEOUT (the I/O timed out)",
+                    0x40 => "CUFILE_FAILED (the I/O failed)",
+                    _ => "unknown",
                 };
                 (
                     format!("an I/O of the batch ended with status {name} ({status:#x})"),
@@ -98,13 +98,14 @@ impl Fault {
         }
     }
 
-    /// Convert to an error of the call `doing`, which is not an I/O.
+    /// Convert the fault of a call to an error. `doing` names the call; for I/Os use
+    /// [`Fault::of_io`].
     pub fn of(self, doing: &str) -> Error {
         let (what, fix) = self.explained();
         Error::dependency(format!("{doing} failed: {what}"), fix)
     }
 
-    /// Convert to an error of an I/O on `name` at `offset`.
+    /// Convert the fault of an I/O to an error. `name` is the name of the file or device.
     pub fn of_io(self, operation: &'static str, name: &str, offset: u64) -> Error {
         match self {
             Fault::Errno(errno) => {
@@ -120,7 +121,7 @@ fn told(entry: Option<&'static Entry>, sort: &str, code: i32) -> (String, String
         Some(Entry(code, name, meaning, fix)) => {
             (format!("{name} ({code}): {meaning}"), (*fix).to_owned())
         }
-        None => (format!("{sort} {code}"), "look the code up in its documentation".to_owned()),
+        None => (format!("{sort} {code}"), "look the code up in NVIDIA's documentation".to_owned()),
     }
 }
 

@@ -1,11 +1,12 @@
-//! Costs and results of the work before and after the load: registration and verification.
+//! Costs and results of the work before and after the load: registration with cuFile, and
+//! verification.
 
 use std::ops::AddAssign;
 
 use serde::Serialize;
 use storlab_base::{Result, monotonic_ns};
 
-/// Cost of registering buffers and files with cuFile. Times are the longest of all workers.
+/// Cost of registering buffers and files with cuFile. Times are those of the slowest worker.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct Registration {
@@ -16,10 +17,10 @@ pub struct Registration {
     pub handles_ns: u64,
 }
 
-/// Result of comparing data byte for byte.
+/// Result of comparing data with the expected bytes.
 ///
-/// `wrong` counts the bytes of operations whose data differs; `earlier` counts files that an
-/// earlier run compared and that have not changed since.
+/// `wrong` counts the bytes of all I/Os with any difference. `earlier` counts files that an earlier
+/// run compared and that have not changed since.
 #[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Compared {
@@ -41,7 +42,8 @@ impl AddAssign<&Registration> for Registration {
 }
 
 impl Registration {
-    /// Add the cost of `earlier`, a registration that ended before this one began: times add up.
+    /// Add the cost of `earlier`, a registration that ended before this one began. The times add
+    /// up, because the two did not run in parallel.
     #[must_use]
     pub fn after(mut self, earlier: &Registration) -> Self {
         let (ns, handles_ns) = (self.ns + earlier.ns, self.handles_ns + earlier.handles_ns);
@@ -60,7 +62,7 @@ impl AddAssign<&Compared> for Compared {
     }
 }
 
-/// Run `work`. Return its result and how long it took in nanoseconds.
+/// Run `work`. Return its result and its duration in nanoseconds.
 pub fn timed<T>(work: impl FnOnce() -> Result<T>) -> (Result<T>, u64) {
     let begun_ns = monotonic_ns();
     (work(), monotonic_ns() - begun_ns)

@@ -1,4 +1,4 @@
-//! Opening of members for system calls, and page-aligned buffers.
+//! Opening of the target's files and devices for system calls, and page-aligned buffers.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,12 +9,12 @@ use storlab_run::order::Member;
 
 use crate::spec::GpuDirectJob;
 
-/// Open a member for the job's operations, with `O_DIRECT` if the job asks for it.
+/// Open a file or device for the job's operations, with `O_DIRECT` if the job requests it.
 pub fn open(job: &GpuDirectJob, member: &Member) -> Result<File> {
     open_for(member, job.writes(), job.direct)
 }
 
-/// Open a member read-only to verify its content.
+/// Open a file or device read-only to verify its content, with `O_DIRECT` if the job requests it.
 pub fn open_to_compare(job: &GpuDirectJob, member: &Member) -> Result<File> {
     open_for(member, false, job.direct)
 }

@@ -1,12 +1,11 @@
 //! First pass before the load: check that the data path delivers the right bytes.
 //!
-//! The beginning of each file is read over the path of the load, and the data in GPU (or host)
-//! memory is compared with what the kernel reads. A library was seen to report success for an
-//! operation with wrong data.
+//! The beginning of each file is read over the data path of the load, and the data in GPU (or host)
+//! memory is compared with the data that the kernel reads. A library was seen to report success for
+//! an operation with wrong data.
 //!
 //! Before each read, the destination is filled with a pattern that no file contains, so data that
-//! never arrived is detected whatever the file contains. Each file is checked once per campaign,
-//! unless it changes.
+//! never arrived is always detected. Each file is checked once per campaign, unless it changes.
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -23,11 +22,12 @@ use crate::spec::GpuDirectJob;
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Reason why the load does not begin.
+/// Reason why the load does not begin after a failed first pass.
 pub struct Failed {
     /// Error to report to the user.
     pub error: Error,
-    /// Whether I/O is still in flight: kernel and driver may use the data path's memory.
+    /// Whether I/O is still in flight, so that kernel and driver may still use the data path's
+    /// memory.
     pub stuck: bool,
 }
 
@@ -37,7 +37,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// Check the worker's file, if the job asks for it and the worker is the first one of this file.
+/// Check the worker's file, if the job requests it and this worker is the first one of the file.
 ///
 /// # Errors
 /// [`Error::Io`] with operation `verify` if data differs; errors of reads and of copies to or from
@@ -69,8 +69,8 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
         }
         Some(offset) => {
             let what = format!(
-                "what came by way of {} is not what the file holds ({} of {} bytes compared are in \
-                 blocks that differ)",
+                "data read over path {} differs from the file's content ({} of the {} bytes \
+                 compared are in blocks that differ)",
                 job.path.name(),
                 compared.wrong,
                 compared.bytes
@@ -80,7 +80,7 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     }
 }
 
-/// Build the error for data that differs from what is expected.
+/// Build the error for data in file `name` that differs from the expected data.
 pub fn wrong(name: &str, offset: u64, what: String) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     Error::io("verify", name, offset, source)
@@ -129,7 +129,8 @@ fn compare(
     Ok(())
 }
 
-/// Yield reads of all block sizes in turn from the beginning of a member, up to `wanted` bytes.
+/// Yield reads from the beginning of a file, of all block sizes in turn, up to `wanted` bytes in
+/// total.
 fn places<'j>(
     job: &'j GpuDirectJob,
     wanted: u64,
@@ -147,7 +148,7 @@ fn places<'j>(
     })
 }
 
-/// Run the data path until all I/Os of `turn` have ended.
+/// Call the data path until all I/Os of `turn` have ended.
 fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let give_up_ns = monotonic_ns().saturating_add(job.drain_timeout_ns);

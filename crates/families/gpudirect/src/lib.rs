@@ -1,7 +1,7 @@
-//! Workload family `gpudirect`: I/O between storage and GPU memory through cuFile, through a bounce
-//! buffer in host memory, or to host memory only.
+//! Workload family `gpudirect`: I/O between storage and GPU memory through cuFile or through a
+//! bounce buffer in host memory, and I/O to host memory only, for comparison.
 //!
-//! Building this crate needs neither cuFile nor the CUDA driver: runs that use them load them at
+//! Building this crate requires neither cuFile nor the CUDA driver: runs that use them load them at
 //! run time.
 
 mod checked;

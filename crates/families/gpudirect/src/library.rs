@@ -1,4 +1,4 @@
-//! Loading of shared libraries at run time that are not needed to build storlab.
+//! Loading of shared libraries at run time, which are not needed to build storlab.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_void};
 
 use storlab_base::{Error, Result};
 
-/// Loaded library. It is never unloaded, because its threads outlive a run.
+/// Loaded shared library. It is never unloaded, because its threads outlive a run.
 #[derive(Clone, Copy)]
 pub struct Library {
     inner: &'static libloading::Library,
@@ -14,15 +14,16 @@ pub struct Library {
 }
 
 impl Library {
-    /// Load the first of `candidates` (paths or sonames) that the dynamic loader accepts.
+    /// Load the first of `candidates` (paths or sonames) that the dynamic loader accepts. `what`
+    /// names the library in errors.
     ///
     /// # Errors
     /// If none can be loaded; the message lists each candidate and the reason.
     pub fn open(what: &'static str, candidates: &[String], fix: &str) -> Result<Self> {
         let mut tried = Vec::new();
         for candidate in candidates {
-            // SAFETY: any program that links these libraries runs their initialisers; the user
-            // chose the files in the order.
+            // SAFETY: loading runs the library's initialisers, as in any program that links it; the
+            // user chose the files.
             match unsafe { libloading::Library::new(candidate) } {
                 Ok(library) => {
                     return Ok(Library { inner: Box::leak(Box::new(library)), what });
@@ -30,7 +31,8 @@ impl Library {
                 Err(error) => tried.push(reason(candidate, &error)),
             }
         }
-        let tried = if tried.is_empty() { "nowhere to look".to_owned() } else { tried.join("; ") };
+        let tried =
+            if tried.is_empty() { "no path was given".to_owned() } else { tried.join("; ") };
         Err(Error::dependency(format!("{what} cannot be loaded: {tried}"), fix))
     }
 
@@ -40,7 +42,7 @@ impl Library {
     /// If the library has no symbol of this name.
     ///
     /// # Safety
-    /// `T` must be the type of a pointer to what the library exports under `name`.
+    /// `T` must be the pointer type of the symbol that the library exports as `name`.
     pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
         // SAFETY: the caller guarantees the type.
         unsafe { self.optional(name) }.ok_or_else(|| self.lacks(name))
@@ -49,7 +51,7 @@ impl Library {
     /// Look up a function that only some versions of the library have.
     ///
     /// # Safety
-    /// `T` must be the type of a pointer to what the library exports under `name`.
+    /// `T` must be the pointer type of the symbol that the library exports as `name`.
     pub unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
         let name = CString::new(name).ok()?;
@@ -57,9 +59,10 @@ impl Library {
         unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|symbol| *symbol)
     }
 
-    /// Return the file that the library was loaded from, by the address of symbol `of`.
+    /// Return the path of the file that the library was loaded from, found by the address of symbol
+    /// `of`.
     pub fn path(&self, of: &str) -> Option<String> {
-        // SAFETY: the address of any symbol is a pointer, and this one is not dereferenced.
+        // SAFETY: the address of any symbol is a pointer, and it is not dereferenced.
         let address: *const c_void = unsafe { self.optional(of) }?;
         let mut info = libc::Dl_info {
             dli_fname: std::ptr::null(),
@@ -67,12 +70,12 @@ impl Library {
             dli_sname: std::ptr::null(),
             dli_saddr: std::ptr::null_mut(),
         };
-        // SAFETY: the address is only looked up, and `info` is a local variable.
+        // SAFETY: `dladdr` only looks the address up, and `info` is a local variable.
         if unsafe { libc::dladdr(address, &raw mut info) } == 0 || info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: the loader keeps the name as long as the library is loaded, and it is never
-        // unloaded.
+        // SAFETY: the loader keeps the name as long as the library is loaded, and the library is
+        // never unloaded.
         let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
         let real = std::fs::canonicalize(&name).ok();
         Some(real.map_or(name, |real| real.display().to_string()))
@@ -80,12 +83,13 @@ impl Library {
 
     fn lacks(&self, name: &str) -> Error {
         let path = self.path("cuInit").or_else(|| self.path("cuFileRead")).unwrap_or_default();
-        let what = format!("{} {path} lacks the function {name}", self.what);
+        let what = format!("{} {path} has no function {name}", self.what);
         Error::dependency(what, "use a newer version of this library")
     }
 }
 
-/// Return the loader's message, prefixed with the candidate unless it already contains it.
+/// Return the loader's error message. The candidate's name is put before it unless it contains it
+/// already.
 fn reason(candidate: &str, error: &libloading::Error) -> String {
     let text =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -95,8 +99,8 @@ fn reason(candidate: &str, error: &libloading::Error) -> String {
 /// Declare a struct of a library's functions: required ones, and optional ones that only some
 /// versions have.
 ///
-/// `unsafe`, because the declared types are not checked: each must be the type of the function that
-/// the library exports under the given name.
+/// The macro is `unsafe` to use, because the declared types are not checked: each must be the type
+/// of the function that the library exports under the given name.
 macro_rules! functions {
     (unsafe $table:ident {
         $($require:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
@@ -110,7 +114,7 @@ macro_rules! functions {
 
         impl $table {
             fn resolve(library: $crate::library::Library) -> storlab_base::Result<Self> {
-                // SAFETY: whoever invokes the macro guarantees the types.
+                // SAFETY: the user of the macro guarantees the types.
                 unsafe {
                     Ok($table {
                         $($require: library.function($must_name)?,)*
@@ -135,7 +139,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         let error = Library::open("the library", &[], "install it").err().unwrap().to_string();
-        assert!(error.contains("nowhere to look"), "{error}");
+        assert!(error.contains("no path was given"), "{error}");
     }
 
     #[test]

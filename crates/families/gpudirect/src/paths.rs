@@ -1,4 +1,4 @@
-//! Data paths between storage and memory. Each is a [`Mover`], which belongs to one worker.
+//! Data paths between storage and memory. Each implements [`Mover`] and belongs to one worker.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -32,18 +32,20 @@ pub use direct_sync::DirectSync;
 pub use host::Host;
 pub use overlapped::{Overlapped, Use, begin as begin_overlapped};
 
-/// Number of polls in the usual duration of an operation, and bounds of the time between polls.
+/// Number of polls during the usual duration of an operation, and bounds of the time between two
+/// polls.
 const LOOKS: u64 = 8;
 const LOOK_MIN_NS: u64 = 5_000;
 const LOOK_MAX_NS: u64 = 5_000_000;
 
-/// Operations that usually take less than `SHORT_NS` may complete while other threads run, so yield
-/// `YIELDS` times before setting a timer. A timer costs more, above all in a guest, which must exit
-/// to its hypervisor to set one; a yield costs almost nothing if no other thread waits.
+/// Thresholds for yielding before a wait with a timer. Operations that usually take less than
+/// `SHORT_NS` may complete while other threads run, so yield `YIELDS` times before setting a timer.
+/// A timer costs more, above all in a virtual machine, which must exit to its hypervisor to set
+/// one. A yield costs almost nothing if no other thread waits.
 const SHORT_NS: u64 = 50_000;
 const YIELDS: u32 = 2;
 
-/// I/O that a worker hands to its data path.
+/// I/O that a worker passes to its data path.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// Number of the worker's buffer that the I/O uses.
@@ -63,16 +65,16 @@ impl Io {
     }
 }
 
-/// Memory in which the data of a read arrives.
+/// Memory in which the data of a read arrives: of a GPU or of the host.
 pub enum Landing<'m> {
-    /// GPU buffer and the offset in it.
+    /// GPU buffer and an offset in it.
     Gpu(&'m DeviceBuffer, usize),
     /// Buffer in host memory.
     Host(&'m mut [u8]),
 }
 
 impl Landing<'_> {
-    /// Copy the data into `into`.
+    /// Copy the data that has arrived into `into`.
     ///
     /// # Errors
     /// If the copy from the GPU fails.
@@ -101,7 +103,7 @@ impl Landing<'_> {
     }
 }
 
-/// I/O that has ended, successfully or not.
+/// Result of an I/O that has ended, successfully or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
     /// Number of the buffer that the I/O used.
@@ -110,35 +112,35 @@ pub struct Completion {
     pub result: Done<u64>,
 }
 
-/// Data path of one worker: moves data between its file and its buffers.
+/// Data path of one worker: moves data between the worker's file and its buffers.
 pub trait Mover {
-    /// Return whether another operation can be pushed now, given a free slot.
+    /// Return whether the path can accept another operation now, provided that a buffer is free.
     fn takes(&self) -> bool {
         true
     }
 
-    /// Add an operation to the next turn.
+    /// Queue an operation; the next call of [`Mover::turn`] starts it.
     fn push(&mut self, io: Io);
 
-    /// Start the operations that were pushed, and append those that have ended to `ended`.
+    /// Start the queued operations, and append those that have ended to `ended`.
     ///
-    /// Waits at most `limit` for one to end; data paths that run one operation at a time wait for
-    /// that one.
+    /// Waits at most `limit` until one ends. Data paths that run one operation at a time wait until
+    /// that operation has ended.
     ///
     /// # Errors
-    /// If the run cannot go on; failures of single operations are reported in their completions.
+    /// If the run cannot continue. Failures of single operations are reported in their completions.
     fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()>;
 
-    /// Return the memory in which reads of a slot arrive.
+    /// Return the memory in which reads of buffer number `slot` arrive.
     ///
     /// # Errors
     /// If the worker has no buffer for reads.
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 
-    /// Ask for the cancellation of the operations in flight.
+    /// Request the cancellation of all operations in flight; does nothing by default.
     fn cancel(&mut self) {}
 
-    /// Return the features of the kernel and the libraries that are used.
+    /// Return the names of the kernel's and libraries' features that the path uses.
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
     }
@@ -146,27 +148,27 @@ pub trait Mover {
 
 /// Data path that runs one blocking operation at a time.
 pub trait OneByOne {
-    /// Run the operation. Return the bytes moved.
+    /// Execute the operation. Return the number of bytes moved.
     ///
     /// # Errors
     /// If the operation fails.
     fn move_now(&mut self, io: &Io) -> Done<u64>;
 
-    /// Return the memory in which reads of a slot arrive, as [`Mover::landing`] does.
+    /// Return the memory in which reads of buffer number `slot` arrive, like [`Mover::landing`].
     ///
     /// # Errors
     /// If the worker has no buffer for reads.
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 }
 
-/// [`Mover`] for a blocking data path.
+/// Adapter that makes a [`Mover`] of a data path with blocking operations.
 pub struct InTurn<W> {
     way: W,
     next: Option<Io>,
 }
 
 impl<W: OneByOne> InTurn<W> {
-    /// Create the data path with no operation pushed.
+    /// Create the adapter, with no operation queued.
     pub fn new(way: W) -> Self {
         InTurn { way, next: None }
     }
@@ -191,21 +193,21 @@ impl<W: OneByOne> Mover for InTurn<W> {
     }
 }
 
-/// Resources of one worker: its file, GPU and buffer geometry.
+/// Resources of one worker: its file, its GPU and the layout of its buffers.
 pub struct WorkerResources {
-    /// Index of the worker's member in the order.
+    /// Index of the worker's file in the job's `members`.
     pub file: usize,
     /// Largest block size in bytes.
     pub longest: usize,
     stride: usize,
     gpu: usize,
-    /// Byte of the pool at which the content of its file begins.
+    /// Position in the pool of content, in bytes, at which the content of the worker's file begins.
     begin: u64,
     stack: Arc<Stack>,
 }
 
 impl WorkerResources {
-    /// Assign file and GPU to a worker, and make the GPU current on this thread.
+    /// Assign a file and a GPU to a worker, and make the GPU current on this thread.
     ///
     /// # Errors
     /// If the GPU's context cannot be made current.
@@ -230,7 +232,7 @@ impl WorkerResources {
         usize::from(slot) * self.stride
     }
 
-    /// Return the GPU memory from which a write to `offset` is sent.
+    /// Return the GPU memory from which a write to `offset` is sent: a buffer and an offset in it.
     #[inline]
     fn source(&self, offset: u64) -> Done<(&DeviceBuffer, usize)> {
         let pool = self.stack.pools.get(self.gpu).ok_or(Fault::Errno(libc::ENOBUFS))?;
@@ -239,8 +241,9 @@ impl WorkerResources {
 
     fn cuda(&self) -> Result<&'static Cuda> {
         let gpu = self.stack.gpus.get(self.gpu);
-        gpu.map(|gpu| gpu.cuda)
-            .ok_or_else(|| Error::spec("gpu", "no GPU is given for this path", "name a GPU"))
+        gpu.map(|gpu| gpu.cuda).ok_or_else(|| {
+            Error::spec("gpu", "this path needs a GPU, but none is given", "use [0]")
+        })
     }
 
     fn cufile(&self) -> Result<&'static CuFile> {
@@ -248,22 +251,22 @@ impl WorkerResources {
         driver.map(Driver::cufile).ok_or_else(|| Fault::CuFile(5001, 0).of("cuFile"))
     }
 
-    /// Return the part of `buffer` in which reads of a slot arrive.
+    /// Return the part of `buffer` in which reads of buffer number `slot` arrive.
     fn landing<'b>(&self, buffer: Option<&'b DeviceBuffer>, slot: u16) -> Done<Landing<'b>> {
         let buffer = buffer.ok_or(Fault::Errno(libc::ENOBUFS))?;
         Ok(Landing::Gpu(buffer, self.at(slot)))
     }
 
-    /// Allocate the GPU buffers for reads, if the worker has any.
+    /// Allocate GPU memory for reads; `None` if the worker does not read.
     fn read_buffers(&self, job: &GpuDirectJob) -> Result<Option<DeviceBuffer>> {
         let bytes = job.gpu_bytes_of_worker();
         (bytes > 0).then(|| DeviceBuffer::new(self.cuda()?, bytes)).transpose()
     }
 }
 
-/// File and buffers of a worker, registered with cuFile.
+/// File and buffers of a worker that are registered with cuFile.
 pub struct Registered {
-    /// One buffer for all slots, or one for each slot.
+    /// One GPU buffer for all slots, or one per slot.
     buffers: Vec<IoBuffer>,
     handle: CuHandle,
 }
@@ -294,7 +297,7 @@ impl Registered {
         Ok(Registered { buffers, handle })
     }
 
-    /// Return the buffer of a slot and the offset in it.
+    /// Return the GPU buffer of a slot and the slot's offset in it.
     #[inline]
     fn of_slot(&self, resources: &WorkerResources, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {
@@ -304,7 +307,8 @@ impl Registered {
         }
     }
 
-    /// Return the GPU memory that an operation reads into or writes from.
+    /// Return the GPU memory that an operation reads into or writes from: a buffer and an offset in
+    /// it.
     #[inline]
     fn place<'p>(
         &'p self,
@@ -322,10 +326,11 @@ impl Registered {
     }
 }
 
-/// Return when to poll next for an operation that began at `begun_ns` and usually takes `usual_ns`.
+/// Return the time of the next poll for an operation that began at `begun_ns` and usually takes
+/// `usual_ns`.
 ///
-/// The first poll is not before the usual time; afterwards polls become rarer, so that a thousand
-/// workers waiting for one engine do not use up the CPUs.
+/// The first poll is not before the usual time. After that, polls become less frequent, so that a
+/// thousand workers that wait for one engine do not use up the CPUs.
 #[inline]
 fn next_look_ns(begun_ns: u64, usual_ns: u64, now: u64) -> u64 {
     let waited_ns = now.saturating_sub(begun_ns);
@@ -333,10 +338,11 @@ fn next_look_ns(begun_ns: u64, usual_ns: u64, now: u64) -> u64 {
     begun_ns.saturating_add(usual_ns).max(now + step_ns)
 }
 
-/// Update the smoothed duration `usual_ns` with an operation that took `took_ns`.
+/// Update the smoothed duration `usual_ns` by an operation that took `took_ns`. Return the new
+/// value.
 ///
-/// Outliers are capped: one stalled operation must not delay the next polls, because that delay
-/// would count as latency.
+/// Outliers are capped: after one stalled operation, the next polls must not be late, because that
+/// delay would count as latency.
 #[inline]
 fn usual_after(usual_ns: u64, took_ns: u64) -> u64 {
     let counted_ns = took_ns.min(2 * usual_ns + LOOK_MIN_NS);
@@ -350,8 +356,8 @@ struct YieldBudget {
 }
 
 impl YieldBudget {
-    /// Yield the CPU if operations of this usual duration may complete meanwhile. Return false if
-    /// it is time to set a timer instead.
+    /// Yield the CPU if operations that usually take `usual_ns` may complete meanwhile. Return
+    /// false if the caller should wait with a timer instead.
     #[inline]
     fn yields(&mut self, usual_ns: u64) -> bool {
         let yields = usual_ns < SHORT_NS && self.yields < YIELDS;
@@ -363,7 +369,7 @@ impl YieldBudget {
     }
 }
 
-/// Convert the result of a system call that reads or writes.
+/// Convert the result of a system call that reads or writes to bytes moved or a [`Fault`].
 #[inline]
 fn result_of(result: std::io::Result<usize>) -> Done<u64> {
     match result {

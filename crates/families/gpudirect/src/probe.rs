@@ -1,4 +1,4 @@
-//! Probe: report GPUs and libraries without load.
+//! Probe: reports GPUs and libraries without generating load.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::cufile::{CuFile, Driver};
 use crate::details::{cuda_facts, cufile_facts, gpu_facts, p2p_flags};
 use crate::spec::GpuDirectJob;
 
-const NOT_OPENED: &str = "cuFileDriverOpen was not called: no GPU can be used";
-const MEND_FIRST: &str = "mend what CUDA says first";
+const NOT_OPENED: &str = "cuFileDriverOpen was not called, because no GPU is usable";
+const MEND_FIRST: &str = "fix the CUDA error first";
 
 /// Start a probe run. Missing libraries and GPUs are reported in its details, not as failures.
 ///
@@ -56,7 +56,7 @@ fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
     };
     let (open, gpus): (Vec<Gpu>, Vec<Value>) = usable.into_iter().unzip();
     if let Some(gpu) = open.first() {
-        // If this fails, cuFile reports the same problem below.
+        // If this call fails, cuFile reports the same problem below.
         let _ = gpu.enter();
     }
     let (cufile, p2p) = look_at_cufile(job, control, !open.is_empty());
@@ -71,8 +71,8 @@ fn with_error(mut facts: Value, error: &Error) -> Value {
     facts
 }
 
-/// Open all GPUs that can be used. Also return the first error: another process may hold a GPU
-/// exclusively.
+/// Open all usable GPUs. Also return the first error, because another process may hold one of the
+/// GPUs exclusively.
 fn all_gpus(cuda: &'static Cuda) -> (Vec<(Gpu, Value)>, Option<Error>) {
     let count = match cuda.count() {
         Ok(count) => count,
@@ -96,8 +96,8 @@ fn open_gpu(cuda: &'static Cuda, number: u32) -> Result<(Gpu, Value)> {
     Ok((gpu, facts))
 }
 
-/// Describe cuFile, and open its driver only if a GPU is usable: without one, opening may take long
-/// or hang, only to fail for the same reason.
+/// Describe cuFile and its driver. The driver is opened only if a GPU is usable: without one,
+/// opening may take long or hang, and would fail in the end.
 fn look_at_cufile(job: &GpuDirectJob, control: &Control, usable: bool) -> (Value, Value) {
     let cufile = match CuFile::load(&job.libraries.cufile) {
         Ok(cufile) => cufile,

@@ -1,5 +1,5 @@
-//! Read-back after the load: compare the last writes with the expected content, read without
-//! cuFile.
+//! Verification after the load: reads back the last writes without cuFile, and compares them with
+//! the expected content.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -14,13 +14,13 @@ use crate::files;
 use crate::first_pass::wrong;
 use crate::shared::Shared;
 
-/// Read back the last writes of all workers and compare them.
+/// Read back the last writes of all workers and compare them with the expected content.
 ///
 /// Returns `None` if nothing was written, verification is off, or the run failed or was cancelled
-/// before all was compared.
+/// before everything was compared.
 ///
 /// # Errors
-/// With the results so far: the first difference, or an error of the kernel.
+/// The first difference, or an error of the kernel; with the results so far.
 pub fn read_back(
     shared: &Shared,
 ) -> std::result::Result<Option<Compared>, (Option<Compared>, Error)> {
@@ -55,14 +55,14 @@ pub fn read_back(
     let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     totals.ns = monotonic_ns() - begun_ns;
     match error {
-        // A partial comparison proves nothing about the rest.
+        // A partial comparison does not show that the rest is right.
         None if shared.timed.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),
     }
 }
 
-/// Compare all writes of a file, or as many as possible until the run is stopped.
+/// Compare all writes to a file, or as many as possible until the run is stopped.
 fn compare(
     shared: &Shared,
     source: &Source,
@@ -78,7 +78,7 @@ fn compare(
     places.dedup();
     let mut first = None;
     for (offset, len) in places {
-        // A device that hangs does not answer these reads either.
+        // A device that hangs would not respond to these reads either.
         if shared.timed.control.stopping() {
             break;
         }
@@ -92,7 +92,7 @@ fn compare(
             first.get_or_insert(offset);
         }
     }
-    let what = || "the file does not hold what was written".to_owned();
+    let what = || "the file's content differs from the data written".to_owned();
     first.map_or(Ok(()), |offset| Err(wrong(&member.name, offset, what())))
 }
 

@@ -1,5 +1,5 @@
-//! Proof of the data path: cuFile's counters before and after the load, or nvidia-fs's if cuFile
-//! has none.
+//! Proof of the data path that I/Os took: cuFile's counters before and after the load, or those of
+//! nvidia-fs if cuFile has none.
 
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ fn nvfs_bytes(text: &str) -> Option<u64> {
     Some((of("readMiB=")? + of("writeMiB=")?) * MIB)
 }
 
-/// Number of I/Os and bytes of one GPU by data path.
+/// Number of I/Os of one GPU by data path, and the bytes that they moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuRoute {
     number: u32,
@@ -68,7 +68,8 @@ pub struct Proof {
 pub type Named = (u32, Option<[u8; 16]>);
 
 impl Proof {
-    /// Derive the proof from the counters around a load that moved `bytes` to or from `gpus`.
+    /// Derive the proof from the counters before and after a load that moved `bytes` bytes to or
+    /// from `gpus`.
     pub fn of(
         asked: Route,
         bytes: u64,
@@ -94,10 +95,12 @@ impl Proof {
         proof
     }
 
-    /// Split the bytes by nvidia-fs's count, which is in whole MiB for reads and for writes.
+    /// Split the load's bytes by nvidia-fs's counters, which are in whole MiB for reads and for
+    /// writes.
     ///
-    /// A gap below this rounding counts as direct if it is small against the load; if it is not,
-    /// the counters prove nothing.
+    /// Bytes that nvidia-fs did not count went through host memory (POSIX). But if fewer than 2 MiB
+    /// are missing, that may be rounding: they count as direct if they are at most 1 % of the load,
+    /// otherwise the counters prove nothing.
     fn apply_nvfs_count(&mut self, counted: u64) {
         let missing = self.bytes.saturating_sub(counted);
         let hidden = missing < 2 * MIB;
@@ -131,7 +134,7 @@ impl Proof {
             });
         }
         if self.p2p_bytes + self.nvfs_bytes + self.posix_bytes == 0 {
-            // Some versions count batches only separately from the GPUs.
+            // Some versions count batches separately only, not per GPU.
             let of = |stats: &BatchOps| [stats.p2p, stats.nvfs, stats.posix];
             let (now, then) = (of(&end.batches), of(&begin.batches));
             let ops = std::array::from_fn(|way| now[way].saturating_sub(then[way]));
@@ -152,14 +155,14 @@ fn difference(now: &GpuOps, then: Option<&GpuOps>) -> GpuOps {
     }
 }
 
-/// Split bytes by the number of operations per path, assuming equal mean size on all paths.
+/// Split bytes by the number of operations per path, assuming the same mean size on all paths.
 fn parts(bytes: u64, ops: [u64; 3]) -> [u64; 3] {
     let all: u64 = ops.iter().sum();
     if all == 0 {
         return [0; 3];
     }
     let mut parts = ops.map(|ops| (u128::from(bytes) * u128::from(ops) / u128::from(all)) as u64);
-    // The remainder of the division goes to the path with most operations.
+    // The remainder of the division goes to the path with the most operations.
     let rest = bytes - parts.iter().sum::<u64>();
     let most = (0..3).max_by_key(|&way| ops[way]).unwrap_or(0);
     parts[most] += rest;

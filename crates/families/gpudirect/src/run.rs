@@ -1,5 +1,5 @@
-//! A run: opens GPUs and libraries, makes the first pass, starts the load of all workers together,
-//! and reads back their writes.
+//! Execute a run: open GPUs and libraries, verify the data path (first pass), start the load of all
+//! workers together, and read back their writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::shared::Shared;
 use crate::spec::{Api, GpuDirectJob, Route, Task};
 use crate::worker::Worker;
 
-/// Start a run. The load begins when all workers are ready, and if `held`, when the run is
-/// released.
+/// Start a run. The load begins once all workers are ready; if `held`, it also waits until the
+/// caller releases the run.
 ///
 /// Problems with GPUs and libraries are reported in the outcome of the run.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an invalid order.
+/// [`storlab_base::Error::Spec`] for an invalid job description.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = GpuDirectJob::from_json(order)?;
     Clock::prepare();
@@ -82,7 +82,7 @@ impl Load for Shared {
 fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let job = &shared.job;
     pin_in_turn(job.cpus.as_deref(), index, format_args!("worker {index}"))?;
-    // If there is no stack, the run has already failed with the reason.
+    // Without a stack, the run has already failed with the reason.
     let Some(stack) = shared.stack() else { return Ok(WorkerEnd::default()) };
     let waits = job.path == Route::BounceOverlapped || job.api == Api::Async;
     if job.arrival.open_loop() || waits {
@@ -102,7 +102,7 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// Continuation of a worker whose data path waits in an I/O backend.
+/// Rest of a worker's life, called with a data path that waits in an I/O backend.
 struct Ring<'r> {
     shared: &'r Shared,
     index: usize,

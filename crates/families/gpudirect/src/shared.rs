@@ -16,40 +16,41 @@ use crate::route::Counters;
 use crate::spec::GpuDirectJob;
 use crate::stack::Stack;
 
-/// Index of a file with the (offset, length) pairs that a worker wrote to it last.
+/// Index of a file, with the (offset, length) pairs of a worker's last writes to it.
 pub type Written = (usize, Vec<(u64, u32)>);
 
-/// Shared state of one run: the timed run plus what this family adds.
+/// State shared by the workers of one run: the common state of timed runs, plus GPUs, libraries and
+/// verification.
 pub struct Shared {
     /// Coordination with the run: window, stop signals and messages.
     pub timed: Timed,
-    /// Order that describes the run.
+    /// Parsed description of the run.
     pub job: GpuDirectJob,
     stack: OnceLock<Option<Arc<Stack>>>,
-    /// Copy of the stack's handle that can be read without opening the stack.
+    /// The stack if it is open; reading this field does not open it.
     kept: Mutex<Option<Arc<Stack>>>,
     /// Number of workers that are ready.
     arrived: AtomicUsize,
     /// Counters of cuFile and of the block devices, read before the load.
     pub before: OnceLock<(Counters, Option<Reading>)>,
-    /// Block devices below the members.
+    /// Block devices that store the target's files.
     pub devices: Devices,
-    /// Bytes moved by successful operations, ramp included.
+    /// Bytes moved by successful operations, including the ramp.
     pub moved_bytes: AtomicU64,
-    /// Registration cost of all workers, without that of the shared stack.
+    /// Cost of registering all workers' buffers and files with cuFile, without the shared buffers.
     pub registration: Mutex<Registration>,
-    /// Result of comparing data in the first pass.
+    /// Result of verifying the data path before the load (first pass).
     pub first_pass: Mutex<Option<Compared>>,
-    /// Files that an earlier run has verified.
+    /// Record of the files that an earlier run has verified.
     pub checked: Checked,
-    /// Last writes of each worker, for the read-back.
+    /// Last writes of each worker, to be verified after the load.
     pub written: Mutex<Vec<Written>>,
-    /// Features of kernel and driver that the workers' data paths used.
+    /// Names of the kernel's and driver's features that the workers' data paths used.
     pub features: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Shared {
-    /// Create the shared state and the receiver of the workers' messages.
+    /// Create the shared state, and the receiver of the workers' messages.
     pub fn new(job: GpuDirectJob) -> (Self, Receiver<Message>) {
         let (timed, receiver) = Timed::new(Plan {
             workers: job.workers,
@@ -82,9 +83,9 @@ impl Shared {
         (shared, receiver)
     }
 
-    /// Return the stack of GPUs and libraries; the first caller opens it while the others wait.
+    /// Return the stack (open GPUs and libraries). The first caller opens it while the others wait.
     ///
-    /// `None` if it cannot be opened, in which case the run fails with the reason.
+    /// `None` if it cannot be opened; the run then fails with the reason.
     pub fn stack(&self) -> Option<Arc<Stack>> {
         let open = || match Stack::open(&self.job, || self.timed.control.stopping()) {
             Ok(stack) => {
@@ -92,7 +93,7 @@ impl Shared {
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)
             }
-            // A cancelled run needs no reason for the failure.
+            // A cancelled run has failed for that reason, so none is added.
             Err(_) if self.timed.control.cancelled() => None,
             Err(error) => {
                 self.timed.fail(error);
@@ -102,12 +103,12 @@ impl Shared {
         self.stack.get_or_init(open).clone()
     }
 
-    /// Return the stack if it is open; do not open it.
+    /// Return the stack (open GPUs and libraries) if it is open; do not open it.
     pub fn opened(&self) -> Option<Arc<Stack>> {
         lock(&self.kept).clone()
     }
 
-    /// Count a worker as ready; the last one to be ready reads the counters.
+    /// Count a worker as ready. The last worker to be ready reads the counters.
     pub fn arrive(&self) {
         if self.arrived.fetch_add(1, Relaxed) + 1 == self.job.workers
             && let Some(stack) = self.opened()
@@ -116,14 +117,14 @@ impl Shared {
         }
     }
 
-    /// Fail the run with `error`, and discard the GPU context if the fault is sticky.
+    /// Fail the run with `error`. If `fault` makes the CUDA context unusable, it is reset after the
+    /// run.
     pub fn fail_by(&self, fault: Fault, error: Error) {
         self.note_fault(fault);
         self.timed.fail(error);
     }
 
-    /// Mark the CUDA context as unusable if the fault is sticky, so that the next run gets a new
-    /// one.
+    /// If `fault` makes the CUDA context unusable, mark it, so that the next run gets a new one.
     pub fn note_fault(&self, fault: Fault) {
         if fault.sticky()
             && let Some(stack) = self.opened()
@@ -132,12 +133,12 @@ impl Shared {
         }
     }
 
-    /// Add one worker's registration cost.
+    /// Add one worker's cost of registering buffers and files with cuFile.
     pub fn add_registration(&self, cost: &Registration) {
         *lock(&self.registration) += cost;
     }
 
-    /// Add the result of one worker's first pass.
+    /// Add the result of one worker's first pass (verification of the data path).
     pub fn add_first_pass(&self, compared: &Compared) {
         *lock(&self.first_pass).get_or_insert_default() += compared;
     }

@@ -13,7 +13,7 @@ use storlab_run::order::{
 
 use crate::cuda::GPU_PAGE;
 
-/// Purpose of a run: generate load, or only probe the machine.
+/// Purpose of a run: generate load, or only report what the machine has.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -24,19 +24,19 @@ pub enum Task {
     Probe,
 }
 
-/// Data path between storage and memory, `path` in a study.
+/// Data path between storage and memory; `path` in a study.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
     /// cuFile moves data between storage and GPU memory.
     #[default]
     Direct,
-    /// A bounce buffer in pinned host memory: the read and the copy to the GPU run one after the
+    /// Bounce buffer in pinned host memory: the read and the copy to the GPU run one after the
     /// other.
     Bounce,
-    /// Like `Bounce`, but copies of some I/Os overlap with reads of others.
+    /// Like `Bounce`, but some I/Os are copied while others are read.
     BounceOverlapped,
-    /// Host memory only; no GPU takes part.
+    /// Host memory only; no GPU is used.
     Host,
 }
 
@@ -65,7 +65,7 @@ pub enum Api {
     Async,
 }
 
-/// Candidate paths or sonames of each library; the first one that loads is used.
+/// Candidates (paths or sonames) for each library; the first one that loads is used.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Libraries {
@@ -75,11 +75,11 @@ pub struct Libraries {
     pub cuda: Vec<String>,
 }
 
-/// Order for one run: members, data path, load, window and verification.
+/// Job description of one run: files, data path, load, window and verification.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct GpuDirectJob {
-    /// Purpose of the run: load or probe.
+    /// Purpose of the run: load, or probe.
     #[serde(rename = "do")]
     pub task: Task,
     /// Files or block devices to read and write.
@@ -90,7 +90,7 @@ pub struct GpuDirectJob {
     pub api: Api,
     /// Percentages of reads and writes.
     pub mix: Mix,
-    /// Access pattern: distribution of offsets within a member.
+    /// Access pattern: distribution of offsets within a file.
     pub offsets: Pattern,
     /// Sizes of operations with their weights.
     pub block_sizes: Vec<WeightedSize>,
@@ -98,29 +98,29 @@ pub struct GpuDirectJob {
     pub workers: usize,
     /// Number of consecutive workers that share a file.
     pub workers_per_file: usize,
-    /// Entries of a batch, or I/Os that each worker keeps in flight.
+    /// Maximum number of I/Os that each worker keeps in flight; the entries of a batch.
     pub queue_depth: usize,
-    /// CUDA ordinals; worker `w` uses `gpus[w % len]`.
+    /// CUDA ordinals of the GPUs; worker `w` uses `gpus[w % len]`.
     pub gpus: Vec<u32>,
     /// Whether GPU buffers are registered with cuFile.
     pub register: bool,
     /// Arrival process: closed loop, or open loop with a rate.
     pub arrival: Arrival,
-    /// CPUs; worker `w` is pinned to `cpus[w % len]`.
+    /// CPUs to pin workers to: worker `w` runs on `cpus[w % len]`; `None` leaves them unpinned.
     pub cpus: Option<Vec<usize>>,
-    /// Bytes of each file that are verified; 0 disables verification.
+    /// Number of bytes per file that are verified; 0 disables verification.
     pub verify_bytes: u64,
-    /// File that records across runs which files were verified; `None` verifies in each run.
+    /// File that records which files earlier runs verified; `None` verifies every file in each run.
     pub checked: Option<PathBuf>,
     /// Candidates for the libraries to load.
     pub libraries: Libraries,
-    /// Whether members are opened with `O_DIRECT`.
+    /// Whether files are opened with `O_DIRECT`.
     pub direct: bool,
     /// Length of the ramp before the window, in nanoseconds.
     pub ramp_ns: u64,
-    /// Length of a window by time, in nanoseconds.
+    /// Length of a window limited by time, in nanoseconds.
     pub window_ns: Option<u64>,
-    /// Length of a window by bytes, summed over all workers.
+    /// Length of a window limited by bytes moved, summed over all workers.
     pub window_bytes: Option<u64>,
     /// Length of an interval (one sample), in nanoseconds.
     pub interval_ns: u64,
@@ -128,7 +128,7 @@ pub struct GpuDirectJob {
     pub drain_timeout_ns: u64,
     /// Timeout of `cuFileDriverOpen`, in nanoseconds.
     pub open_timeout_ns: u64,
-    /// How long workers may prepare without any progress before the run fails, in nanoseconds.
+    /// How long workers may get ready without progress before the run fails, in nanoseconds.
     pub arm_timeout_ns: u64,
     /// Seed of offsets, mix and content.
     pub seed: u64,
@@ -167,11 +167,11 @@ impl Default for GpuDirectJob {
     }
 }
 
-/// Most entries that cuFile accepts in one batch.
+/// Maximum number of entries that cuFile accepts in one batch.
 const BATCH_MAX: usize = 128;
 const WORKERS_MAX: usize = 65_535;
 const DEPTH_MAX: usize = 4096;
-/// Granularity of cuFile's direct I/O in bytes; does not depend on the page size of the host.
+/// Granularity of cuFile's direct I/O, in bytes. It does not depend on the host's page size.
 const GRAIN: u64 = 4096;
 const LARGE_PAGE: u64 = 2 << 20;
 const BLOCK_MAX: u64 = 1 << 30;
@@ -195,15 +195,18 @@ impl GpuDirectJob {
             ("workers_per_file", self.workers_per_file as u64),
             ("queue_depth", self.queue_depth as u64),
         ])?;
-        require(!self.members.is_empty(), "members", || "there are none".into(), "name a file")?;
+        let what = || "no file or device is given".into();
+        require(!self.members.is_empty(), "members", what, "name at least one")?;
         let real = self.members.iter().all(|m| m.kind != MemberKind::Null);
-        require(real, "members", || "some are null".into(), "name files or devices")?;
-        let what = || format!("is {}, which is too many", self.workers);
-        require(self.workers <= WORKERS_MAX, "workers", what, "use 65,535 at most")?;
-        let what = || "no GPU is given for workers that use one".into();
-        require(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "name a GPU: [0]")?;
+        let what = || "null targets are not supported".into();
+        require(real, "members", what, "name files or devices")?;
+        let what = || format!("{} is too many", self.workers);
+        require(self.workers <= WORKERS_MAX, "workers", what, "use at most 65,535")?;
+        let what = || format!("path {} needs a GPU, but none is given", self.path.name());
+        require(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "use [0]")?;
         self.mix.check()?;
-        require(self.mix.trim == 0.0, "mix", || "has trims".into(), "use reads and writes")?;
+        let what = || "trims are not supported".into();
+        require(self.mix.trim == 0.0, "mix", what, "use reads and writes")?;
         self.arrival.check()
     }
 
@@ -221,41 +224,42 @@ impl GpuDirectJob {
     fn check_path(&self) -> Result<()> {
         let (depth, api) = (self.queue_depth, self.api);
         let direct = self.path == Route::Direct;
-        let what = || format!("the path {} has no such setting", self.path.name());
-        require(direct || api == Api::Sync, "api", what, "use sync, or the path direct")?;
+        let what = || format!("path {} does not use this cuFile API", self.path.name());
+        require(direct || api == Api::Sync, "api", what, "use sync, or path direct")?;
         let deep = (direct && api != Api::Sync) || self.path == Route::BounceOverlapped;
-        let what = || format!("is {depth}, but with this path each worker has one I/O in flight");
+        let what = || format!("is {depth}, but on this path each worker has one I/O in flight");
         require(deep || depth == 1, "queue_depth", what, "use 1")?;
         let most = if api == Api::Batch { BATCH_MAX } else { DEPTH_MAX };
-        let what = || format!("is {depth}, which is too many");
+        let what = || format!("{depth} is too many");
         require(
             depth <= most,
             "queue_depth",
             what,
-            "a batch has at most 128 entries, a worker 4,096",
+            "use at most 128 with api = batch, and 4,096 otherwise",
         )
     }
 
     fn check_sizes(&self) -> Result<()> {
         let field = "block_size";
-        require(!self.block_sizes.is_empty(), field, || "there is none".into(), "give one")?;
+        let what = || "the list is empty".into();
+        require(!self.block_sizes.is_empty(), field, what, "give at least one size")?;
         for WeightedSize { bytes, weight } in &self.block_sizes {
-            let what = || format!("{bytes} bytes with weight {weight}");
+            let what = || format!("{bytes} bytes with weight {weight} are out of bounds");
             let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
             require(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
             whole_sectors(field, *bytes, self.direct)?;
         }
         let bytes = self.longest_block();
-        let what = || "offset is not a multiple of 512 bytes".into();
+        let what = || "an offset is not a multiple of 512 bytes".into();
         let aligned =
             self.members.iter().all(|m| m.offset.is_multiple_of(alignment(1, self.direct)));
-        require(aligned, "members", what, "move the region, or use direct = false")?;
+        require(aligned, "members", what, "use an aligned region, or direct = false")?;
         let small = self.members.iter().find(|m| self.space_of(m) < bytes);
         let what = || {
             format!("{} is too small for a block of {bytes} bytes", small.map_or("", |m| &m.name))
         };
-        require(small.is_none(), "size", what, "make the files larger or the block smaller")?;
-        // The overlapped path allocates its buffers on large pages.
+        require(small.is_none(), "size", what, "use larger files or smaller blocks")?;
+        // The overlapped path allocates its buffers in large pages.
         let least = if self.path == Route::BounceOverlapped { LARGE_PAGE } else { 0 };
         let needed = self.workers as u64 * (self.queue_depth as u64 * bytes).max(least);
         let which = "workers x queue_depth x block_size";
@@ -273,7 +277,8 @@ impl GpuDirectJob {
         self.block_sizes.iter().fold(0, |unit, size| gcd(unit, size.bytes)).max(1)
     }
 
-    /// Return the bytes of a member that I/Os can reach: its size rounded down to the alignment.
+    /// Return the number of bytes of a file that I/Os can reach: its size, rounded down to the
+    /// alignment.
     pub fn space_of(&self, member: &Member) -> u64 {
         member.size / self.alignment() * self.alignment()
     }
@@ -288,8 +293,8 @@ impl GpuDirectJob {
         alignment(self.unit(), self.direct)
     }
 
-    /// Return the index of a worker's member, and the worker's share among all workers of that
-    /// member.
+    /// Return the index of a worker's file, and the worker's position among all workers of that
+    /// file.
     pub fn place_of(&self, worker: usize) -> (usize, Share) {
         let member_of = |worker: usize| worker / self.workers_per_file % self.members.len();
         let member = member_of(worker);
@@ -302,12 +307,12 @@ impl GpuDirectJob {
         worker % self.gpus.len().max(1)
     }
 
-    /// Return the distance in bytes between the I/O buffers of a worker.
+    /// Return the distance between the starts of a worker's I/O buffers, in bytes.
     pub fn stride(&self) -> usize {
         self.longest_block().next_multiple_of(GRAIN) as usize
     }
 
-    /// Return the bytes of GPU memory that one worker allocates for its own buffers.
+    /// Return the size of the GPU memory that one worker allocates for its buffers, in bytes.
     pub fn gpu_bytes_of_worker(&self) -> usize {
         let (slots, buffers) = (self.queue_depth, self.own_buffers());
         buffers * (slots * self.stride() / buffers.max(1)).next_multiple_of(GPU_PAGE)
@@ -315,20 +320,20 @@ impl GpuDirectJob {
 
     /// Return the number of GPU buffers that a worker allocates.
     ///
-    /// Reads of all slots share one buffer. With the async API each slot has its own, also for
-    /// writes: in compatibility mode cuFile has one bounce buffer per registered buffer and moved
-    /// wrong data when several streams used one; of an unregistered buffer it uses the beginning
-    /// only.
+    /// Reads of all slots share one buffer. With the async API each slot has its own buffer, also
+    /// for writes. The reason is cuFile's compatibility mode: it has one bounce buffer per
+    /// registered buffer, and moved wrong data when several streams used one. Of an unregistered
+    /// buffer it used the beginning only.
     pub fn own_buffers(&self) -> usize {
         if self.on_streams() { self.queue_depth } else { usize::from(self.reads()) }
     }
 
-    /// Return whether operations are enqueued on CUDA streams (cuFile's async API).
+    /// Return whether I/Os are enqueued on CUDA streams (cuFile's async API).
     pub fn on_streams(&self) -> bool {
         self.path == Route::Direct && self.api == Api::Async
     }
 
-    /// Return whether data is moved into or out of a GPU.
+    /// Return whether data moves into or out of a GPU.
     pub fn uses_gpu(&self) -> bool {
         self.path != Route::Host
     }
@@ -343,7 +348,8 @@ impl GpuDirectJob {
         self.mix.reads()
     }
 
-    /// Return a worker's share of a window by bytes, in whole blocks; `None` for a window by time.
+    /// Return the number of bytes, in whole blocks, that a worker moves in a window limited by
+    /// bytes; `None` for a window limited by time.
     pub fn window_bytes_of(&self, worker: usize) -> Option<u64> {
         let share = Share { index: worker as u64, count: self.workers as u64 };
         Some(share.of(self.window_bytes?.div_ceil(self.unit())) * self.unit())

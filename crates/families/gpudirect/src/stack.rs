@@ -1,6 +1,6 @@
-//! GPUs, libraries and source buffers that all workers of a run share.
+//! Stack of a run: GPUs, libraries and source buffers that all its workers share.
 //!
-//! The first worker that needs them opens them; they are released after the run.
+//! The first worker that needs the stack opens it; it is released after the run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,35 +17,35 @@ use crate::spec::{GpuDirectJob, Route};
 /// Bytes copied per call when a GPU's source buffer is filled.
 const PIECE: usize = 1 << 20;
 
-/// Open GPUs and libraries of one run, with the source buffers for writes.
+/// Open GPUs and libraries of one run, with the source buffers of writes.
 pub struct Stack {
-    /// GPUs in the order of the job.
+    /// Open GPUs, in the order of the job.
     pub gpus: Vec<Gpu>,
-    /// Free memory of each GPU before the run allocated any, in bytes.
+    /// Free memory of each GPU in bytes, before the run allocated any.
     pub free_bytes: Vec<u64>,
-    /// cuFile's open driver, if the path is direct.
+    /// cuFile's open driver; `None` if the data path does not use cuFile.
     pub driver: Option<Driver>,
     /// Properties that cuFile's driver reported when it was opened.
     pub properties: Option<Properties>,
     /// Whether cuFile counts I/Os by path.
     pub counts: bool,
-    /// Generator of the content, if the job writes.
+    /// Generator of the content to write; `None` if the job does not write.
     pub source: Option<Source>,
-    /// Source buffer of writes in each GPU's memory, if the job writes.
+    /// Buffer with the content to write, in each GPU's memory; empty if the job does not write.
     pub pools: Vec<IoBuffer>,
-    /// Source buffer of writes in host memory, for the host path.
+    /// Buffer with the content to write, in host memory; used by the host path only.
     pub host_pool: Option<MmapMut>,
-    /// Cost of registering the source buffers with cuFile.
+    /// Cost of registering the shared source buffers with cuFile.
     pub registration: Registration,
     /// Whether the context of a GPU became unusable.
     sticky: AtomicBool,
 }
 
 impl Stack {
-    /// Open everything that a job needs; `ended` returns true if the run no longer waits.
+    /// Open everything that a job needs. `ended` returns true once the run no longer waits.
     ///
     /// # Errors
-    /// If a library cannot be loaded, a GPU cannot be used, or its memory is too small.
+    /// If a library cannot be loaded, a GPU cannot be used, or a GPU's memory is too small.
     pub fn open(job: &GpuDirectJob, ended: impl Fn() -> bool) -> Result<Self> {
         let mut stack = Stack {
             gpus: Vec::new(),
@@ -82,7 +82,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Fail if a GPU's free memory is too small now; the plan checked it at an earlier time.
+    /// Fail if a GPU's free memory is too small now. The plan has checked it too, but earlier.
     fn check_room(&self, job: &GpuDirectJob) -> Result<()> {
         let pool = if job.writes() { Source::pool_bytes(job.longest_block() as usize) } else { 0 };
         for (at, gpu) in self.gpus.iter().enumerate() {
@@ -150,11 +150,11 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         for (gpu, pool) in self.gpus.iter().zip(self.pools.drain(..)) {
-            // If the context cannot be entered, its memory cannot be freed either.
+            // If this fails, the memory in the context cannot be freed either.
             let _ = gpu.enter();
             drop(pool);
         }
-        // Close cuFile before the contexts are released: it has memory in them.
+        // Close cuFile before the contexts are released, because it has memory in them.
         self.driver = None;
         if self.sticky.load(Ordering::Relaxed) {
             self.gpus.iter().for_each(Gpu::reset);

@@ -20,11 +20,11 @@ use crate::errors::Fault;
 use crate::paths::{Completion, Io, Mover};
 use crate::shared::Shared;
 
-/// Longest wait before flags and clock are checked again.
+/// Longest wait before the worker checks the clock and the stop flag again, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Failed turns in succession during the drain after which the worker gives up: the data path can
-/// no longer see its I/O in flight.
+/// Maximum number of consecutive failures of the data path during the drain. After that the worker
+/// gives up, because the path no longer reports its I/O in flight.
 const REFUSALS_MAX: usize = 10;
 
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ struct Flight {
 const NO_FLIGHT: Flight =
     Flight { kind: OpKind::Read, offset: 0, len: 0, sent: Sent { at_ns: 0, due_ns: 0 } };
 
-/// Ring buffer of the last writes as (offset, length) pairs.
+/// Ring buffer of a worker's last writes, as (offset, length) pairs.
 struct Places {
     all: Vec<(u64, u32)>,
     room: usize,
@@ -77,13 +77,13 @@ pub struct Worker<'r, M: Mover> {
     fresh: Vec<u16>,
     ended: Vec<Completion>,
     written: Places,
-    /// Whether the last call that submits or completes I/O on the data path failed.
+    /// Whether the last call of [`Mover::turn`] failed.
     refused: bool,
     moved_bytes: u64,
 }
 
 impl<'r, M: Mover> Worker<'r, M> {
-    /// Create a worker with everything that it allocates.
+    /// Create a worker and allocate everything that it needs.
     ///
     /// # Errors
     /// If the file is too small for the workers that share it.
@@ -118,10 +118,11 @@ impl<'r, M: Mover> Worker<'r, M> {
         })
     }
 
-    /// Generate load, measure and drain.
+    /// Generate the load, measure it, and wait for the last operations.
     ///
     /// # Errors
-    /// Only if the loop of turns fails; failures of operations are stored in the shared state.
+    /// Only if the loop itself fails. Errors of single operations are stored in the shared state
+    /// instead.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
         let job = &self.shared.job;
         let (load_start_ns, workers) = (window.load_start_ns, job.workers);
@@ -134,7 +135,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         Ok(self.drain(now))
     }
 
-    /// Sleep while no operation is in flight and none is due. Return the time afterwards.
+    /// Sleep while no operation is in flight and none is due. Return the time after the sleep.
     fn rest(&mut self, now: u64) -> u64 {
         if self.schedule.issuing() {
             let due_ns = self.schedule.next_due_ns().unwrap_or(now);
@@ -176,7 +177,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         now
     }
 
-    /// Hand over the interval that ended, if a boundary has passed.
+    /// If an interval has ended, hand its statistics to the coordinator.
     #[inline]
     fn look_at_boundary(&mut self, now: u64) {
         if now >= self.recorder.boundary_ns() {
@@ -225,7 +226,7 @@ impl<'r, M: Mover> Worker<'r, M> {
                 moved,
                 wanted: u64::from(flight.len),
             }),
-            // Operations that were cancelled end in this way.
+            // Cancelled operations end with one of these errors.
             Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
                 if self.shared.timed.control.stopping() => {}
             Err(fault) => self.shared.fail_by(fault, fault.of_io(operation, name, offset)),
@@ -272,7 +273,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let end = self.schedule.worker_end(&self.recorder);
         if self.in_flight() > 0 {
             self.shared.timed.fail_as_hung(self.index, self.in_flight());
-            // Leak the data path: kernel and driver may still use its memory.
+            // Leak the data path, because kernel and driver may still use its memory.
             std::mem::forget(self.mover);
         }
         end
@@ -289,7 +290,7 @@ impl<M: Mover> BatchWorker for Worker<'_, M> {
         &self.schedule
     }
 
-    /// Draw as many operations as free slots and the schedule allow.
+    /// Start as many operations as free buffers and the schedule allow.
     #[inline]
     fn issue(&mut self, now: u64) {
         if !self.mover.takes() {
@@ -318,8 +319,8 @@ impl<M: Mover> BatchWorker for Worker<'_, M> {
         self.flights[usize::from(number)].sent
     }
 
-    /// Pass fresh operations to the data path, wait, and collect those that have ended. Return the
-    /// time.
+    /// Pass the new operations to the data path, wait, and collect those that have ended. Return
+    /// the time after that.
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         if self.free.len() == self.flights.len() {

@@ -8,7 +8,7 @@ use storlab_io::Arena;
 use super::{Cuda, Stream, done};
 use crate::errors::Done;
 
-/// Page size in bytes in which cuFile counts pinned GPU memory.
+/// Granularity in bytes of the GPU memory that cuFile pins.
 pub const GPU_PAGE: usize = 64 << 10;
 /// Alignment of buffers for direct I/O, in bytes.
 const ALIGNMENT: u64 = 4096;
@@ -44,7 +44,7 @@ impl DeviceBuffer {
 
     fn allocate(cuda: &'static Cuda, bytes: usize, len: usize) -> Result<Self> {
         let mut start = 0;
-        // SAFETY: writes one address.
+        // SAFETY: the function writes one address.
         done(unsafe { (cuda.functions.allocate)(&raw mut start, bytes) })
             .map_err(|fault| fault.of(&format!("a buffer of {bytes} bytes in GPU memory")))?;
         Ok(DeviceBuffer { cuda, allocated: start, start, len })
@@ -76,16 +76,17 @@ impl DeviceBuffer {
     /// Copy `from`, pinned or not, into the buffer at offset `at`, and wait until it is in GPU
     /// memory.
     ///
-    /// A copy from memory that is not pinned returns when the driver has read the source: without
-    /// the wait its last part may overwrite data that other engines bring later.
+    /// A copy from memory that is not pinned returns once the driver has read the source. Without
+    /// the wait, the last part of the copy might overwrite data that another DMA engine writes
+    /// later.
     pub fn put(&self, at: usize, from: &[u8]) -> Done<()> {
         self.write(at, from)?;
         // SAFETY: null is the default stream, on which the copy was made.
         done(unsafe { (self.cuda.functions.stream_synchronize)(std::ptr::null_mut()) })
     }
 
-    /// Enqueue a copy of `len` bytes to the start of this buffer from another buffer of the same
-    /// GPU.
+    /// Enqueue a copy of `len` bytes on stream `by`: from `from` (a buffer of the same GPU, and an
+    /// offset in it) to the start of this buffer.
     ///
     /// # Safety
     /// Neither buffer may be dropped before the stream has made the copy.
@@ -112,7 +113,8 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated once; a buffer with I/O in flight is leaked, not dropped.
+        // SAFETY: the memory was allocated once; a buffer with I/O in flight is leaked, not
+        // dropped.
         unsafe { (self.cuda.functions.free)(self.allocated) };
     }
 }
@@ -124,7 +126,7 @@ pub struct PinnedBuffer {
     len: usize,
 }
 
-// SAFETY: it is plain memory with a single owner.
+// SAFETY: the buffer is plain memory with a single owner.
 unsafe impl Send for PinnedBuffer {}
 
 impl PinnedBuffer {
@@ -134,12 +136,12 @@ impl PinnedBuffer {
     /// If the driver cannot pin that much memory.
     pub fn new(cuda: &'static Cuda, len: usize) -> Result<Self> {
         let (mut start, bytes) = (std::ptr::null_mut(), len.next_multiple_of(page_bytes()));
-        // SAFETY: writes one address.
+        // SAFETY: the function writes one address.
         done(unsafe { (cuda.functions.host_allocate)(&raw mut start, bytes, PORTABLE) })
             .map_err(|fault| fault.of(&format!("{bytes} bytes of pinned memory")))?;
         if start.is_null() || !(start as u64).is_multiple_of(512) {
             return Err(Error::dependency(
-                "pinned memory is not aligned",
+                "the CUDA driver returned pinned memory that is not aligned to 512 bytes",
                 "report this to storlab",
             ));
         }
@@ -156,12 +158,12 @@ impl PinnedBuffer {
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated once, and all copies from and to it are synchronous.
+        // SAFETY: the memory was allocated once, and all copies from and to it are synchronous.
         unsafe { (self.cuda.functions.host_free)(self.start) };
     }
 }
 
-/// Pinning of an I/O backend's buffers, so that the GPU can copy from and to them.
+/// Registration of an I/O backend's buffers as pinned memory, for copies from and to the GPU.
 pub struct PinnedArena {
     cuda: &'static Cuda,
     start: *mut c_void,
@@ -169,7 +171,7 @@ pub struct PinnedArena {
 }
 
 impl PinnedArena {
-    /// Pin all slots of an arena.
+    /// Pin all buffers ("slots") of an arena.
     ///
     /// # Errors
     /// If the arena has no slots, or the driver cannot pin that much memory.
@@ -195,12 +197,12 @@ impl PinnedArena {
         Ok(PinnedArena { cuda, start, pinned })
     }
 
-    /// Return whether the memory is pinned; if not, the driver copies through buffers of its own.
+    /// Return whether the memory is pinned. If not, the driver copies through its own buffers.
     pub fn is_pinned(&self) -> bool {
         self.pinned
     }
 
-    /// Start a copy of a slot's first `len` bytes to the GPU.
+    /// Start a copy of the first `len` bytes of buffer number `slot` to the GPU.
     ///
     /// # Safety
     /// Until `stream` has made the copy, nothing may write to the slot, and neither `arena` nor the
@@ -223,7 +225,7 @@ impl PinnedArena {
         })
     }
 
-    /// Start a copy from the GPU into a slot's first `len` bytes.
+    /// Start a copy from the GPU into the first `len` bytes of buffer number `slot`.
     ///
     /// # Safety
     /// Until `stream` has made the copy, nothing may read or write the slot, and neither `arena`
@@ -250,8 +252,9 @@ impl PinnedArena {
 impl Drop for PinnedArena {
     fn drop(&mut self) {
         if let Some(unregister) = self.cuda.functions.host_unregister.filter(|_| self.pinned) {
-            // SAFETY: it was registered once, and no copy is in flight: callers of `start_*` keep
-            // the arena until their copies are made, and this is dropped before the arena.
+            // SAFETY: the memory was registered once, and no copy is in flight: callers of
+            // `start_*` keep the arena until their copies are made, and `self` is dropped before
+            // the arena.
             unsafe { unregister(self.start) };
         }
     }

@@ -5,11 +5,11 @@ use crate::errors::{Done, Fault};
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit synchronisation with the default stream.
 const NON_BLOCKING: u32 = 1;
-/// `CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING`: a waiting thread sleeps; no times are
-/// recorded.
+/// `CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING`: threads sleep while they wait for the event,
+/// and no times are recorded.
 const PLAIN: u32 = 1 | 2;
 
-/// CUDA stream: work that a GPU does in order.
+/// CUDA stream: a queue of work that a GPU executes in order.
 pub struct Stream {
     cuda: &'static Cuda,
     handle: Handle,
@@ -19,7 +19,7 @@ impl Stream {
     /// Create a stream on the GPU that is current on this thread.
     pub fn new(cuda: &'static Cuda) -> Done<Self> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: the function writes one handle.
         done(unsafe { (cuda.functions.stream_create)(&raw mut handle, NON_BLOCKING) })?;
         Ok(Stream { cuda, handle })
     }
@@ -33,20 +33,20 @@ impl Stream {
     /// Return whether all work on the stream is done.
     #[inline]
     pub fn is_idle(&self) -> Done<bool> {
-        // SAFETY: the handle is valid until this is dropped.
+        // SAFETY: the handle is valid until `self` is dropped.
         ready(unsafe { (self.cuda.functions.stream_query)(self.handle) })
     }
 
     /// Wait until all work on the stream is done.
     pub fn wait(&self) -> Done<()> {
-        // SAFETY: as above.
+        // SAFETY: the handle is valid until `self` is dropped.
         done(unsafe { (self.cuda.functions.stream_synchronize)(self.handle) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it was created once; the driver lets work in flight on it finish.
+        // SAFETY: the stream was created once; the driver lets work in flight on it finish.
         unsafe { (self.cuda.functions.stream_destroy)(self.handle) };
     }
 }
@@ -61,7 +61,7 @@ impl Event {
     /// Create an event on the GPU that is current on this thread.
     pub fn new(cuda: &'static Cuda) -> Done<Self> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: the function writes one handle.
         done(unsafe { (cuda.functions.event_create)(&raw mut handle, PLAIN) })?;
         Ok(Event { cuda, handle })
     }
@@ -77,21 +77,21 @@ impl Event {
     ///
     /// The thread sleeps; waiting for the stream itself would spin on a core.
     pub fn wait(&self) -> Done<()> {
-        // SAFETY: as above.
+        // SAFETY: the handle is valid until `self` is dropped.
         done(unsafe { (self.cuda.functions.event_synchronize)(self.handle) })
     }
 
     /// Return whether the stream has reached the event.
     #[inline]
     pub fn has_passed(&self) -> Done<bool> {
-        // SAFETY: as above.
+        // SAFETY: the handle is valid until `self` is dropped.
         ready(unsafe { (self.cuda.functions.event_query)(self.handle) })
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it was created once.
+        // SAFETY: the event was created once.
         unsafe { (self.cuda.functions.event_destroy)(self.handle) };
     }
 }

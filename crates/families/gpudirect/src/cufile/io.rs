@@ -12,21 +12,21 @@ use crate::errors::{Done, Fault};
 
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`: a Linux file descriptor.
 const OPAQUE_FD: c_int = 1;
-/// `CUFILE_BATCH`, the only mode of a batch entry.
+/// `CUFILE_BATCH`, the only supported mode of a batch entry.
 const BATCH: c_int = 1;
 /// Status bits of a batch entry that has ended.
 const COMPLETE: c_int = 0x10;
 const ENDED: c_int = 0x04 | 0x08 | COMPLETE | 0x20 | 0x40;
-/// Stream flags: offsets and sizes are fixed when the I/O is submitted; `ALIGNED` adds that all are
-/// multiples of 4 KiB.
+/// Flags for registering a stream. `FIXED`: offsets and sizes are final when an I/O is submitted;
+/// `ALIGNED`: they are also multiples of 4 KiB.
 const FIXED: c_uint = 1 | 2 | 4;
 const ALIGNED: c_uint = 8;
 
-/// `CUfileDescr_t`: describes a file to cuFile.
+/// `CUfileDescr_t`: description of a file for cuFile.
 #[repr(C)]
 pub struct Description {
     kind: c_int,
-    /// Union of a file descriptor and a pointer.
+    /// Union of a file descriptor and a pointer, of which storlab uses the descriptor.
     handle: u64,
     operations: *const c_void,
 }
@@ -41,7 +41,7 @@ pub enum Opcode {
     Write = 1,
 }
 
-/// `CUfileIOParams_t`: an entry of a batch, with the fields in the order of the library.
+/// `CUfileIOParams_t`: an entry of a batch, with the fields in the library's order.
 #[repr(C)]
 pub struct Entry {
     mode: c_int,
@@ -54,7 +54,7 @@ pub struct Entry {
     cookie: *mut c_void,
 }
 
-/// `CUfileIOEvents_t`: result of a batch entry, with the fields in the order of the library.
+/// `CUfileIOEvents_t`: result of a batch entry, with the fields in the library's order.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawEvent {
@@ -63,7 +63,7 @@ pub struct RawEvent {
     result: isize,
 }
 
-/// File registered with cuFile, and its descriptor.
+/// Open file that is registered with cuFile.
 pub struct CuHandle {
     cufile: &'static CuFile,
     raw: *mut c_void,
@@ -73,7 +73,7 @@ pub struct CuHandle {
 
 // SAFETY: cuFile's handles may be used on any thread.
 unsafe impl Send for CuHandle {}
-// SAFETY: as above, and by several threads at once.
+// SAFETY: as above; they may even be used by several threads at once.
 unsafe impl Sync for CuHandle {}
 
 impl CuHandle {
@@ -85,7 +85,7 @@ impl CuHandle {
         let mut raw = std::ptr::null_mut();
         let handle = u64::from(file.as_raw_fd() as u32);
         let mut description = Description { kind: OPAQUE_FD, handle, operations: std::ptr::null() };
-        // SAFETY: reads the description, and writes one handle.
+        // SAFETY: the function reads the description, and writes one handle.
         done(unsafe { (cufile.functions.handle_register)(&raw mut raw, &raw mut description) })
             .map_err(|fault| fault.of(&format!("cuFileHandleRegister of {name}")))?;
         Ok(CuHandle { cufile, raw, _file: file })
@@ -105,14 +105,14 @@ impl CuHandle {
     pub fn write(&self, offset: u64, len: usize, from: &DeviceBuffer, at: usize) -> Done<u64> {
         check(from, at, len);
         let (base, call) = (from.address() as *const c_void, self.cufile.functions.write);
-        // SAFETY: as for reads.
+        // SAFETY: as in `read`.
         moved(unsafe { call(self.raw, base, len, offset as i64, at as i64) })
     }
 }
 
 impl Drop for CuHandle {
     fn drop(&mut self) {
-        // SAFETY: it was registered once, and no I/O is in flight on it.
+        // SAFETY: the handle was registered once, and no I/O is in flight on it.
         unsafe { (self.cufile.functions.handle_deregister)(self.raw) };
     }
 }
@@ -123,7 +123,8 @@ fn check(buffer: &DeviceBuffer, at: usize, len: usize) {
     assert!(at + len <= all, "bytes {at} to {} of {all} on the GPU", at + len);
 }
 
-/// Convert cuFile's result: bytes moved, -1 with `errno` set, or a negative cuFile code.
+/// Convert the return value of a cuFile call: bytes moved, -1 with `errno` set, or a negative
+/// cuFile code.
 #[inline]
 fn moved(result: isize) -> Done<u64> {
     if result >= 0 { Ok(result as u64) } else { Err(refused(result)) }
@@ -145,7 +146,7 @@ pub struct IoBuffer {
 }
 
 impl IoBuffer {
-    /// Wrap memory without registering it: cuFile then copies through bounce buffers of its own.
+    /// Wrap memory without registering it. cuFile then copies through its own bounce buffers.
     pub fn unregistered(memory: DeviceBuffer) -> Self {
         IoBuffer { memory, registered_with: None }
     }
@@ -156,7 +157,7 @@ impl IoBuffer {
     /// If cuFile refuses, for example because no more memory can be pinned.
     pub fn registered(cufile: &'static CuFile, memory: DeviceBuffer) -> Result<Self> {
         let (address, len) = (memory.address(), memory.len());
-        // SAFETY: the range is one GPU allocation, which `drop` deregisters before it is freed.
+        // SAFETY: the range is one GPU allocation, which `drop` deregisters before freeing it.
         done(unsafe { (cufile.functions.buffer_register)(address as *const c_void, len, 0) })
             .map_err(|fault| fault.of(&format!("cuFileBufRegister of {len} bytes")))?;
         Ok(IoBuffer { memory, registered_with: Some(cufile) })
@@ -173,7 +174,7 @@ impl Drop for IoBuffer {
     fn drop(&mut self) {
         if let Some(cufile) = self.registered_with {
             let address = self.memory.address() as *const c_void;
-            // SAFETY: it was registered once, and its memory is freed after this.
+            // SAFETY: the memory was registered once, and is freed after this call.
             unsafe { (cufile.functions.buffer_deregister)(address) };
         }
     }
@@ -205,7 +206,7 @@ pub struct Batch {
 /// Completion of a batch entry.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchEvent {
-    /// Cookie that the entry was pushed with.
+    /// Number that identifies the entry, as given to [`Batch::push`].
     pub cookie: usize,
     /// Bytes moved, or the reason for the failure.
     pub result: Done<u64>,
@@ -227,7 +228,7 @@ impl Batch {
             return Err(lacks("batches"));
         };
         let mut raw = std::ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: the function writes one handle.
         done(unsafe { setup(&raw mut raw, entries as c_uint) })
             .map_err(|fault| fault.of(&format!("cuFileBatchIOSetUp for {entries} entries")))?;
         let empty = RawEvent { cookie: std::ptr::null_mut(), status: 0, result: 0 };
@@ -235,7 +236,7 @@ impl Batch {
         Ok(Batch { cufile, raw, entries, events, submit, status })
     }
 
-    /// Add an entry to the next submission.
+    /// Add an entry to the next submission. `buffer` is a GPU buffer and an offset in it.
     ///
     /// # Safety
     /// Neither the buffer nor the file may be dropped before the entry has ended or the batch is
@@ -263,27 +264,27 @@ impl Batch {
         });
     }
 
-    /// Submit all entries that were pushed.
+    /// Submit all entries added by [`Batch::push`].
     #[inline]
     pub fn submit(&mut self) -> Done<()> {
         let (entries, count) = (self.entries.as_mut_ptr(), self.entries.len() as c_uint);
-        // SAFETY: no more entries than the batch was created for, and they stay in place until all
-        // have ended.
+        // SAFETY: there are no more entries than the batch was created for, and they are not moved
+        // until all have ended.
         done(unsafe { (self.submit)(self.raw, count, entries, 0) })
     }
 
-    /// Remove the entries of a failed submission. Return their cookies.
+    /// Remove the entries of a failed submission. Return the cookies that identify them.
     pub fn take_back(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.entries.drain(..).map(|entry| entry.cookie as usize)
     }
 
-    /// Forget the submitted entries after all of them have ended.
+    /// Remove the submitted entries. All of them must have ended.
     #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// Wait at most `limit` for at least one entry to end; pass each ended entry to `take`.
+    /// Wait at most `limit` until at least one entry has ended. Pass each ended entry to `take`.
     #[inline]
     pub fn wait(&mut self, limit: Duration, mut take: impl FnMut(BatchEvent)) -> Done<()> {
         let mut count = self.events.len() as c_uint;
@@ -317,8 +318,8 @@ impl Batch {
     }
 }
 
-/// Like [`moved`], for a batch entry or a stream: `errno` is not set. cuFile also reports `-EIO`
-/// for requests that it rejects.
+/// Convert the result of a batch entry or stream I/O like [`moved`], but without `errno`, which is
+/// not set. cuFile also reports `-EIO` for requests that it rejects.
 #[inline]
 fn moved_of(result: isize) -> Done<u64> {
     const MINUS_EIO: isize = -(libc::EIO as isize);
@@ -328,7 +329,7 @@ fn moved_of(result: isize) -> Done<u64> {
 impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(destroy) = self.cufile.functions.batch_destroy {
-            // SAFETY: it was set up once, and nothing is in flight in it.
+            // SAFETY: the batch was set up once, and nothing is in flight in it.
             unsafe { destroy(self.raw) };
         }
     }
@@ -339,15 +340,15 @@ pub struct IoStream {
     cufile: &'static CuFile,
     stream: Stream,
     registered: bool,
-    /// Boxed parameters, which must neither move nor be freed while an I/O is in flight. A raw
-    /// pointer, because cuFile writes to them: a reference would claim exclusive access.
+    /// Heap-allocated parameters, which must neither move nor be freed while an I/O is in flight. A
+    /// raw pointer, because cuFile writes to them: a reference would claim exclusive access.
     parameters: *mut Parameters,
-    /// Whether an I/O was started and has not been seen to end. If its end is never seen (the GPU
-    /// is lost or the worker panics), it may still end later, so its parameters are leaked.
+    /// Whether an I/O was started whose end was not observed. If it never is (the GPU is lost or
+    /// the worker panics), the I/O may still end later, so its parameters are leaked.
     in_flight: bool,
 }
 
-/// Arguments of an I/O on a stream, which cuFile reads and writes while it is in flight.
+/// Parameters of an I/O on a stream, which cuFile reads and writes while the I/O is in flight.
 #[derive(Default)]
 struct Parameters {
     size: usize,
@@ -357,8 +358,8 @@ struct Parameters {
 }
 
 impl IoStream {
-    /// Register a stream with cuFile, which makes I/O on it cheaper, more so if `in_whole_pages`
-    /// (all I/Os are multiples of 4 KiB).
+    /// Register a stream with cuFile, which makes I/O on it cheaper. It is even cheaper with
+    /// `in_whole_pages`, which promises that all I/Os are multiples of 4 KiB.
     ///
     /// # Errors
     /// If this cuFile has no async API, or refuses the stream.
@@ -372,7 +373,7 @@ impl IoStream {
             functions.stream_register.filter(|_| functions.stream_deregister.is_some())
         {
             let flags = if in_whole_pages { FIXED | ALIGNED } else { FIXED };
-            // SAFETY: the stream exists until this is dropped.
+            // SAFETY: the stream exists until `self` is dropped.
             done(unsafe { register(stream.raw(), flags) })
                 .map_err(|fault| fault.of("cuFileStreamRegister"))?;
             registered = true;
@@ -411,11 +412,11 @@ impl IoStream {
         };
         let call = call.ok_or(Fault::CuFile(5038, 0))?;
         if self.in_flight {
-            // The previous I/O may still write to its parameters: leak them.
+            // The previous I/O may still write to its parameters, so leak them.
             self.parameters = Box::into_raw(Box::default());
         }
         let parameters = self.parameters;
-        // SAFETY: no I/O in flight uses them.
+        // SAFETY: no I/O in flight uses the parameters.
         unsafe {
             *parameters = Parameters {
                 size: len,
@@ -425,8 +426,8 @@ impl IoStream {
             };
         }
         let base = buffer.0.address() as *mut c_void;
-        // SAFETY: the parameters stay in place until the I/O is seen to end, and so does the
-        // stream; the caller keeps file and buffer.
+        // SAFETY: the parameters and the stream exist until the end of the I/O is observed; the
+        // caller keeps file and buffer.
         let started = done(unsafe {
             call(
                 handle.raw,
@@ -442,15 +443,15 @@ impl IoStream {
         started
     }
 
-    /// Return the bytes that the I/O moved if the stream is idle, `None` otherwise.
+    /// Return the number of bytes that the I/O moved if the stream is idle; `None` otherwise.
     #[inline]
     pub fn poll(&mut self) -> Done<Option<u64>> {
         if !self.stream.is_idle()? {
             return Ok(None);
         }
         self.in_flight = false;
-        // SAFETY: the stream is idle, so nothing writes to them; volatile, because cuFile wrote the
-        // value.
+        // SAFETY: the stream is idle, so nothing writes to the parameters. The read is volatile,
+        // because cuFile wrote the value.
         moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) }).map(Some)
     }
 }
@@ -460,11 +461,11 @@ impl Drop for IoStream {
         if let Some(deregister) =
             self.cufile.functions.stream_deregister.filter(|_| self.registered)
         {
-            // SAFETY: it was registered once; the stream is destroyed after this.
+            // SAFETY: the stream was registered once, and is destroyed after this call.
             unsafe { deregister(self.stream.raw()) };
         }
         if !self.in_flight {
-            // SAFETY: it came from a box, and no I/O in flight uses it.
+            // SAFETY: the pointer came from a box, and no I/O in flight uses it.
             drop(unsafe { Box::from_raw(self.parameters) });
         }
     }

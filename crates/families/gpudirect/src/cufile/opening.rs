@@ -1,6 +1,6 @@
 //! Opening of cuFile's driver with a timeout.
 //!
-//! `cuFileDriverOpen` may hang, so it runs in a thread of its own, which is abandoned if it does.
+//! `cuFileDriverOpen` may hang, so it runs in a separate thread, which is abandoned if it does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +12,15 @@ use storlab_base::{Error, Result, monotonic_ns};
 use crate::errors::{Done, Fault};
 
 const ALREADY_OPEN: i32 = 5026;
-/// Interval at which a waiting run checks whether it has been cancelled.
+/// Interval at which the waiting thread checks whether the run was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Calls of this process that were abandoned and have not returned.
+/// Number of calls to `cuFileDriverOpen` in this process that were abandoned and have not returned.
 static ABANDONED_CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Flag that the call to open the driver sets when it returns, and its waiter at the timeout. Who
-/// finds it set came second, so a call that returns at the timeout is not counted as abandoned.
+/// Flag set by both sides: by the call that opens the driver when it returns, and by the waiting
+/// thread at the timeout. The side that finds it set came second. So a call that returns just at
+/// the timeout is not counted as abandoned.
 #[derive(Clone, Default)]
 struct AbandonFlag(Arc<AtomicBool>);
 
@@ -31,7 +32,7 @@ impl AbandonFlag {
         }
     }
 
-    /// Record that the waiter gives up. Return false if the call has returned in the meantime.
+    /// Record that the waiting thread gives up. Return false if the call has returned meanwhile.
     fn wait_ends(&self) -> bool {
         // Count first, because the call may return at any moment.
         ABANDONED_CALLS.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +44,7 @@ impl AbandonFlag {
     }
 }
 
-/// Run the call that opens the driver in a thread of its own, and wait for it.
+/// Run `call`, which opens the driver, in a separate thread and wait for it.
 ///
 /// # Errors
 /// If the call fails, if it does not return within `timeout_ns`, if `ended` returns true, or if an
@@ -60,8 +61,8 @@ pub fn open(
     let parting = AbandonFlag::default();
     let of_the_call = parting.clone();
     let opening = move || {
-        // A failed send means that the receiver is gone and needs no answer. Send before
-        // `call_ends`, so that a waiter that finds the flag set also finds the answer.
+        // If the send fails, the waiting thread has given up and needs no result. Send before
+        // `call_ends`: a waiting thread that finds the flag set must also find the result.
         let _ = sender.send(call());
         of_the_call.call_ends();
     };
@@ -90,8 +91,8 @@ fn hung(more: &str, timeout_ns: u64) -> Error {
     let seconds = timeout_ns as f64 / 1e9;
     Error::dependency(
         format!("cuFileDriverOpen does not return within {seconds} s {more}").trim_end(),
-        "look whether /proc/modules can be read, and into cufile.log; `storlab doctor` asks in a \
-         process of its own",
+        "check that /proc/modules can be read, and look into cufile.log; `storlab doctor` tries \
+         it in a separate process",
     )
 }
 

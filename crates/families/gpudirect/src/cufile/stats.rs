@@ -1,37 +1,39 @@
-//! cuFile's statistics: for each GPU, how many I/Os took which path.
+//! cuFile's statistics: how many I/Os of each GPU took which path.
 //!
-//! The size of the structs depends on the version. The library writes into a buffer larger than any
-//! of them, which is then read at the offsets of its version.
+//! The size of the structs depends on cuFile's version. The library writes into a buffer larger
+//! than any of them, which is then read at the offsets of the loaded version.
 
 use super::{Driver, done};
 
-/// Statistics level 3: everything, with counters for each GPU.
+/// Statistics level 3: all counters, including those of each GPU.
 const LEVEL: i32 = 3;
-/// Most GPUs that statistics of level 3 hold.
+/// Maximum number of GPUs in statistics of level 3.
 const GPUS_MAX: usize = 16;
-/// Size of the buffer in 64-bit words, larger than any version writes.
+/// Size of the buffer in 64-bit words; no version writes as much.
 const ROOM_WORDS: usize = 2048;
 
-/// Offsets of fields for one version, in 64-bit words.
+/// Offsets of fields in the statistics of one cuFile version, in 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     /// Offset of the number of GPUs, a 32-bit integer.
     gpus: usize,
 }
 
-/// Layouts by the first version that uses them. The beginning of the level-1 struct is the same in
-/// all versions; its size differs.
+/// Layouts with the first cuFile version that uses them, as 1000 * major + 10 * minor. The level-1
+/// struct begins alike in all versions, but its size differs.
 const LAYOUTS: [(i32, Layout); 2] =
     [(1150, Layout { gpus: 1024 / 8 }), (1190, Layout { gpus: 1136 / 8 })];
 
 /// Size of the struct of one GPU, in 64-bit words.
 const GPU_WORDS: usize = 31;
-/// Offsets in the struct of one GPU; `READS` and `WRITES` are by P2PDMA, nvidia-fs and POSIX.
+/// Offsets in the struct of one GPU, in 64-bit words. `READS` and `WRITES` count operations by
+/// P2PDMA, nvidia-fs and POSIX.
 const READ_BYTES: usize = 2;
 const READS: [usize; 3] = [7, 8, 9];
 const WRITE_BYTES: usize = 15;
 const WRITES: [usize; 3] = [20, 21, 22];
-/// Offsets in the level-1 struct of batches submitted by each path; the next word counts failures.
+/// Offsets in the level-1 struct of the counters of batch submissions by path, in 64-bit words. The
+/// word after each counts failures.
 const BATCH_NVFS: usize = 40;
 const BATCH_P2P: usize = 42;
 const BATCH_AIO: usize = 44;
@@ -42,7 +44,7 @@ const BATCH_URING: usize = 46;
 pub struct GpuOps {
     /// UUID of the GPU to which the counters belong.
     pub uuid: [u8; 16],
-    /// I/Os by the kernel's PCI peer-to-peer DMA.
+    /// I/Os by the kernel's PCI peer-to-peer DMA (P2PDMA).
     pub p2p: u64,
     /// I/Os through the kernel module nvidia-fs.
     pub nvfs: u64,
@@ -63,7 +65,7 @@ pub struct BatchOps {
     pub posix: u64,
 }
 
-/// cuFile's counters, as far as storlab uses them.
+/// Counters of cuFile that storlab uses.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Counters of each GPU.
@@ -102,9 +104,9 @@ impl Driver {
         let (Some(level), Some(start)) = (functions.stats_level, functions.stats_start) else {
             return false;
         };
-        // SAFETY: takes a number.
+        // SAFETY: the function takes a number.
         let set = done(unsafe { level(LEVEL) }).is_ok();
-        // SAFETY: takes no arguments.
+        // SAFETY: the function takes no arguments.
         set && done(unsafe { start() }).is_ok() && self.stats().is_some()
     }
 
@@ -113,7 +115,7 @@ impl Driver {
         let layout = layout_of(self.cufile().version()?)?;
         let function = self.cufile().functions.stats_l3?;
         let mut words = Box::new([0u64; ROOM_WORDS]);
-        // SAFETY: the buffer is three times as large as what the longest supported version writes.
+        // SAFETY: the buffer is three times as large as the most that a supported version writes.
         done(unsafe { function(words.as_mut_ptr()) }).ok()?;
         parse(&words, layout)
     }

@@ -1,5 +1,5 @@
-//! Bounce path: the kernel reads into pinned host memory, then the driver copies to the GPU, one
-//! after the other.
+//! Bounce path: the kernel reads into pinned host memory, then the driver copies to the GPU. The
+//! two steps run one after the other.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ use crate::errors::{Done, Fault};
 use crate::files;
 use crate::shared::Shared;
 
-/// Data path through a bounce buffer in pinned host memory.
+/// Data path through a bounce buffer in pinned host memory, one operation at a time.
 pub struct Bounce {
     file: File,
     pinned: PinnedBuffer,

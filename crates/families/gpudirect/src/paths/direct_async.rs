@@ -1,7 +1,7 @@
 //! Async path: cuFile I/O on CUDA streams.
 //!
-//! Each operation in flight has its own stream, so none waits for another. Before a write, the
-//! stream copies the content into the operation's own buffer.
+//! Each operation in flight has its own stream, so that none waits for another. Before a write, the
+//! stream copies the content to write into the operation's own buffer.
 
 #![allow(unsafe_code)]
 
@@ -26,15 +26,16 @@ struct Lane {
 
 /// Data path between storage and GPU memory by cuFile's async API.
 pub struct DirectAsync {
-    /// Drop waits for these streams, so that they are idle before the buffers are dropped.
+    /// One stream per operation in flight. They are waited for in `drop`, so that they are idle
+    /// before the buffers are dropped.
     lanes: Vec<Lane>,
-    /// Event after the operation of the only lane, at queue depth 1; `None` at other depths.
+    /// Event to wait for the only operation at queue depth 1; `None` at other depths.
     end: Option<Event>,
     registered: Registered,
     resources: WorkerResources,
     pushed: Vec<Io>,
     in_flight: usize,
-    /// Smoothed duration of an operation in nanoseconds.
+    /// Smoothed duration of an operation, in nanoseconds.
     usual_ns: u64,
 }
 
@@ -69,13 +70,13 @@ impl DirectAsync {
         let lane = &mut self.lanes[usize::from(io.slot)];
         if opcode == Opcode::Write {
             let source = self.resources.source(io.offset)?;
-            // SAFETY: Drop waits for the stream before the buffers are dropped; the pool with the
+            // SAFETY: `drop` waits for the stream before the buffers are dropped; the pool with the
             // content outlives all workers.
             unsafe { place.0.start_copy(source, len, lane.stream.stream()) }?;
         }
-        // SAFETY: Drop waits for the stream before the buffers and the file are dropped.
+        // SAFETY: `drop` waits for the stream before the buffers and the file are dropped.
         if let Err(fault) = unsafe { lane.stream.start(opcode, handle, io.offset, len, place) } {
-            // No copy may be in flight when the buffers are dropped.
+            // The copy started above must have ended when the buffers are dropped.
             let _ = lane.stream.stream().wait();
             return Err(fault);
         }
@@ -84,7 +85,8 @@ impl DirectAsync {
         Ok(())
     }
 
-    /// Collect the operations that have ended. Return when the oldest of the rest was started.
+    /// Collect the operations that have ended. Return the start time of the oldest one still in
+    /// flight; `u64::MAX` if there is none.
     #[inline]
     fn sweep(&mut self, ended: &mut Vec<Completion>) -> u64 {
         let mut oldest_ns = u64::MAX;
@@ -126,7 +128,7 @@ impl Mover for DirectAsync {
         }
         self.pushed.clear();
         if let (Some(end), 1) = (&self.end, self.in_flight) {
-            // An error of the wait is ignored here: the sweep reports it too.
+            // An error of the wait is ignored here, because `sweep` reports it too.
             let _ = end.mark(self.lanes[0].stream.stream()).and_then(|()| end.wait());
         }
         let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
@@ -145,7 +147,8 @@ impl Mover for DirectAsync {
             if timeout.yields(self.usual_ns) {
                 continue;
             }
-            // Poll from 3/4 of the usual duration: others than the oldest may end before it.
+            // Poll from 3/4 of the usual duration on: operations other than the oldest may end
+            // first.
             let look_ns = next_look_ns(oldest_ns, self.usual_ns / 4 * 3, now).min(until_ns);
             std::thread::sleep(Duration::from_nanos(look_ns - now));
         }
@@ -163,7 +166,7 @@ impl Mover for DirectAsync {
 impl Drop for DirectAsync {
     fn drop(&mut self) {
         for lane in self.lanes.iter().filter(|lane| lane.busy) {
-            // An error means that the context is lost, and with it all its work.
+            // An error means that the context is lost, together with all its work.
             let _ = lane.stream.stream().wait();
         }
     }

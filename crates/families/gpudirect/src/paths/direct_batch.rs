@@ -1,4 +1,4 @@
-//! Batch path: cuFile submits as many operations as the queue is deep with one call.
+//! Batch path: one cuFile call submits up to queue depth operations.
 //!
 //! All operations of a batch end before the next ones are submitted, because a batch accepts one
 //! submission at a time.
@@ -17,13 +17,14 @@ use crate::shared::Shared;
 
 /// Data path between storage and GPU memory by cuFile's batch API.
 pub struct DirectBatch {
-    /// Dropped before the registrations that it uses; both are leaked if an operation is in flight.
+    /// Dropped before the registrations that it uses. Both are leaked if an operation is in flight.
     batch: ManuallyDrop<Batch>,
     registered: ManuallyDrop<Registered>,
     resources: WorkerResources,
     pushed: usize,
     in_flight: usize,
-    /// Slots in flight: the library may report the end of an entry more than once.
+    /// For each slot, whether its operation is in flight. Needed because the library may report the
+    /// end of an entry more than once.
     busy: Vec<bool>,
     refused: Vec<Completion>,
 }
@@ -56,7 +57,7 @@ impl Mover for DirectBatch {
         match self.registered.place(&self.resources, &io) {
             Ok(place) => {
                 let handle = &self.registered.handle;
-                // SAFETY: Drop keeps buffers and file while an operation is in flight; the pool
+                // SAFETY: `drop` keeps buffers and file while an operation is in flight; the pool
                 // with the content outlives all workers.
                 unsafe { self.batch.push(opcode, handle, io.offset, len, place, cookie) };
                 self.pushed += 1;
@@ -114,10 +115,11 @@ impl Mover for DirectBatch {
 impl Drop for DirectBatch {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // The worker panicked: the library may still write to the buffers, so they are leaked.
+            // The worker panicked, and the library may still write to the buffers, so they are
+            // leaked.
             return;
         }
-        // SAFETY: each is dropped once, and nothing is in flight.
+        // SAFETY: each value is dropped once, and nothing is in flight.
         unsafe {
             ManuallyDrop::drop(&mut self.batch);
             ManuallyDrop::drop(&mut self.registered);

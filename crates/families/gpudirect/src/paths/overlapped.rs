@@ -1,5 +1,6 @@
-//! Overlapped bounce path, as an experienced engineer would write it: `io_uring` (threads if it is
-//! unavailable) reads into pinned host memory while the driver copies other operations on a stream.
+//! Overlapped bounce path, as an experienced engineer would write it: `io_uring` (or threads, if it
+//! is unavailable) reads into pinned host memory, while the CUDA driver copies the data of other
+//! operations on a stream.
 
 #![allow(unsafe_code)]
 
@@ -19,15 +20,15 @@ use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
 
-/// Indices of the two lanes: copies to the GPU after reads, copies from it before writes.
+/// Indices of the two lanes: copies to the GPU after reads, and copies from the GPU before writes.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
-/// Copies of one direction, which complete in the order in which they were started.
+/// Copies in one direction, which complete in the order in which they were started.
 struct Lane {
     stream: Stream,
     queue: VecDeque<(u16, u64)>,
-    /// Smoothed duration of a copy in nanoseconds.
+    /// Smoothed duration of a copy, in nanoseconds.
     usual_ns: u64,
 }
 
@@ -37,20 +38,20 @@ impl Lane {
         Ok(Lane { stream, queue: VecDeque::with_capacity(depth), usual_ns: 0 })
     }
 
-    /// Return when to poll the oldest copy next; `u64::MAX` if there is none.
+    /// Return the time of the next poll for the oldest copy; `u64::MAX` if there is no copy.
     #[inline]
     fn look_at_ns(&self, now: u64) -> u64 {
         let Some(&(_, begun_ns)) = self.queue.front() else { return u64::MAX };
         next_look_ns(begun_ns, self.usual_ns, now)
     }
 
-    /// Return the usual duration of a copy, if one is in flight.
+    /// Return the usual duration of a copy in nanoseconds if one is in flight; `None` otherwise.
     #[inline]
     fn wait_ns(&self) -> Option<u64> {
         (!self.queue.is_empty()).then_some(self.usual_ns)
     }
 
-    /// Return the slot of the oldest copy if it has ended.
+    /// Return the slot of the oldest copy if it has ended; `None` otherwise.
     #[inline]
     fn ended(&mut self, events: &[Event]) -> Done<Option<u16>> {
         let Some(&(slot, begun_ns)) = self.queue.front() else { return Ok(None) };
@@ -75,11 +76,11 @@ struct Slot {
     moved: u64,
 }
 
-/// Data path that overlaps reads by a backend with copies to the GPU.
+/// Data path that overlaps I/O by a backend with copies to and from the GPU.
 pub struct Overlapped<B> {
     lanes: [Lane; 2],
     events: Vec<Event>,
-    /// Dropped before `backend`, whose memory it pins.
+    /// Dropped before `backend`, whose memory it has pinned.
     pinned: PinnedArena,
     buffer: Option<DeviceBuffer>,
     backend: B,
@@ -87,16 +88,16 @@ pub struct Overlapped<B> {
     slots: Vec<Slot>,
     pushed: Vec<u16>,
     reaped: Vec<Ended>,
-    /// Whether operations were pushed since the last submission to the kernel.
+    /// Whether operations were queued since the last submission to the kernel.
     unsent: bool,
 }
 
-/// Continuation that runs with the data path, generic over its backend.
+/// Function that is called with the data path, whatever the type of its backend.
 pub trait Use {
-    /// Type of the continuation's result.
+    /// Type of the function's result.
     type Output;
 
-    /// Run with the data path and the waker of its backend.
+    /// Do the work with the data path and the waker of its backend.
     ///
     /// # Errors
     /// The errors of the implementation, such as a failed read or copy.
@@ -120,7 +121,7 @@ pub fn begin<U: Use>(shared: &Shared, resources: WorkerResources, then: U) -> Re
     BackendKind::fastest().open(files, arena, Queue::of_depth(depth), work)
 }
 
-/// Data path whose backend is still to be opened.
+/// Rest of [`begin`] once the backend is open: builds the data path and passes it to `then`.
 struct OnBackend<'s, U> {
     shared: &'s Shared,
     resources: WorkerResources,
@@ -139,7 +140,7 @@ impl<U: Use> UseBackend for OnBackend<'_, U> {
 impl<B: Backend> Overlapped<B> {
     fn new(shared: &Shared, resources: WorkerResources, backend: B) -> Result<Self> {
         let (cuda, depth) = (resources.cuda()?, shared.job.queue_depth);
-        // SAFETY: fields are dropped in their order, `pinned` before `backend`.
+        // SAFETY: fields are dropped in their order, so `pinned` before `backend`.
         let pinned = unsafe { PinnedArena::new(cuda, backend.arena()) }?;
         let buffer = resources.read_buffers(&shared.job)?;
         let lanes = [Lane::new(&resources, depth)?, Lane::new(&resources, depth)?];
@@ -174,7 +175,7 @@ impl<B: Backend> Overlapped<B> {
         self.unsent = true;
     }
 
-    /// Start the copy between a slot and the GPU: after its read, or before its write.
+    /// Start the copy of a slot: to the GPU after its read, or from the GPU before its write.
     #[inline]
     fn copy(&mut self, slot: u16) -> Done<()> {
         let Slot { kind, offset, len, moved } = self.slots[usize::from(slot)];
@@ -184,13 +185,13 @@ impl<B: Backend> Overlapped<B> {
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
             let place = (buffer, self.resources.at(slot));
             let len = moved as usize;
-            // SAFETY: the slot is not reused before its event has passed, and Drop waits for the
+            // SAFETY: the slot is not reused before its event has passed, and `drop` waits for the
             // stream before the buffers are dropped.
             unsafe { self.pinned.start_to_device(arena, number, len, place, &lane.stream) }?;
         } else {
             let place = self.resources.source(offset)?;
             let len = len as usize;
-            // SAFETY: as above; the pool with the content outlives all workers.
+            // SAFETY: as for reads; the pool with the content outlives all workers.
             unsafe { self.pinned.start_to_host(arena, number, len, place, &lane.stream) }?;
         }
         self.events[usize::from(slot)].mark(&lane.stream)?;
@@ -198,7 +199,7 @@ impl<B: Backend> Overlapped<B> {
         Ok(())
     }
 
-    /// Start the copy; if the driver refuses it, complete the operation with the fault.
+    /// Start the copy of a slot. If the driver refuses it, complete the operation with the fault.
     #[inline]
     fn copy_or_end(&mut self, slot: u16, ended: &mut Vec<Completion>) {
         if let Err(fault) = self.copy(slot) {
@@ -206,7 +207,7 @@ impl<B: Backend> Overlapped<B> {
         }
     }
 
-    /// Collect operations from the backend: start the copies of reads, complete writes.
+    /// Collect I/Os from the backend: start the copies of reads, and complete writes.
     #[inline]
     fn take_from_kernel(&mut self, ended: &mut Vec<Completion>) {
         let mut reaped = std::mem::take(&mut self.reaped);
@@ -227,7 +228,7 @@ impl<B: Backend> Overlapped<B> {
         self.reaped = reaped;
     }
 
-    /// Collect finished copies: complete reads, submit writes.
+    /// Collect copies that have ended: complete reads, and submit writes.
     #[inline]
     fn take_from_driver(&mut self, ended: &mut Vec<Completion>) {
         for lane in 0..self.lanes.len() {
@@ -240,7 +241,7 @@ impl<B: Backend> Overlapped<B> {
                     }
                     Ok(Some(slot)) => self.ask_kernel(slot),
                     Err(fault) => {
-                        // The context is lost, so no copy in it goes on.
+                        // The context is lost, so no copy in it will end.
                         let all = self.lanes[lane].queue.drain(..);
                         ended.extend(all.map(|(slot, _)| Completion { slot, result: Err(fault) }));
                     }
@@ -280,7 +281,7 @@ impl<B: Backend> Mover for Overlapped<B> {
             self.take_from_driver(ended);
             let now = monotonic_ns();
             if !ended.is_empty() || now >= until_ns {
-                // Submit what was pushed since the last submission.
+                // Submit the I/Os that were queued since the last submission.
                 return if self.unsent { self.submit(false, None) } else { Ok(()) };
             }
             let wait_ns = self.lanes.iter().filter_map(Lane::wait_ns).min();
@@ -312,7 +313,7 @@ impl<B: Backend> Mover for Overlapped<B> {
 impl<B> Drop for Overlapped<B> {
     fn drop(&mut self) {
         for lane in &self.lanes {
-            // An error means that the driver has failed, and with it all copies.
+            // An error means that the driver has failed, together with all copies.
             let _ = lane.stream.wait();
         }
     }
