@@ -1,1 +1,1 @@
-"""Result directories: storage, reading and checks of runs."""
+"""Write, read and check the result directories of campaigns."""

@@ -1,6 +1,7 @@
-"""Named baselines: small files next to result directories, each naming one of them.
+"""Save and open named baselines: earlier results with which new ones are compared.
 
-A baseline is a reference, not a copy: its result directory must stay in place and unchanged.
+A baseline is a small file beside a result directory that refers to it and is not a copy. So the
+result directory must stay in its place, unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def save_baseline(store: ResultStore, name: str) -> Path:
-    """Make a result directory the baseline of that name, replacing an earlier one.
+    """Save a result directory as a named baseline, replacing an earlier one with the same name.
 
     Args:
         store: Results to use as the baseline.
@@ -42,8 +43,9 @@ def save_baseline(store: ResultStore, name: str) -> Path:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        what = f"cannot be made: {error.strerror}"
-        raise UsageError(str(folder), what, "baselines lie beside the results") from None
+        what = f"cannot be created: {error.strerror}"
+        fix = "make the parent folder of the results writable, because baselines are stored there"
+        raise UsageError(str(folder), what, fix) from None
     told = {
         "schema_version": 1,
         "directory": os.path.relpath(store.directory, folder),
@@ -57,21 +59,25 @@ def save_baseline(store: ResultStore, name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError if a text cannot be the name of a baseline."""
+    """Check that a text is a valid name of a baseline.
+
+    Raises:
+        UsageError: It is not.
+    """
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             "--save",
-            f'"{name}" is not a valid name',
-            "use letters, digits, dots, dashes, underscores",
+            f'"{name}" is not a valid name of a baseline',
+            "use letters, digits, dots, dashes and underscores",
         )
 
 
 def open_baseline(name: str, beside: Path) -> ResultStore:
-    """Open a baseline by its name or its directory.
+    """Open the results of a baseline.
 
     Args:
         name: Name of a saved baseline, or path of a result directory.
-        beside: Result directory next to which baselines are saved.
+        beside: Result directory beside which baselines are saved.
 
     Raises:
         ResultError: The baseline does not exist, or its results changed since it was saved.
@@ -85,11 +91,11 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         digest = told["runs_sha256"]
     except FileNotFoundError:
         saved = sorted(file.stem for file in path.parent.glob("*.json"))
-        others = f"name one of {', '.join(saved)}, or " if saved else ""
+        others = f"use one of {', '.join(saved)}, or " if saved else ""
         raise ResultError(
             name,
             "is neither a result directory nor a saved baseline",
-            f"{others}make it with `storlab gate RESULTS --save {name}`",
+            f"{others}save it with `storlab gate RESULTS --save {name}`",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(
@@ -97,13 +103,14 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         ) from None
     store = ResultStore.open(directory)
     if _digest(directory) != digest:
-        what = f"has other runs than when it became baseline {name}"
-        raise ResultError(str(directory), what, f"save it again, or name another: --save {name}")
+        what = f"its runs have changed since it was saved as baseline {name}"
+        fix = f"save these or other results with `storlab gate RESULTS --save {name}`"
+        raise ResultError(str(directory), what, fix)
     return store
 
 
 def _digest(directory: Path) -> str:
-    """Return a hash over the records of all runs, which hold the checksums of their samples."""
+    """Return a hash of all runs' records, which contain the checksums of the samples."""
     whole = hashlib.sha256()
     for path in sorted((directory / "runs").glob("*/run.json")):
         whole.update(path.parent.name.encode() + b"\0" + read_input(path))

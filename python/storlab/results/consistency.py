@@ -1,4 +1,4 @@
-"""Checks of a stored run for impossible values, and for values that contradict others."""
+"""Check a stored run for impossible values, and for values that contradict each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storlab.model.result import LatencySummary, RunRecord
 _TOLERANCE = 1e-6  # relative, between two ways to sum the same numbers
 _BUCKET = 0.02  # relative width of the coarsest histogram buckets, those of fio
 _SLACK_NS = NS_PER_S  # clocks of clients differ, and windows are cut to whole intervals
-# units; powers are absent, because net energy may be negative
+# Units of metrics that cannot be negative. W and J are left out, because net energy can be.
 _NEVER_NEGATIVE = ("ns", "us", "s", "1/s", "MB/s", "1")
 _ORDER = ("p50", "p90", "p99", "p999", "p9999", "max")
 
@@ -25,12 +25,11 @@ _Latencies = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
-    """Return the first impossible value of a finished run, with the reason, or None.
+    """Return the first impossible or contradictory value of a run, as a sentence, or None.
 
     Args:
-        record: Record of the run. Failed runs are not checked: they have no metrics.
-        ramp_ns: Ramp before the measure window; operations that began in the ramp count with their
-            whole latency.
+        record: Record of the run. A failed run has no metrics and is not checked.
+        ramp_ns: Length of the ramp before the measure window, in which operations may have begun.
     """
     if record.status != "finished":
         return None
@@ -86,7 +85,7 @@ def _summaries(record: RunRecord, ramp_ns: int) -> Iterator[str]:
 
 
 def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield percentiles that decrease, and means below the minimum or above the maximum."""
+    """Yield a sentence for each percentile below a lower one, and each mean outside min and max."""
     known = [name for name in ("min", *_ORDER) if name in values]
     pairs = list(pairwise(known))
     if "mean" in values:
@@ -102,11 +101,11 @@ def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator
 def _too_long(
     values: Mapping[str, float], names: Mapping[str, str], record: RunRecord, ramp_ns: int
 ) -> Iterator[str]:
-    """Yield latencies that are longer than the load.
+    """Yield a sentence for each latency that is longer than ramp, window and drain together.
 
-    In a closed loop an operation starts in the ramp at the earliest and ends in the window. In an
-    open loop it is due in the window and ends, times out or is abandoned in the drain. Imported
-    runs are not checked, because their window may be a part of the load.
+    In a closed loop, an operation starts in the ramp or later and ends in the window. In an open
+    loop, it is due in the window and ends, times out or is abandoned in the drain. Imported runs
+    are not checked, because their window may be only a part of the load.
     """
     if record.wall_at_start_ns is None:
         return
@@ -123,7 +122,7 @@ def _too_long(
 
 
 def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Yield means, percentiles and maxima that the stored histograms contradict."""
+    """Yield a sentence for each latency metric that differs from the stored histogram's value."""
     stored = [
         (time, operation, text)
         for time, own in record.histograms.items()
@@ -133,7 +132,7 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
     try:
         columns = latencies_of(b64decode(text, validate=True) for *_, text in stored)
     except ValueError as error:
-        yield f"histograms: one of them cannot be read ({error})"
+        yield f"histograms: a latency histogram cannot be decoded ({error})"
         return
     for (time, operation, _), *figures in zip(stored, *columns, strict=True):
         values = latencies[time, operation]
@@ -147,9 +146,10 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Yield means and percentiles over all operations that lie outside those of single operations.
+    """Yield a sentence for each overall latency that lies outside the range of its operations.
 
-    A value is not checked if an operation of the run lacks it, as in some imported files.
+    For example, the median over all operations must lie between the medians of reads and writes. It
+    is not checked if an operation of the run lacks it, as in some imported files.
     """
     if record.kind not in FAMILIES:
         return
@@ -169,14 +169,14 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
             low, high = min(known), max(known)
             if not (low * (1 - _BUCKET) - 1 <= value <= high * (1 + _BUCKET) + 1):
                 yield (
-                    f"{time}_{statistic}_ns of all is {significant(value, 6)} ns, but those "
-                    f"of its operations lie between {significant(low, 6)} and "
-                    f"{significant(high, 6)} ns"
+                    f"{time}_{statistic}_ns of all operations is {significant(value, 6)} ns, "
+                    f"but must lie between those of the single operations, "
+                    f"{significant(low, 6)} and {significant(high, 6)} ns"
                 )
 
 
 def _totals(record: RunRecord) -> Iterator[str]:
-    """Yield throughputs and rates that differ from the window's totals over its length.
+    """Yield a sentence for each rate that differs from the window's totals over its length.
 
     Workloads of fixed work define these metrics in other ways; the audit checks them.
     """
@@ -199,11 +199,11 @@ def _totals(record: RunRecord) -> Iterator[str]:
             moved = page.operations.moved if metric.operation == "all" else (metric.operation,)
             expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
         else:
-            # Flushes do not count as operations of the run, but have a rate of their own.
+            # Flushes do not count in the rate of all operations, but have a rate of their own.
             counted = page.operations.main if metric.operation == "all" else (metric.operation,)
             expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             yield (
                 f"{metric.name} of {metric.operation} is {significant(metric.value, 6)} "
-                f"{metric.unit}, but its totals give {significant(expected, 6)}"
+                f"{metric.unit}, but the totals of the run give {significant(expected, 6)}"
             )

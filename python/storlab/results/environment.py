@@ -1,4 +1,4 @@
-"""``environment.json``: description of the machine of a campaign; unreported values are null."""
+"""Describe the machine of a campaign, for ``environment.json``; unreported values are null."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def describe_environment(
     """Describe host, CPU, memory, versions, engines, and the drives of the study's targets.
 
     Args:
-        study: Study, or None to leave out targets.
-        base: Directory that relative paths of the study start from.
+        study: Study whose targets to describe; None for no targets.
+        base: Directory to which relative paths of the study refer; None for the working directory.
 
     Returns:
         Content of ``environment.json``; sizes are in bytes.
@@ -61,7 +61,7 @@ def describe_environment(
 
 
 def cpu_facts() -> dict[str, Any]:
-    """Return CPU model, cores of the machine and of this process, and frequency governor."""
+    """Return CPU model, number of cores, cores usable by this process, and frequency governor."""
     return {
         "model": cpu_model(),
         "cores": os.cpu_count(),
@@ -80,7 +80,7 @@ def governor() -> str | None:
 
 
 def target_facts(target: Target, base: Path) -> dict[str, Any]:
-    """Describe the drives of a target, or its file system and the drive below it."""
+    """Describe a target: its drives, or else its file system and the drive that holds it."""
     if target.is_null:
         return {"kind": "null"}
     if target.s3 is not None:
@@ -95,7 +95,7 @@ def target_facts(target: Target, base: Path) -> dict[str, Any]:
 
 
 def _store_facts(address: str, options: S3Options, base: Path) -> dict[str, Any]:
-    """Describe an S3 target: access to a remote store, or the file system of the own server."""
+    """Describe an S3 target: address of a remote store, or embedded server's file system."""
     if address.startswith(EMBEDDED):
         directory = base / address.removeprefix(EMBEDDED).strip()
         return {"kind": "s3", "embedded": True, **_file_system_facts(directory)}
@@ -153,14 +153,14 @@ def drive_facts(device: Device) -> dict[str, Any]:
 
 
 def scheduler(disk: Path) -> str | None:
-    """Return the I/O scheduler in use: the name in brackets in sysfs."""
+    """Return the active I/O scheduler of a disk, whose name is in brackets in sysfs."""
     text = read_fact(disk / "queue" / "scheduler") or ""
     start, end = text.find("["), text.find("]")
     return text[start + 1 : end] if 0 <= start < end else text or None
 
 
 def numa_node(disk: Path) -> int | None:
-    """Return the NUMA node of a drive, or None."""
+    """Return the NUMA node of a disk, or None if not reported."""
     for place in (disk / "device" / "numa_node", disk / "device" / "device" / "numa_node"):
         node = _number(place)
         if node is not None:
@@ -194,7 +194,7 @@ def _library(name: str) -> str | None:
 
 
 def _engine(name: str) -> dict[str, Any]:
-    """Describe an engine, or why that failed; a missing engine does not stop runs with others."""
+    """Describe an engine; if that fails, return the reason, because other engines may be in use."""
     try:
         return get_engine(name).describe().dump()
     except StorlabError as error:

@@ -1,6 +1,6 @@
-"""Files of a result directory as JSON, without pydantic models, whose import is slow.
+"""Read the files of a result directory as plain JSON; fast, because it imports no pydantic models.
 
-All errors are ResultErrors that name the file.
+A file that cannot be used raises a ResultError that names it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from storlab.base.files import (
 SCHEMA_VERSION = 1
 """Format version of result.json, environment.json, plan.json and run.json."""
 GIVE_RESULT = "give the directory that `storlab run` printed"
-"""Fix for a path that is not a result directory."""
+"""Fix in errors about a path that is not a result directory."""
 OWN_NAMES = frozenset(
     {
         *("result.json", "study.toml", "plan.json", "environment.json", "capacity.json"),
         *("campaign.lock", "runs", "prepare", "verify", "attempts", "work"),
     }
 )
-"""Names in a result directory that storlab reads back."""
+"""Names of files and folders in a result directory that storlab reads later."""
 _HEAD_BYTES = 4096
 REPLACED = ".replaced-"
-"""Prefix of the name of a stored run while a new one replaces it."""
+"""Prefix of a stored run's folder while a new run replaces it."""
 
 
 def read_result(directory: Path) -> dict[str, Any]:
@@ -62,7 +62,11 @@ def read_result(directory: Path) -> dict[str, Any]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether a name exists; unlike Path.exists(), raise OSError if that is unknown."""
+    """Return whether a path exists, without following links.
+
+    Raises:
+        OSError: It is unknown, for example because a folder cannot be searched.
+    """
     try:
         path.lstat()
     except FileNotFoundError:
@@ -71,29 +75,29 @@ def _is_there(path: Path) -> bool:
 
 
 def is_in_result(path: Path) -> bool:
-    """Return whether a path lies in a result directory, as far as this user can see."""
-    # os.path.lexists, because Path.exists raises for a folder that may not be searched
+    """Return whether a path lies in a result directory; False if this user cannot find out."""
+    # Path.exists would raise for a folder that this user may not search; os.path.lexists does not.
     return any(os.path.lexists(above / "result.json") for above in path.absolute().parents)
 
 
 def check_output(path: Path, content: bytes) -> None:
-    """Refuse to write an output over results, a study or a user's data.
+    """Check that writing an output would not overwrite results, a study or a user's data.
 
     Args:
-        path: Path of the output that the user gave.
+        path: Path that the user gave for the output.
         content: The output.
 
     Raises:
-        UsageError: The path is a file of a result directory that storlab reads back, a TOML file,
+        UsageError: The path belongs to the data of a result directory, or exists and is a TOML file
             or a binary file of another format than the output.
     """
-    fix = "name another file"
+    fix = "give the path of another file"
     try:
         real = path.resolve()
         for above in real.parents:
             own = real.relative_to(above).parts[0] in OWN_NAMES
             if own and (above / "result.json").exists():
-                raise UsageError(str(path), f"is a part of the results in {above}", fix)
+                raise UsageError(str(path), f"belongs to the results in {above}", fix)
         if not real.is_file():
             return
         if real.suffix == ".toml":
@@ -103,18 +107,18 @@ def check_output(path: Path, content: bytes) -> None:
     except OSError:
         return  # writing the output will report the error
     if b"\0" in head and head[:4] != content[:4]:
-        raise UsageError(str(path), "holds binary data, which this output would replace", fix)
+        raise UsageError(str(path), "is a binary file, which this output would replace", fix)
 
 
 def unreadable(path: Path, error: OSError) -> ResultError:
-    """Return the error for a result directory or file that this user cannot read."""
+    """Build the error for a result directory or file that this user cannot read."""
     what = f"cannot be read: {error.strerror or error}"
-    fix = "give yourself the right to read it, or name another"
+    fix = "give yourself permission to read it, or use another path"
     return ResultError(str(path), what, read_advice(error, fix))
 
 
 def plan_object(directory: Path) -> dict[str, Any]:
-    """Read ``plan.json`` without validating it."""
+    """Read ``plan.json`` as JSON, and check only its format version."""
     path = directory / "plan.json"
     value = json_object(path, read(path))
     check_version(path, value)
@@ -122,12 +126,16 @@ def plan_object(directory: Path) -> dict[str, Any]:
 
 
 def run_id_of(run: dict[str, Any]) -> str:
-    """Return the id of a run in a plan, like ``PlannedRun.run_id``."""
+    """Return the id of a run in the JSON of a plan: ``<point>-r<repeat>``."""
     return f"{run['point_id']}-r{run['repeat']}"
 
 
 def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield ``run.json`` of each stored run in plan order, after verifying its checksum."""
+    """Yield ``run.json`` of each stored run, in the plan's order, after verifying its checksum.
+
+    Raises:
+        ResultError: A run is damaged.
+    """
     runs = directory / "runs"
     present = {entry.name: entry for entry in runs.iterdir()} if runs.is_dir() else {}
     for run in plan["runs"]:
@@ -137,23 +145,24 @@ def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any
             value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"), run_dir)
             check_version(run_dir / "run.json", value, run_dir)
             if value.get("status") not in ("finished", "failed"):
-                raise damaged(run_dir / "run.json", "status: it is not a state of a run", run_dir)
+                what = "status: it is neither finished nor failed"
+                raise damaged(run_dir / "run.json", what, run_dir)
             yield value
 
 
 def read_checked(run_dir: Path, name: str) -> bytes:
-    """Read a file of a run, and verify it against the run's SHA256SUMS.
+    """Read a file of a run, and verify its checksum in the run's SHA256SUMS.
 
     Raises:
-        ResultError: The file or the run is missing, or the content differs from what was written.
+        ResultError: The file or the run is missing, or the checksum differs.
     """
     try:
         content = read(run_dir / name)
         listed = read(run_dir / "SHA256SUMS")
     except ResultError:
-        # checked only after an error, because a campaign has thousands of runs
+        # The reason is examined only after an error, because a campaign has thousands of runs.
         if not run_dir.is_dir():
-            fix = "`storlab resume` measures missing runs"
+            fix = "measure the missing run with `storlab resume`"
             raise ResultError(str(run_dir), "is missing", fix) from None
         for needed in (name, "SHA256SUMS"):
             if not (run_dir / needed).exists():
@@ -164,7 +173,7 @@ def read_checked(run_dir: Path, name: str) -> bytes:
         checksum, _, of_name = line.partition("  ")
         sums[of_name] = checksum
     if sums.get(name) != hashlib.sha256(content).hexdigest():
-        raise damaged(run_dir / name, "its content is not what was written", run_dir)
+        raise damaged(run_dir / name, "its checksum differs from SHA256SUMS", run_dir)
     return content
 
 
@@ -177,26 +186,30 @@ def is_vacant(directory: Path) -> bool:
     try:
         return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
     except OSError as error:
-        what = f"cannot be looked into: {error.strerror}"
+        what = f"cannot be read: {error.strerror}"
         raise ResultError(str(directory), what, write_advice(directory, error)) from error
 
 
 def occupied(directory: Path) -> ResultError:
-    """Return the error for a path where a campaign cannot start because something exists there."""
+    """Build the error for a new campaign's result path at which something already exists."""
     if problem := directory_problem(directory):
         return ResultError(str(directory), problem, "choose another path with --out")
     if not (directory / "result.json").exists():
-        what = "exists already, and is not empty"
+        what = "already exists and is not empty"
         return ResultError(str(directory), what, "choose another directory with --out")
     return ResultError(
         str(directory),
-        "exists already and holds a campaign",
+        "already contains the results of a campaign",
         f"choose another directory with --out, or continue with `storlab resume {directory}`",
     )
 
 
 def read(path: Path) -> bytes:
-    """Read a file; raise ResultError if that fails."""
+    """Read a file of a result directory.
+
+    Raises:
+        ResultError: The file cannot be read.
+    """
     try:
         return read_input(path)
     except OSError as error:
@@ -208,20 +221,28 @@ def read(path: Path) -> bytes:
 
 
 def read_summed(path: Path, result: dict[str, Any]) -> bytes:
-    """Read a file and verify its checksum in ``result.json``; raise ResultError if they differ."""
+    """Read a file of a result directory, and verify its checksum in ``result.json``.
+
+    Args:
+        path: Path of the file.
+        result: Content of ``result.json``.
+
+    Raises:
+        ResultError: The file cannot be read, or its checksum differs.
+    """
     content = read(path)
     if result.get("sha256", {}).get(path.name) != hashlib.sha256(content).hexdigest():
-        raise damaged(path, "its content is not what was written")
+        raise damaged(path, "its checksum differs from result.json")
     return content
 
 
 def json_object(path: Path, content: bytes, run_dir: Path | None = None) -> dict[str, Any]:
-    """Parse a JSON file that must hold an object.
+    """Parse a JSON file that must contain an object.
 
     Args:
         path: Path of the file, for messages.
         content: Content of the file.
-        run_dir: Folder of the run that the file belongs to, see :func:`damaged`.
+        run_dir: Folder of the run to which the file belongs; None for files of the campaign.
 
     Raises:
         ResultError: The content is not a JSON object.
@@ -236,28 +257,37 @@ def json_object(path: Path, content: bytes, run_dir: Path | None = None) -> dict
 
 
 def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None) -> None:
-    """Raise ResultError for another format version; ``run_dir`` as for :func:`damaged`."""
+    """Check that a JSON file of a result directory has this version's format.
+
+    Args:
+        path: Path of the file, for messages.
+        value: Content of the file.
+        run_dir: Folder of the run to which the file belongs; None for files of the campaign.
+
+    Raises:
+        ResultError: The file has another format version, or none.
+    """
     version = value.get("schema_version")
     if not isinstance(version, int):
         raise damaged(path, "schema_version: it is missing or not a number", run_dir)
     if version != SCHEMA_VERSION:
         raise ResultError(
             str(path),
-            f"has format version {version}, but this storlab reads version {SCHEMA_VERSION}",
+            f"has format version {version}, but this storlab only reads version {SCHEMA_VERSION}",
             "read it with the storlab version that wrote it",
         )
 
 
 def damaged(path: Path, why: str, run_dir: Path | None = None) -> ResultError:
-    """Return the error for a file that differs from what was written.
+    """Build the error for a damaged file of a result directory.
 
     Args:
         path: Path of the file.
-        why: What is wrong with it.
-        run_dir: Folder of its run, which can be measured again; None for files of the whole
-            campaign.
+        why: What is wrong with the file.
+        run_dir: Folder of the run to which the file belongs, and which can be measured again; None
+            for files of the whole campaign.
     """
     fix = "restore it from a copy"
     if run_dir is not None:
-        fix = f"delete {run_dir} and `storlab resume` to measure that run again"
+        fix = f"delete {run_dir}, and measure that run again with `storlab resume`"
     return ResultError(str(path), f"is damaged: {why}", fix)

@@ -1,4 +1,4 @@
-"""Validated reading of a result directory; all errors are ResultErrors that name the file."""
+"""Read and validate the files of a result directory; all errors are ResultErrors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.results.files import check_version, damaged, json_object, plan_obje
 
 
 def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]:
-    """Read ``study.toml``; return its text and the validated study."""
+    """Read ``study.toml``, verify its checksum in ``result``, and return its text and the study."""
     from storlab.contracts.registry import study_class
 
     path = directory / "study.toml"
@@ -34,7 +34,7 @@ def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]
 
 
 def read_environment(directory: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Read ``environment.json`` and verify its checksum and version."""
+    """Read ``environment.json``; verify its checksum in ``result`` and its format version."""
     path = directory / "environment.json"
     environment = json_object(path, read_summed(path, result))
     check_version(path, environment)
@@ -42,7 +42,7 @@ def read_environment(directory: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_plan(directory: Path) -> Plan:
-    """Read ``plan.json`` and verify its hash."""
+    """Read and validate ``plan.json``, and verify its hash."""
     path = directory / "plan.json"
     value = plan_object(directory)
     stored_hash = value.pop("plan_hash", None)
@@ -51,30 +51,30 @@ def read_plan(directory: Path) -> Plan:
     except ValidationError as error:
         raise damaged(path, _first_of(error)) from error
     if plan.plan_hash != stored_hash:
-        raise damaged(path, f"its hash is {plan.plan_hash}, but it records {stored_hash}")
+        raise damaged(path, f"its hash is {plan.plan_hash}, but plan_hash is {stored_hash}")
     for point in plan.points.values():
         _check_params(path, point)
     return plan
 
 
 def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0) -> RunRecord:
-    """Parse and validate the record in ``run.json``.
+    """Parse and validate the content of a ``run.json``.
 
     Args:
         run_dir: Folder of the run, for messages.
         content: Content of the file.
         run_id: Expected id of the run.
-        ramp_ns: Ramp of the study, the load before the measure window.
+        ramp_ns: Length of the study's ramp, the load before the measure window.
 
     Raises:
-        ResultError: The content is not a record of that run, or a value is impossible or
+        ResultError: The content is not a record of this run, or a value is impossible or
             contradicts another.
     """
     path = run_dir / "run.json"
     try:
         record = RunRecord.model_validate_json(content)
     except ValidationError as error:
-        # These give a better message if the text is not JSON, or of another version.
+        # These raise a better error if the content is not JSON, or has another format version.
         check_version(path, json_object(path, content, run_dir), run_dir)
         raise damaged(path, _first_of(error), run_dir) from error
     try:
@@ -88,21 +88,23 @@ def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0
     if problem := contradiction(record, ramp_ns):
         raise damaged(path, problem, run_dir)
     if record.run_id != run_id:
-        raise damaged(path, f"it is the record of {record.run_id}", run_dir)
+        raise damaged(path, f"it is the record of another run, {record.run_id}", run_dir)
     return record
 
 
 def check_planned(run_dir: Path, record: RunRecord, planned: PlannedRun, point: Point) -> None:
-    """Raise ResultError if a record's run or point differ from the plan."""
+    """Check that a run's record agrees with the plan about its point and repeat.
+
+    Raises:
+        ResultError: A field differs.
+    """
     for name, value in about_run(planned, point).items():
         if getattr(record, name) != value:
-            raise damaged(
-                run_dir / "run.json", f"{name}: it differs from that of the plan", run_dir
-            )
+            raise damaged(run_dir / "run.json", f"{name}: it differs from the plan", run_dir)
 
 
 def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:
-    """Return the first field that a model refuses and why, or the TOML error."""
+    """Return the first invalid field and the reason, or the message of a TOML error."""
     if isinstance(error, tomllib.TOMLDecodeError):
         return str(error)
     first = error.errors(include_url=False)[0]

@@ -1,4 +1,4 @@
-"""Result directory of a campaign: study, plan, environment and runs.
+"""Create, read and extend the result directory of a campaign.
 
 ::
 
@@ -13,9 +13,9 @@
     attempts/         failed attempts of runs that will be repeated
     brief.html, brief.pdf
 
-A run is stored completely or not at all: it is written into ``runs/.new-*`` under a lock on that
-directory, and then renamed. The kernel drops the lock when the writer dies, so leftovers can be
-told apart from live work.
+A run is stored completely or not at all: it is written into a new folder ``runs/.new-*``, which is
+locked, and then renamed. The kernel releases the lock if the writer dies, so an unlocked folder is
+a leftover that can be removed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _PLAIN_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._
 
 
 def to_json(value: Any) -> bytes:
-    """Serialise to JSON as in all files of a result directory: indented, UTF-8, no NaN."""
+    """Serialise a value in the JSON style of result directories: indented, UTF-8, without NaN."""
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -125,7 +125,7 @@ class ResultStore:
             there = error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
             if there and not is_vacant(directory):
                 raise occupied(directory) from error
-            what = f"cannot be made: {error.strerror}"
+            what = f"cannot be created: {error.strerror}"
             raise ResultError(str(directory), what, write_advice(directory, error)) from error
         return cls(directory, study_text, study, plan, environment)
 
@@ -134,7 +134,7 @@ class ResultStore:
         """Open an existing result directory for reading, without locking it.
 
         Raises:
-            ResultError: A file is missing, damaged or of another version; names it.
+            ResultError: A file is missing, damaged or of another format version; names the file.
         """
         directory = directory.absolute()
         result = read_result(directory)
@@ -148,11 +148,10 @@ class ResultStore:
 
     @contextmanager
     def campaign_lock(self) -> Iterator[None]:
-        """Hold the directory for one campaign, and remove leftovers of writers that died.
+        """Lock the directory for one campaign, and remove unfinished runs of dead processes.
 
         Raises:
-            ResultError: Another process holds it (a dead process does not), or it cannot be written
-                to.
+            ResultError: Another running process has locked the directory, or it is not writable.
         """
         path = self.directory / "campaign.lock"
         try:
@@ -161,7 +160,7 @@ class ResultStore:
             raise ResultError(
                 str(path),
                 f"cannot be written: {error.strerror}",
-                "a campaign needs a result directory that it can write to",
+                "give yourself permission to write to the result directory",
             ) from error
         try:
             try:
@@ -171,11 +170,12 @@ class ResultStore:
                 raise ResultError(
                     str(self.directory),
                     f"another campaign is running here (process {holder or 'unknown'})",
-                    f"wait for it; look with `storlab status {self.directory}`",
+                    f"wait until it has ended, see `storlab status {self.directory}`",
                 ) from None
             except OSError as error:
                 what = f"cannot be locked: {error.strerror}"
-                raise ResultError(str(path), what, "choose another file system") from error
+                fix = "put the results on a file system that supports locks (flock)"
+                raise ResultError(str(path), what, fix) from error
             self._refuse_links()
             with self.storing(f"{path.name} cannot be written"):
                 os.ftruncate(handle, 0)
@@ -191,25 +191,25 @@ class ResultStore:
             if (self.directory / name).is_symlink():
                 raise ResultError(
                     str(self.directory / name),
-                    "is a symbolic link: files would be written to and deleted where it leads",
+                    "is a symbolic link, by which files elsewhere could be overwritten or deleted",
                     "replace it by a folder",
                 )
 
     def is_running(self) -> bool:
-        """Return whether a campaign currently holds the directory."""
+        """Return whether a campaign is running, that is, has locked the directory."""
         return is_locked(self.directory / "campaign.lock")
 
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one with more runs, atomically.
 
         Raises:
-            ValueError: The new plan lacks a run of the former one.
+            ValueError: The new plan lacks a run of the current one.
             ResultError: The plan cannot be stored.
         """
         runs = {run.run_id: run for run in plan.runs}
         if not self._runs.keys() <= runs.keys():
-            raise ValueError("the new plan leaves out runs of the former one")
-        with self.storing("the plan of further runs cannot be stored"):
+            raise ValueError("the new plan lacks runs of the current plan")
+        with self.storing("the plan with further runs cannot be stored"):
             replace_file(self.directory / "plan.json", _plan_file(plan))
         self.plan = plan
         self._runs = runs
@@ -220,9 +220,9 @@ class ResultStore:
         return self.directory / "runs"
 
     def run_dir(self, run_id: str) -> Path:
-        """Return ``runs/<run_id>``, or the run's former folder while it is being replaced.
+        """Return the folder of a run, which need not exist.
 
-        The folder need not exist.
+        It is ``runs/<run_id>``, or the old run's folder while a new run replaces it.
 
         Raises:
             ResultError: The run is not in the plan.
@@ -246,15 +246,15 @@ class ResultStore:
         raw: Mapping[str, bytes],
         readings: Sequence[Reading] = (),
     ) -> RunRecord:
-        """Store a run completely or not at all, and return its record as stored.
+        """Store a run completely or not at all, and return its record with checksums added.
 
-        A run that is already stored is replaced (``resume --retry-failed``); its failure stays in
-        ``attempts`` of the new record.
+        A failed run that is already stored is replaced (``resume --retry-failed``). Its failure is
+        kept in ``attempts`` of the new record.
 
         Args:
             record: Record of the run.
             samples: Samples of the run.
-            raw: Content of raw files by plain file name, with at most one folder.
+            raw: Content of the engine's own files, by name with at most one folder.
             readings: Readings of the run's meters.
 
         Raises:
@@ -263,7 +263,9 @@ class ResultStore:
         """
         target = self.run_dir(record.run_id).with_name(record.run_id)
         if record.status == "cancelled":
-            raise ResultError(record.run_id, "was cancelled, so there is nothing complete to store")
+            raise ResultError(
+                record.run_id, "was cancelled, so it is incomplete and cannot be stored"
+            )
         parquet = samples_to_parquet(samples)
         sums_of: dict[str, Any] = {"samples_sha256": hashlib.sha256(parquet).hexdigest()}
         power = readings_to_parquet(readings) if readings else None
@@ -288,10 +290,10 @@ class ResultStore:
         return record
 
     def add_attempt(self, run_id: str, attempt: Attempt) -> None:
-        """Keep a failed attempt of a run that will be repeated, until the run is stored.
+        """Save a failed attempt of a run; ``write_run`` adds it to the record of the next attempt.
 
         Raises:
-            ResultError: The file system failed.
+            ResultError: The file cannot be written.
         """
         attempts = [kept.dump() for kept in (*self._attempts(run_id), attempt)]
         path = self._attempts_file(run_id)
@@ -300,7 +302,7 @@ class ResultStore:
             replace_file(path, to_json(attempts))
 
     def _attempts(self, run_id: str) -> list[Attempt]:
-        """Return the failed attempts of a run so far: kept ones, and that of the stored run."""
+        """Return all failed attempts of a run: those saved, and that of the stored run."""
         attempts: list[Attempt] = []
         if self.run_dir(run_id).exists():
             stored = self.record(run_id)
@@ -309,7 +311,7 @@ class ResultStore:
                 attempts.append(Attempt(started_at=stored.started_at, failure=stored.failure))
         with suppress(FileNotFoundError):
             kept = json.loads(self._attempts_file(run_id).read_bytes())
-            # After a crash these may belong to a run that was stored after all.
+            # After a crash, these may already be in the record of the stored run.
             attempts += [a for a in map(Attempt.model_validate, kept) if a not in attempts]
         return attempts
 
@@ -318,7 +320,11 @@ class ResultStore:
 
     @contextmanager
     def storing(self, harm: str) -> Iterator[None]:
-        """Turn an OSError in the block into a ResultError with advice; ``harm`` is what failed."""
+        """Convert an OSError in a ``with`` block to a ResultError with a fix.
+
+        Args:
+            harm: What could not be done, as the beginning of the message.
+        """
         try:
             yield
         except OSError as error:
@@ -336,14 +342,22 @@ class ResultStore:
         return f"storlab {go_on}"
 
     def records(self) -> list[RunRecord]:
-        """Read all stored runs in plan order; raise ResultError if one is damaged."""
+        """Read the records of all stored runs, in the plan's order.
+
+        Raises:
+            ResultError: A run is damaged.
+        """
         present = {entry.name.removeprefix(REPLACED) for entry in self.runs_dir.iterdir()}
         wanted = [run.run_id for run in self.plan.runs if run.run_id in present]
         with without_collector():
             return [self.record(run_id) for run_id in wanted]
 
     def record(self, run_id: str) -> RunRecord:
-        """Read one stored run; raise ResultError if it is missing or damaged."""
+        """Read the record of one stored run.
+
+        Raises:
+            ResultError: The run is missing or damaged.
+        """
         directory = self.run_dir(run_id)
         content = read_checked(directory, "run.json")
         record = validate_record(directory, content, run_id, self.study.study.ramp)
@@ -383,22 +397,30 @@ class ResultStore:
             ) from error
 
     def raw(self, run_id: str, name: str) -> bytes:
-        """Return a raw file of a run; raise ResultError if it is missing or damaged."""
+        """Return a file that the engine of a run produced.
+
+        Raises:
+            ResultError: The file is missing or damaged.
+        """
         return read_checked(self.run_dir(run_id), f"raw/{name}")
 
     def missing(self, retry_failed: bool = False) -> list[PlannedRun]:
-        """Return runs without a stored result, in order; with ``retry_failed`` failed ones too."""
+        """Return the planned runs that are not stored; with ``retry_failed`` also failed ones."""
         return self.missing_of(self.records(), retry_failed)
 
     def missing_of(
         self, records: Sequence[RunRecord], retry_failed: bool = False
     ) -> list[PlannedRun]:
-        """Like :meth:`missing`, for records that were already read."""
+        """Like :meth:`missing`, but with the records of the stored runs already read."""
         done = {r.run_id for r in records if not (retry_failed and r.status == "failed")}
         return [run for run in self.plan.runs if run.run_id not in done]
 
     def check(self) -> None:
-        """Verify the checksums of all runs' files; raise ResultError for the first bad one."""
+        """Verify the checksums of all files of all stored runs.
+
+        Raises:
+            ResultError: A file is missing or damaged; names the first one.
+        """
         for record in self.records():
             power = ["power.parquet"] if record.power_sha256 is not None else []
             for name in ("samples.parquet", *power, *(f"raw/{raw}" for raw in record.raw)):
@@ -408,14 +430,18 @@ class ResultStore:
         """Store the record of a preparation step as ``prepare/<name>.json``, atomically.
 
         Raises:
-            ResultError: The file system failed.
+            ResultError: The file cannot be written.
         """
         with self.storing(f"prepare/{name} cannot be stored"):
             make_folder(self.directory / "prepare")
             replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
 
     def prepare(self, name: str) -> dict[str, Any] | None:
-        """Return the record of a preparation step, or None; raise ResultError if it is damaged."""
+        """Return the record of a preparation step, or None if there is none.
+
+        Raises:
+            ResultError: The record is damaged.
+        """
         path = self.directory / "prepare" / f"{name}.json"
         try:
             value: dict[str, Any] = parse_json(read_input(path))
@@ -423,18 +449,22 @@ class ResultStore:
             return None
         except ValueError as error:
             raise ResultError(
-                str(path), f"is not JSON: {error}", "delete it to prepare again"
+                str(path), f"is not JSON: {error}", "delete it; the preparation is then repeated"
             ) from error
         return value
 
     def forget_prepare(self, name: str) -> None:
-        """Remove the record of a preparation step whose data are gone, or raise ResultError."""
+        """Remove the record of a preparation step whose data no longer exist.
+
+        Raises:
+            ResultError: The file cannot be removed.
+        """
         path = self.directory / "prepare" / f"{name}.json"
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             what = f"cannot be removed: {error.strerror}"
-            raise ResultError(str(path), what, "check its directory's mode") from error
+            raise ResultError(str(path), what, "make its directory writable") from error
 
     @contextmanager
     def _new_directory(self, run_id: str) -> Iterator[Path]:
@@ -481,7 +511,11 @@ class ResultStore:
 
 
 def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Create a result directory with its initial files, atomically; raise OSError on failure."""
+    """Create a result directory with its initial files, completely or not at all.
+
+    Raises:
+        OSError: The directory cannot be created.
+    """
     temporary = temporary_beside(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -495,14 +529,14 @@ def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _fill_empty(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Fill an existing empty directory, such as a mount point, with the initial files of a result.
+    """Make a result directory of an existing empty directory, such as a mount point.
 
     Raises:
-        OSError: The directory is not empty or a write failed; nothing is left in it.
+        OSError: The directory is not empty, or a write failed; nothing was added to it.
     """
     if any(directory.iterdir()):
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(directory))
-    # if two campaigns start at the same time, mkdir succeeds for only one
+    # If two campaigns start at the same time, this call succeeds for only one.
     (directory / _FOLDERS[0]).mkdir()
     try:
         for name in _FOLDERS[1:]:

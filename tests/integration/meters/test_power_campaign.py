@@ -157,7 +157,7 @@ def test_readings_are_a_part_of_the_run_and_checked(
     assert len(times) == len(watts)
     (directory / "power.parquet").write_bytes(content[:-1])
     assert main(["status", str(out)]) == 0
-    with pytest.raises(Exception, match="not what was written"):
+    with pytest.raises(Exception, match="checksum differs"):
         store.power(record.run_id)
 
 

@@ -149,7 +149,7 @@ def test_a_saved_baseline_is_a_reference(place: Path, capsys: pytest.CaptureFixt
     shutil.rmtree(next((moved / "old" / "runs").iterdir()))
     capsys.readouterr()
     assert gate(moved, "0.5 x baseline", "--baseline", "stable") == ExitCode.RESULT
-    assert "has other runs than when it became baseline stable" in capsys.readouterr().err
+    assert "have changed since it was saved as baseline stable" in capsys.readouterr().err
     assert gate(moved, "0.5 x baseline", "--baseline", "other") == ExitCode.RESULT
     assert main(["gate", str(moved / "new"), "--save", "../x"]) == ExitCode.USAGE
 
@@ -340,10 +340,10 @@ def test_a_wrong_baseline_is_told_before_missing_rules(
     assert main([*words, "never"]) == ExitCode.RESULT
     told = capsys.readouterr().err
     assert "never" in told
-    assert "fix: make it" in told
+    assert "fix: save it" in told
     assert gate(place, AMID, "--save", "stable") == ExitCode.OK
     assert main([*words, "never"]) == ExitCode.RESULT
-    assert "fix: name one of stable, or make it" in capsys.readouterr().err
+    assert "fix: use one of stable, or save it" in capsys.readouterr().err
     assert main([*words, str(place / "old")]) == ExitCode.USAGE
     assert "--rules: " in capsys.readouterr().err
 

@@ -198,7 +198,7 @@ def test_a_directory_that_cannot_be_filled_is_left_empty(
     monkeypatch.setattr("storlab.results.store.write_durably", full)
     (tmp_path / "there").mkdir()
     for name in ("there", "new"):
-        with pytest.raises(ResultError, match="cannot be made: No space left"):
+        with pytest.raises(ResultError, match="cannot be created: No space left"):
             make_store(tmp_path / name)
     assert [entry.name for entry in tmp_path.rglob("*")] == ["there"]
 

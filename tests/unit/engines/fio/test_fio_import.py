@@ -211,7 +211,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     report = json.loads(capsys.readouterr().out)
     assert report["runs"][0]["engine"]["version"].startswith("3.42")
     assert main(["import", str(tmp_path / "a.json"), "--out", str(out)]) == 8
-    assert "exists already" in capsys.readouterr().err
+    assert "already contains the results" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
