@@ -1,1 +1,1 @@
-"""Workload families, one folder each, found by ``storlab.contracts.registry``."""
+"""Workload families, such as block and training, in a folder each; the registry finds them."""

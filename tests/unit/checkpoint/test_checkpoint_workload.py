@@ -206,7 +206,7 @@ def test_after_a_run_its_checkpoints_go_even_without_their_profile() -> None:
 
 
 def test_without_a_directory_there_is_no_order() -> None:
-    with pytest.raises(ValueError, match="neither a directory nor a bucket"):
+    with pytest.raises(ValueError, match="need a directory or an S3 bucket"):
         CHECKPOINT.job(point(), context(home=None))
 
 

@@ -249,7 +249,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ("get_percent = 0\nverify = true", "verify: only what GET brings"),
         ("read_written = true", "read_written: nothing is written"),
         ("zipf_theta = 0.9", 'zipf_theta: belongs to keys = "zipf"'),
-        ('arrival = "poisson"', "arrival: only an open loop"),
+        ('arrival = "poisson"', "closed loop"),
         ('retry_backoff = "1s"', "retry_backoff: is the pause before a retry"),
         ('payload = "chunked"', 'payload: must be one of "unsigned"'),
     ],

@@ -1,1 +1,1 @@
-"""Block family: reads and writes of blocks, all of one size or mixed, on files and devices."""
+"""Block family: reads, writes and trims of blocks on files and devices."""

@@ -74,12 +74,12 @@ class BlockWorkload(Layout, Starter, InPlace):
     )
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         problem = target_problem(BlockParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
+        """Estimate duration and written bytes of a run; these are None if only time limits them."""
         params = BlockParams.of(point.params)
         mix = mix_of(params)
         mean, rate = mean_size(params.block_size), params.rate_iops
@@ -104,7 +104,7 @@ class BlockWorkload(Layout, Starter, InPlace):
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:
-        """Build the job of one run for its engine; raise ValueError if a member is too small."""
+        """Build the job of one run; raise ValueError if a file or device is too small."""
         params, header, target = BlockParams.of(point.params), context.header, context.target
         total = params.total_bytes
         if total is not None and params.verify:
@@ -139,32 +139,32 @@ class BlockWorkload(Layout, Starter, InPlace):
         )
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured concurrency (queue depth times jobs), and the one by Little's law."""
+        """Return the concurrency as configured (queue depth times jobs) and by Little's law."""
         return run_concurrency(BlockParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return throughput, rates, latencies, client CPU and effective concurrency of one run."""
+        """Compute throughput, rates, latencies, client CPU and effective concurrency of one run."""
         return run_metrics(BlockParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the bytes that the run moved."""
+        """Judge whether the medium (rather than a cache) served the bytes of a run."""
         if BlockParams.of(point.params).backend == "null":
             return None
         return medium_proof(target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         return run_flags(BlockParams.of(point.params), target, outcome)
 
     def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
-        """Return no checks: block I/O needs none besides those of ``storlab doctor`` itself."""
+        """Return no checks, as ``storlab doctor`` itself checks all that block I/O needs."""
         del points
         return []
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> list[Check]:
-        """Return an error for each device without discard support that the points would trim."""
+        """Return an error for each device that the points would trim but that cannot discard."""
         del target
         trims = any(BlockParams.of(point.params).trim_percent for point in points)
         return [

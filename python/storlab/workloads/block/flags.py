@@ -1,4 +1,4 @@
-"""Kinds of flags that only block I/O raises."""
+"""Kinds of flags that only runs of block I/O can have."""
 
 from __future__ import annotations
 

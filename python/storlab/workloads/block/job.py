@@ -16,7 +16,7 @@ from storlab.workloads.common.random_choice import Offsets
 class Mix(Table):
     """Percentages of reads, writes and trims.
 
-    The kind of each operation is drawn at random, so the actual shares vary.
+    The kind of each operation is drawn at random, so measured percentages differ a little.
     """
 
     read: float = Field(ge=0, le=100)
@@ -25,7 +25,7 @@ class Mix(Table):
 
 
 class Sync(Table):
-    """Flush interval: a flush after every ``every_writes`` writes of a job, counted separately."""
+    """When to flush: after every ``every_writes`` writes of a job."""
 
     kind: Literal["none", "fsync", "fdatasync"] = "none"
     every_writes: int = 0
@@ -33,14 +33,14 @@ class Sync(Table):
 
 
 class Payload(Table):
-    """Content of written data: incompressible and unique, except for the requested shares."""
+    """Content of written data: which fractions are compressible or duplicates."""
 
     compress_percent: float = Field(default=0, ge=0, le=100)  # share of each 4 KiB that is zeros
     dedupe_percent: float = Field(default=0, ge=0, le=100)  # share of duplicate 4 KiB chunks
 
 
 class Verify(Table):
-    """Verify mode; the file ``state`` keeps issued and acknowledged generations of each block."""
+    """Verify mode; the file ``state`` records the writes sent and confirmed for each block."""
 
     state: str
     block: int  # verification granule, bytes
@@ -48,7 +48,7 @@ class Verify(Table):
 
 
 class BlockJob(RereadJob):
-    """Job of one block I/O run, for any engine; all sizes in bytes, all times in ns."""
+    """All that an engine needs to know for one run of block I/O; sizes in bytes, times in ns."""
 
     kind: ClassVar[str] = "block"
 
@@ -72,21 +72,21 @@ class BlockJob(RereadJob):
 
     @property
     def state(self) -> str | None:
-        """State file of verify mode; None without verify mode."""
+        """Path of the state file of verify mode; None without verify mode."""
         return None if self.verify is None else self.verify.state
 
     def with_state(self, path: Path) -> Self:
-        """Return the job with another state file; raise ValueError without verify mode."""
+        """Return a copy with another state file; raise ValueError without verify mode."""
         if self.verify is None:
-            raise ValueError("the job is not of verify mode")
+            raise ValueError("the job has no state file: verify mode is off")
         return self.model_copy(
             update={"verify": self.verify.model_copy(update={"state": str(path)})}
         )
 
     def stored(self) -> bytes:
-        """Return the job as JSON for later rereads.
+        """Return the job as JSON, from which a later process can verify the data.
 
-        Devices are given by name, because descriptors held for them end with this process.
+        Devices are named by path, because file descriptors are valid in this process only.
         """
         members = [
             m.model_copy(update={"path": m.name}) if m.kind == "block_device" else m
@@ -96,6 +96,6 @@ class BlockJob(RereadJob):
         return (kept.model_dump_json(indent=2) + "\n").encode()
 
     def touches(self) -> list[Member]:
-        """Return the members that the job may change: all if it writes or trims, otherwise none."""
+        """Return the files and devices that the job may change: none if it only reads."""
         writes = bool(self.mix.write or self.mix.trim or self.verify is not None)
         return self.members if writes else []

@@ -1,4 +1,4 @@
-"""Jobs that fill files and precondition targets before runs of any family."""
+"""Block I/O jobs that fill files and precondition devices, for runs of any family."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ QUEUE_DEPTH = 8
 
 
 class Layout:
-    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of contracts/services."""
+    """Mixin with the jobs that fill, precondition and reread targets (contracts/services)."""
 
     def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> BlockJob:
-        """Return a job that writes one member once, sequentially, with incompressible data."""
+        """Return a job that fills a file or device once, sequentially, with incompressible data."""
         return BlockJob(
             members=[member],
             direct=direct,
@@ -33,7 +33,7 @@ class Layout:
     def overwrite_job(
         self, target: Target, spec: Precondition, members: Sequence[Member], seed: int
     ) -> BlockJob:
-        """Return a job of one preconditioning round: random overwrites of the whole target."""
+        """Return a job for one round of preconditioning: random overwrites of the whole target."""
         return BlockJob(
             members=list(members),
             layout="jbod",
@@ -48,5 +48,5 @@ class Layout:
         )
 
     def stored_job(self, content: bytes) -> BlockJob:
-        """Load a job from the output of ``BlockJob.stored``."""
+        """Load a job from JSON that ``BlockJob.stored`` made."""
         return BlockJob.model_validate_json(content)

@@ -1,8 +1,7 @@
-"""Metrics, effective concurrency and flags of a block I/O run.
+"""Metrics, effective concurrency and flags of a block I/O run; docs/method/block.md defines them.
 
-Definitions are in docs/method/block.md. Data operations are reads, writes and trims; flushes are
-counted separately and are part of no "all" value. Trims transfer no bytes, so "all" throughput
-leaves them out.
+Values over "all" operations include reads, writes and trims, but not flushes. Trims transfer no
+bytes, so they are not part of the throughput.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MOVED: tuple[Operation, ...] = ("read", "write")
 
 
 def run_concurrency(params: BlockParams, outcome: RunOutcome) -> Concurrency:
-    """Return outstanding data operations: as configured, and implied by Little's law."""
+    """Return the number of operations in flight, as configured and by Little's law."""
     return Concurrency(
         configured=float(params.queue_depth * params.jobs),
         implied=common.implied_outstanding(outcome, DATA),
@@ -32,7 +31,7 @@ def _asked(params: BlockParams) -> list[Operation]:
 
 
 def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if its window is empty."""
+    """Compute all metrics of a run; empty if its measure window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     return [
@@ -46,7 +45,7 @@ def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     flags = [
         common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
         common.client_flag(outcome),
@@ -78,7 +77,7 @@ def _fallback_flag(params: BlockParams, outcome: RunOutcome) -> Flag | None:
 
 
 def _flush_flag(params: BlockParams) -> Flag | None:
-    """Flag that a write's latency ends before the flush that makes the write durable."""
+    """Return a flag that write latency does not include flushes; None without flushes."""
     if params.sync == "none" or not params.sync_every:
         return None
     which = "every write" if params.sync_every == 1 else f"every {params.sync_every:,} writes"

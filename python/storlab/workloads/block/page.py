@@ -1,4 +1,4 @@
-"""Description of block I/O for reports: axes, sections, titles and phrases."""
+"""How reports present block I/O: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ UNSAID_AT_ZERO = (
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``70/30 read/write`` or ``4 jobs``.
 
-    None means the default form of name and value. Trims return "" because the mix includes them.
+    None stands for the default form, name and value. The percentage of trims is "", because the
+    phrase for reads includes it.
     """
     value = params[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -61,7 +62,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter affects this point and should be printed."""
+    """Return whether a parameter affects a point, so that reports print it."""
     if name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]:
         return False
     return not (name in UNSAID_AT_ZERO and params[name] == 0)

@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "block"``."""
+"""Parameters of block workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Backend = Literal["auto", "uring", "posix", "null"]
 
 
 class BlockParams(Params):
-    """Parameters of one point of block I/O."""
+    """Parameters of one point of a block workload."""
 
     access: Sweep[Access] = Field(
         default="random", description="random offsets, or sequential ones; swept"

@@ -1,4 +1,4 @@
-"""Checks of block parameters: whether they are consistent, and whether they fit a target."""
+"""Checks of a block workload's parameters: do they fit together, and do they fit a target?"""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SYNC_FIELDS = ("sync", "sync_every", "final_sync")
 
 
 def combination_problems(values: list[BlockParams], given: set[str]) -> list[Problem]:
-    """Validate the parameters of a workload's points; return the problems found.
+    """Check whether the parameters of a workload fit together; return the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
     """
     return [
@@ -45,7 +45,7 @@ def combination_problems(values: list[BlockParams], given: set[str]) -> list[Pro
 
 
 def needless_fields(params: BlockParams) -> list[str]:
-    """Return the fields that one point does not use, because of other values in it."""
+    """Return the fields that have no effect at a point because of its other parameters."""
     named = needless(params.offsets)
     return named if _writes(params) else [*named, *SYNC_FIELDS]
 
@@ -62,7 +62,7 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 
 def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[Problem]:
-    """Yield a problem for each field that belongs to a feature the workload does not use."""
+    """Yield a problem for each field of a feature that the workload does not use."""
     yield from random_choice.offset_problems({v.offsets for v in values}, given)
     yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
 
@@ -116,7 +116,7 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 
 def target_problem(params: BlockParams, target: Target) -> Problem | None:
-    """Return why this point cannot run on this target, or None."""
+    """Return the problem that prevents a point from running on a target; None if it can run."""
     sizes = sizes_of(params)
     return (
         directory_problem(target, "1GiB")
@@ -152,18 +152,18 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
         "offset": target.offset,
         "stripe_chunk": target.stripe_chunk,
     }
-    # Must match crates/run/src/order.rs: if all blocks are multiples of 4 KiB, their offsets must
-    # be too, because the device may have sectors of that size.
+    # As in crates/run/src/order.rs: if all block sizes are multiples of 4 KiB, offsets must be,
+    # too, because the device may have sectors of 4 KiB.
     grain = SECTOR if any(size % LARGE_SECTOR for size in sizes) else LARGE_SECTOR
     grain = max(grain, sector)
     return alignment_problem(blocks, sector) or alignment_problem(places, grain)
 
 
 def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
-    """Return a warning for each decimal block size that was probably meant as a binary one.
+    """Return a warning for each decimal block size that is probably a mistake.
 
-    For example, 64KB (64,000 bytes) suits direct I/O on some devices, but 64KiB is more likely
-    meant.
+    For example, 64KB (64,000 bytes) works with direct I/O on some devices, but users usually mean
+    64KiB.
     """
     odd = [size for size in sizes_of(params) if size % LARGE_SECTOR]
     twins = [(size, twin) for size in odd if (twin := same_number_in_binary_units(size))]
@@ -178,14 +178,15 @@ def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
 
 
 def sizes_of(params: BlockParams) -> list[int]:
-    """Return the block sizes of a point, in bytes."""
+    """Return all block sizes of a point in bytes."""
     return random_choice.sizes_of(params.block_size)
 
 
 def buffer_bytes(params: BlockParams, engine: str) -> int:
-    """Estimate the buffer memory of all jobs in bytes, as in crates/families/block/src/spec.rs.
+    """Estimate the memory of all jobs' buffers in bytes.
 
-    The native engine keeps separate buffers for reads and writes; other engines do not.
+    The native engine has separate buffers for reads and writes, and must compute the same in
+    crates/families/block/src/spec.rs.
     """
     largest, depth = max(sizes_of(params)), int(params.queue_depth)
     kept = -(-REPEATED_BYTES // largest) if params.dedupe_percent else 0
@@ -196,14 +197,14 @@ def buffer_bytes(params: BlockParams, engine: str) -> int:
 
 
 def histograms(params: BlockParams) -> int:
-    """Return the number of latency histograms of a job: per operation, doubled for an open loop."""
+    """Return the number of histograms per job: one per operation, twice as many in an open loop."""
     mix = (params.read_percent, write_percent(params), params.trim_percent)
     kinds = sum(share > 0 for share in mix) + (params.sync_every > 0)
     return kinds * (1 if params.rate_iops is None else 2)
 
 
 def write_percent(params: BlockParams) -> float:
-    """Return the percentage of writes: the remainder after reads and trims."""
+    """Return the percentage of writes, which is what reads and trims leave of 100 %."""
     left: float = 100.0 - params.read_percent - params.trim_percent
     return max(0.0, round(left, 9))  # 33.3 + 66.7 must leave 0, not 1e-14
 

@@ -1,4 +1,4 @@
-"""Study table of ``kind = "block"``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "block"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class BlockSpec(WorkloadSpec):
     kind: Literal["block"] = Field(description="block and file I/O")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory or unused field of the study table."""
+        """Return a problem for each field of the table that is contradictory or has no effect."""
         del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(BlockParams.every(self.product()), self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point with defaults in the fields that it does not use."""
+        """Return a point's parameters; fields that have no effect get their defaults."""
         point = BlockParams.combined(params)
         return params | {name: self.default_of(name) for name in needless_fields(point)}
 
     def product(self) -> list[dict[str, Any]]:
-        """Return all combinations of swept values; sequential access sets ``offsets`` itself."""
+        """Return all combinations of swept values; sequential access implies sequential offsets."""
         return sequential_offsets(super().product())
 
 
@@ -51,11 +51,11 @@ def largest_block(params: BlockParams) -> int:
 
 
 def mix_of(params: BlockParams) -> Mix:
-    """Return the percentages of reads, writes and trims."""
+    """Return the percentages of reads, writes and trims of a point."""
     read, trim = params.read_percent, params.trim_percent
     return Mix(read=read, write=write_percent(params), trim=trim)
 
 
 def granule(params: BlockParams) -> int:
-    """Return the verify granule in bytes: the greatest common divisor of all block sizes."""
+    """Return the unit of verification in bytes: the greatest common divisor of all block sizes."""
     return math.gcd(*sizes_of(params))

@@ -1,4 +1,4 @@
-"""Tables for files and devices in the study that ``storlab init`` writes."""
+"""Block workloads of the study that ``storlab init`` writes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class Starter:
-    """Mixin with the family's tables of the starter study."""
+    """Mixin of a family that adds workloads to the study of ``storlab init``."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
-        """Return a workload on the files, and reads of a device as commented-out lines."""
+        """Return a block workload on files, and a commented-out one that reads a device."""
         tables = [_MIXED.format(targets=", ".join(files))]
         return tables if device is None else [*tables, _READ_ONLY.format(target=device)]
 
@@ -24,18 +24,18 @@ block_size = ["4KiB", "256KiB"]
 read_percent = [70, 100] # the rest is written
 queue_depth = 16         # outstanding I/Os of each job
 jobs = [1, 2]
-# rate_iops = 1000       # open loop: so many operations per second, whether or not they keep up
+# rate_iops = 1000       # open loop: operations per second, even if earlier ones have not ended
 # offsets = "zipf"       # or uniform, hot_cold, permutation
-# verify = true          # check afterwards that every block holds what was written
+# verify = true          # check afterwards that every block contains what was written
 
-# Names that readers know for some of the values; they label the brief.
+# Use cases: names of some combinations of values, which the brief shows to its readers.
 [[workload.use_case]]
 name = "small reads, as of a database"
 match = {{ block_size = "4KiB", read_percent = 100 }}
 """
 
 _READ_ONLY = """\
-# Reads of a device, which change nothing on it (activate the target above, too):
+# Reads of a device, which do not change it (to use them, uncomment its target above, too):
 # [[workload]]
 # kind = "block"
 # name = "random reads"

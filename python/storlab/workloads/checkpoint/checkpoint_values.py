@@ -1,4 +1,4 @@
-"""Values of single checkpoints and restores of a run, and their tables in the brief."""
+"""Values of each checkpoint and each restore of a run, and their tables in a brief."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from storlab.workloads.common.device_values import device_values
 
 
 def read_writes(record: RunRecord) -> list[WorkItemValues]:
-    """Return the values of all checkpoints, with the time of each rank."""
+    """Return the values of each checkpoint of a run, with the time that each rank took."""
     flushed = CheckpointParams.of(record.params).sync != "none"
     return [_write(write, flushed=flushed) for write in CheckpointDetails.of(record).writes]
 
 
 def read_restores(record: RunRecord) -> list[WorkItemValues]:
-    """Return the values of all restores, with the time of each rank."""
+    """Return the values of each restore of a run, with the time that each rank took."""
     return [_restore(restore) for restore in CheckpointDetails.of(record).restores]
 
 

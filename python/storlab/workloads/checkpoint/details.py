@@ -1,4 +1,4 @@
-"""Details of a checkpoint run, as reported by its engine."""
+"""Records of an engine's report about a checkpoint run, apart from metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from storlab.contracts.details import Details, DetailsTable
 
 
 class RankTimes(DetailsTable):
-    """Times of one rank in one checkpoint or restore."""
+    """Start, end and bytes of one rank in one checkpoint or restore."""
 
     rank: int  # counted from 0
     client: str | None = None  # client of a cluster that ran the rank
@@ -16,7 +16,7 @@ class RankTimes(DetailsTable):
 
 
 class Moved(DetailsTable):
-    """Common fields of a checkpoint and a restore; clocks in ns."""
+    """Base class with the fields that checkpoints and restores share; times in ns."""
 
     start_ns: int
     bytes: int
@@ -24,20 +24,20 @@ class Moved(DetailsTable):
 
     @property
     def ended_ns(self) -> int:
-        """End of the checkpoint or restore, in ns."""
-        raise TypeError("neither a checkpoint nor a restore")
+        """Time at which the checkpoint or restore ended."""
+        raise TypeError(f"{type(self).__name__} does not define ended_ns")
 
     @property
     def device_bytes(self) -> int | None:
-        """Bytes that the device transferred meanwhile, in the direction of the transfer."""
-        raise TypeError("neither a checkpoint nor a restore")
+        """Bytes that the device wrote during a checkpoint, or read during a restore."""
+        raise TypeError(f"{type(self).__name__} does not define device_bytes")
 
 
 class CheckpointWrite(Moved):
-    """Details of one published checkpoint."""
+    """Times and bytes of one complete checkpoint."""
 
     durable_ns: int
-    written_ns: int | None = None  # None: not separated from durable
+    written_ns: int | None = None  # before the flush; None if not known separately
     device_written_bytes: int | None = None
 
     @property
@@ -52,7 +52,7 @@ class CheckpointWrite(Moved):
 
 
 class Restore(Moved):
-    """Details of one restore."""
+    """Times and bytes of one restore."""
 
     end_ns: int
     device_read_bytes: int | None = None
@@ -71,7 +71,7 @@ class Restore(Moved):
 
 
 class CheckpointDetails(Details):
-    """Details of a checkpoint run."""
+    """All checkpoints and restores of a run."""
 
     writes: tuple[CheckpointWrite, ...] = ()
     restores: tuple[Restore, ...] = ()

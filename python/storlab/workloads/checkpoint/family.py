@@ -1,7 +1,8 @@
 """Workload family for checkpoints of large language models.
 
-The ranks of a training job write checkpoints one after the other, each published completely or not
-at all, and then read the newest one back. The work is fixed: there is no ramp and no runtime.
+The ranks of a training job write one checkpoint after the other and then read the newest one back.
+A checkpoint becomes visible only when it is complete. A run ends when this work is done: it has no
+ramp and no run time.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from storlab.workloads.common.proof import proof_by
 
 
 class CheckpointWorkload(Workload):
-    """Workload family for checkpoints; each client writes its ranks' files to its own directory."""
+    """Workload family for checkpoints; each cluster client writes to a directory of its own."""
 
     kind = "checkpoint"
     fixed_work = True
@@ -58,12 +59,12 @@ class CheckpointWorkload(Workload):
     figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         problem = target_problem(CheckpointParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Return the bytes of one run, and its estimated time at an assumed rate."""
+        """Estimate the duration of one run at an assumed rate; the bytes it writes are exact."""
         params = CheckpointParams.of(point.params)
         try:
             profile, files = point_files(params)
@@ -90,8 +91,7 @@ class CheckpointWorkload(Workload):
         """Build the job of one run for its engine.
 
         Raises:
-            ValueError: The context grants no directory or bucket, or the buffers do not fit in
-                memory.
+            ValueError: The target has no directory or bucket, or the buffers do not fit in memory.
             StudyError: The profile does not exist or is invalid.
         """
         params = CheckpointParams.of(point.params)
@@ -123,25 +123,25 @@ class CheckpointWorkload(Workload):
         )
 
     def pieces(self, point: Point) -> int:
-        """Return the number of ranks; raise StudyError if the profile does not exist."""
+        """Return the number of ranks of a point; raise StudyError if its profile does not exist."""
         params = CheckpointParams.of(point.params)
         return ranks_of(profile_of(params), params)
 
     def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
-        """Merge the details of all clients into those of whole checkpoints and restores.
+        """Merge what the clients of a cluster report about their parts of the same checkpoints.
 
-        A checkpoint lasts from the first client's start until the last client has ended.
+        A checkpoint lasts from the start of the first client to the end of the last one.
         """
         return merged_details(parts)
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Return no steps: a restore reads the files that the run itself has written."""
+        """Return no steps, as a restore reads files that the same run has written."""
         del points, context
         return []
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return the step that removes the run's checkpoints, with incomplete ones of a crash."""
-        # The job needs no profile: it may have been deleted, and its files still must be removed.
+        """Return the step that removes a run's checkpoints, even incomplete ones after a crash."""
+        # This job works without the profile, whose file may have been deleted since the run.
         order = CheckpointJob(
             task="clean",
             place=_place(CheckpointParams.of(point.params), context),
@@ -151,26 +151,26 @@ class CheckpointWorkload(Workload):
         return [Step("removing its checkpoints", order)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return concurrency: ranks times I/O depth, and by Little's law during checkpoints."""
+        """Return the concurrency as configured (ranks times I/O depth) and by Little's law."""
         return run_concurrency(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return times and rates of checkpoints and restores, and the training time lost."""
+        """Compute times and rates of checkpoints and restores, and the training time lost."""
         return run_metrics(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         params, ranks = CheckpointParams.of(point.params), _ranks_seen(outcome)
         return run_flags(params, ranks, target, outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium stored the checkpoints and returned them."""
+        """Judge whether the medium (rather than a cache) stored and returned the checkpoints."""
         params = CheckpointParams.of(point.params)
         return proof_by(medium_evidence(params, target, outcome), outcome)
 
 
 def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
-    """Return the directory or bucket prefix of the run, which no other run uses."""
+    """Return the directory or bucket prefix for a run's checkpoints, which no other run uses."""
     s3, home = context.access.s3, context.access.home
     name = f"checkpoints-{context.run_id}"
     if s3 is not None:
@@ -182,11 +182,11 @@ def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
             backoff_ns=params.retry_backoff,
         )
     if home is None:
-        raise ValueError("the target has neither a directory nor a bucket for checkpoints")
+        raise ValueError(f"{context.target.name}: checkpoints need a directory or an S3 bucket")
     return DataPlace(directory=str(home / name), direct=context.target.direct)
 
 
 def _ranks_seen(outcome: RunOutcome) -> int:
-    """Return how many ranks the run reports, since its profile may have changed afterwards."""
+    """Count the ranks in a run's report; the profile may have been changed after the run."""
     told = CheckpointDetails.of(outcome)
     return max((len(piece.ranks) for piece in (*told.writes, *told.restores)), default=0)

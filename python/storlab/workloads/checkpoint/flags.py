@@ -1,4 +1,4 @@
-"""Kinds of flags that only checkpoints raise."""
+"""Kinds of flags that only runs of checkpoint workloads can have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Models of the optimal checkpoint interval, and of the training time that checkpoints cost.
 
-All times are in seconds. ``cost`` is the time that a checkpoint stops the training, ``mtbf`` the
-mean time between failures of the whole job, and an interval the training between the end of one
+All times are in seconds. ``cost`` is the time for which a checkpoint stops the training. ``mtbf``
+is the mean time between failures of the whole job. An interval is the time between the end of one
 checkpoint and the start of the next.
 
 Sources: J. W. Young, "A first order approximation to the optimum checkpoint interval",
@@ -16,25 +16,25 @@ import math
 
 
 def of_whole(seconds: float, scale: float) -> float:
-    """Extrapolate the time of a scaled-down checkpoint to full size at the same rate.
+    """Convert the time of a scaled-down checkpoint to the time of the whole one, at an equal rate.
 
-    Fixed costs grow with the size too, so the result is an upper estimate for them.
+    Costs that do not depend on the size are scaled up as well, so the result is an upper estimate.
     """
     return seconds / scale
 
 
 def share_lost(cost: float, interval: float) -> float:
-    """Return the share of time (0 to 1) that checkpoints take if the training never fails."""
+    """Return the fraction of time (0 to 1) that checkpoints take if the training never fails."""
     return cost / (interval + cost)
 
 
 def young_interval(cost: float, mtbf: float) -> float:
-    """Return Young's optimum, sqrt(2 C M), for checkpoints that are short relative to the MTBF."""
+    """Return Young's optimal interval, sqrt(2 C M), for checkpoints much shorter than the MTBF."""
     return math.sqrt(2 * cost * mtbf)
 
 
 def daly_interval(cost: float, mtbf: float) -> float:
-    """Return Daly's higher-order optimum; it is the MTBF itself if C >= 2 M."""
+    """Return Daly's optimal interval (higher order), which is the MTBF itself if C >= 2 M."""
     if cost >= 2 * mtbf:
         return mtbf
     x = cost / (2 * mtbf)
@@ -42,10 +42,10 @@ def daly_interval(cost: float, mtbf: float) -> float:
 
 
 def share_lost_with_failures(cost: float, interval: float, mtbf: float, restart: float) -> float:
-    """Return the share of time (0 to 1) lost to checkpoints, restarts and repeated work.
+    """Return the fraction of time (0 to 1) lost to checkpoints, restarts and repeated work.
 
-    Daly's complete model: failures are random with a constant rate, also during checkpoints and
-    restarts; ``restart`` is the time until work continues after a failure.
+    This is Daly's complete model, in which failures occur at random with a constant rate, even
+    during checkpoints and restarts. ``restart`` is the time from a failure until work continues.
     """
     rate = (interval + cost) / mtbf + restart / mtbf
     if rate > 700:  # exp() overflows above 709; the job would never finish

@@ -16,7 +16,7 @@ from storlab.model.types import Table
 
 
 class CheckpointFile(Table):
-    """File of a checkpoint, with the rank that writes it."""
+    """File of a checkpoint: its name, size and the rank that writes it."""
 
     name: str  # path below the checkpoint's directory; may contain slashes
     rank: int = Field(ge=0)
@@ -24,12 +24,12 @@ class CheckpointFile(Table):
 
 
 class CheckpointJob(Job):
-    """Job of checkpoints that parallel ranks write one after the other, then restore.
+    """Job in which parallel ranks write one checkpoint after the other and then restore.
 
-    Checkpoint ``i`` (from 1) is published as ``checkpoint-<i, 6 digits>`` below the place: written
-    under another name, every file flushed, directories flushed, renamed, parent flushed. The data
-    comes from a bounded pool and is unique for each file and checkpoint. The measure window covers
-    the whole job; there is no ramp.
+    Checkpoint ``i`` (from 1) is written under a temporary name. Its files and directories are
+    flushed, it is renamed to ``checkpoint-<i, 6 digits>``, and the parent directory is flushed. The
+    data comes from a pool of limited size, and is unique for each file and checkpoint. The measure
+    window is the whole job, without a ramp.
     """
 
     kind: ClassVar[str] = "checkpoint"
@@ -56,5 +56,5 @@ class CheckpointJob(Job):
     cpus: list[int] | None = None
 
     def secrets(self) -> dict[str, str]:
-        """Return the credentials of the store; empty if the place is a directory."""
+        """Return the credentials of the S3 store; empty if checkpoints go to a directory."""
         return self.place.secrets()

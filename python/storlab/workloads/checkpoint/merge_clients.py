@@ -1,4 +1,4 @@
-"""Merging of the details of clients that each ran some ranks of the same checkpoints."""
+"""Merge what clients of a cluster report, each about its ranks of the same checkpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RANK_TIMES = ("start_ns", "moved_ns", "end_ns")
 
 
 def merged_details(parts: Sequence[ClientDetails]) -> dict[str, Any]:
-    """Merge the details of all clients' ranks, with times on the controller's clock."""
+    """Merge the reports of all clients; times are converted to the controller's clock."""
     return {
         **parts[0].details,
         "writes": [_write(entries, parts) for entries in zipped(parts, "writes")],
@@ -44,7 +44,7 @@ def _restore(
 
 
 def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]) -> dict[str, Any]:
-    """Merge the fields that checkpoints and restores share; the earliest start counts."""
+    """Merge fields that checkpoints and restores share; the start is that of the first client."""
     pairs = list(zip(entries, parts, strict=True))
     ranks = [
         {**moved(rank, part, _RANK_TIMES), "client": part.client}

@@ -1,8 +1,8 @@
 """Metrics and flags of checkpoint runs, with definitions in docs/method/checkpoint.md.
 
-They come from ``details["writes"]`` and ``details["restores"]``, which have one entry for each
-checkpoint or restore, with times in ns and bytes. Times of a run are means over its checkpoints;
-rates are the sum of bytes over the sum of times.
+They are computed from ``details["writes"]`` and ``details["restores"]``, which have an entry with
+times in ns and bytes for each checkpoint or restore. A run's times are means over its checkpoints.
+Its rates are the sum of bytes divided by the sum of times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ RESIDENT_SHARE = 0.01  # largest share of the bytes in the page cache before a c
 
 
 def run_concurrency(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> Concurrency:
-    """Return concurrency: ranks times I/O depth, and by Little's law while checkpoints moved."""
+    """Return the concurrency as configured (ranks times I/O depth) and by Little's law.
+
+    Little's law is applied to the time during which checkpoints were written or restored.
+    """
     busy_ns = sum(_busy_ns(outcome).values())
     waited_ns = sum(
         totals.operations * totals.latency.mean_ns
@@ -45,7 +48,7 @@ def run_concurrency(params: CheckpointParams, ranks: int, outcome: RunOutcome) -
 
 
 def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if its window is empty."""
+    """Compute all metrics of a run; empty if its measure window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     told = CheckpointDetails.of(outcome)
@@ -62,7 +65,7 @@ def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> li
 
 
 def _busy_ns(outcome: RunOutcome) -> dict[Operation, int]:
-    """Return the time of writes and of restores in ns, without pauses and deletions."""
+    """Return the total time of checkpoints and of restores in ns, without pauses and deletions."""
     told = CheckpointDetails.of(outcome)
     return {
         "write": sum(write.durable_ns - write.start_ns for write in told.writes),
@@ -104,7 +107,7 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
 
 
 def _slowest(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
-    """Yield means over checkpoints of the longest time and the lowest rate of a rank."""
+    """Yield the longest time and the lowest rate of any rank, as means over checkpoints."""
     times, rates = [], []
     for piece in pieces:
         own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]
@@ -126,16 +129,16 @@ def _device_ratio(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
 
 
 def device_share(pieces: Sequence[Moved]) -> float | None:
-    """Return bytes counted by the device per byte of checkpoint data; None if not counted."""
+    """Return the bytes counted by the device, divided by those of checkpoints; None if unknown."""
     known = [(counted, m.bytes) for m in pieces if (counted := m.device_bytes) is not None]
     moved = sum(size for _, size in known)
     return sum(counted for counted, _ in known) / moved if moved else None
 
 
 def _lost_metrics(params: CheckpointParams, told: CheckpointDetails) -> Iterable[Metric]:
-    """Yield the modelled training time lost and optimal intervals, for full-size checkpoints.
+    """Yield the modelled loss of training time and the optimal intervals.
 
-    Scaled-down checkpoints are extrapolated at the same rate.
+    If checkpoints were scaled down, the values are for whole ones at an equal rate.
     """
     stops = _seconds(told.writes)
     if not stops or _mean(stops) <= 0:
@@ -176,7 +179,7 @@ def _modelled(name: str, value: float, unit: str) -> Metric:
 def run_flags(
     params: CheckpointParams, ranks: int, target: Target, outcome: RunOutcome
 ) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _scaled_flag(params),
         lambda: _durable_flag(params, outcome),
@@ -221,7 +224,7 @@ def _durable_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
 def medium_evidence(
     params: CheckpointParams, target: Target, outcome: RunOutcome
 ) -> Iterator[Evidence]:
-    """Yield all evidence that the medium may not have stored or returned the checkpoints."""
+    """Yield all evidence that a cache, not the medium, may have stored or returned checkpoints."""
     told = CheckpointDetails.of(outcome)
     if params.cold != "as_is":
         yield from _warm_restores(told.restores)
@@ -236,7 +239,7 @@ def medium_evidence(
 
 
 def _warm_restores(restores: Sequence[Restore]) -> Iterator[Evidence]:
-    """Yield evidence that restores which should be cold were served from memory."""
+    """Yield evidence that memory served restores that should have read from the medium."""
     share = device_share(restores)
     moved = sum(restore.bytes for restore in restores)
     resident = sum(restore.resident_before_bytes or 0 for restore in restores)

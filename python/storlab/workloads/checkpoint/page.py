@@ -1,4 +1,4 @@
-"""Description of checkpoints for reports: axes, sections, titles and phrases."""
+"""How reports present checkpoint workloads: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LAYOUTS = {
 
 
 def scale_text(scale: float) -> str:
-    """Return ``scaled to 1 %`` for such a scale; empty for full size."""
+    """Describe a scale of 0.01 as ``scaled to 1 %``; empty for full size."""
     return "" if scale == 1 else f"scaled to {100 * scale:g} %"
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """Return a parameter as a phrase, such as ``scaled to 1 %``; None for the default form."""
+    """Return a parameter as a phrase, such as ``scaled to 1 %``; None for name and value."""
     value = params[name]
     if name == "scale":
         return scale_text(float(value))
@@ -66,7 +66,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter affects this point and should be printed."""
+    """Return whether a parameter affects a point, so that reports print it."""
     if name in RESTORE_ONLY:
         return bool(params.get("restores"))
     if name == "profile_data":

@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "checkpoint"``."""
+"""Parameters of checkpoint workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of checkpoints in tables, figures, findings and questions."""
+"""Metrics of checkpoint workloads: names, units and their use in tables, figures, findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of checkpoint parameters: consistency, and limits of a target and of this machine."""
+"""Checks of a checkpoint workload's parameters: do they fit together, target and machine?"""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RESTORE_FIELDS = ("verify", "cold")
 def combination_problems(
     values: list[CheckpointParams], given: set[str], engine: str | None
 ) -> list[Problem]:
-    """Validate the parameters of a workload's points; return the problems found.
+    """Check whether the parameters of a workload fit together; return the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
-        engine: Engine that the study names; None if it names none.
+        engine: Engine that the study sets; None if it sets none.
     """
     return [
         *_size_problems(values),
@@ -76,10 +76,10 @@ def _writer_problems(values: list[CheckpointParams], engine: str | None) -> Iter
 
 
 def own_profile(name: str) -> dict[str, Any] | None:
-    """Return the tables of a user's profile file.
+    """Return the content of a user's profile file; None for a built-in profile.
 
-    None for a built-in profile, and for an unreadable file: the plan refuses that one, while stored
-    results of it stay readable.
+    It is also None if the file cannot be read. A plan is refused then, but stored results that name
+    the file can still be read.
     """
     try:
         return read_tables(name) if is_path(name) else None
@@ -88,10 +88,10 @@ def own_profile(name: str) -> dict[str, Any] | None:
 
 
 def profile_of(params: CheckpointParams) -> Profile:
-    """Return the profile of a point; raise StudyError if it does not exist.
+    """Return the checkpoint profile of a point; raise StudyError if it does not exist.
 
-    A profile from a user's file is part of the parameters: the file is read once, when the plan is
-    made, and the plan's hash covers its content.
+    The content of a user's profile file is stored in the parameters when the plan is made, and is
+    covered by the plan's hash. The file is not read again.
     """
     tables = params.profile_data
     name: str = params.profile
@@ -99,7 +99,7 @@ def profile_of(params: CheckpointParams) -> Profile:
 
 
 def point_files(params: CheckpointParams) -> tuple[Profile, list[CheckpointFile]]:
-    """Return the profile of a point, and the files of one of its checkpoints.
+    """Return the profile of a point and the files that it writes for each checkpoint.
 
     Raises:
         StudyError: The profile does not exist or is invalid.
@@ -109,12 +109,12 @@ def point_files(params: CheckpointParams) -> tuple[Profile, list[CheckpointFile]
 
 
 def ranks_of(profile: Profile, params: CheckpointParams) -> int:
-    """Return the number of ranks that write."""
+    """Return the number of ranks that write: those of the profile or of the chosen subset."""
     return min(profile.ranks, params.subset or profile.ranks)
 
 
 def files_of_ranks(files: Iterable[CheckpointFile], ranks: range) -> list[CheckpointFile]:
-    """Return the files of these ranks, with ranks renumbered from 0."""
+    """Return the files of some ranks only, with ranks renumbered from 0."""
     return [
         file.model_copy(update={"rank": file.rank - ranks.start})
         for file in files
@@ -123,7 +123,11 @@ def files_of_ranks(files: Iterable[CheckpointFile], ranks: range) -> list[Checkp
 
 
 def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
-    """Return why this point cannot run on this target, or None; reads the profile."""
+    """Return the problem that prevents a point from running on a target; None if it can run.
+
+    Raises:
+        StudyError: The profile does not exist or is invalid.
+    """
     try:
         profile, files = point_files(params)
     except StudyError as error:
@@ -160,7 +164,7 @@ def _bucket_problem(params: CheckpointParams, files: list[CheckpointFile]) -> Pr
 
 
 def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
-    """Return the memory of the ranks' buffers and fill pattern in bytes; 0 for PyTorch."""
+    """Return the memory of the ranks' buffers and of the data pool in bytes; 0 for PyTorch."""
     if params.writer == "torch":
         return 0
     buffers: int = params.io_depth + SPARE_BUFFERS
@@ -169,7 +173,7 @@ def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
 
 
 def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
-    """Return why the buffers do not fit in this machine's memory; None if they do."""
+    """Say why the buffers of all ranks do not fit in this machine's memory; None if they do."""
     needed = buffer_bytes(params, ranks)
     if needed <= BUFFER_SHARE * host_memory_bytes():
         return None

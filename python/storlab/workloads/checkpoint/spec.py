@@ -1,4 +1,4 @@
-"""Study table of ``kind = "checkpoint"``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "checkpoint"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckpointSpec(WorkloadSpec):
     @model_validator(mode="before")
     @classmethod
     def _writer_is_an_engine(cls, data: Any) -> Any:
-        """Set ``engine`` from ``writer`` and vice versa, since PyTorch is an engine of its own."""
+        """Set ``engine`` from ``writer`` or vice versa, because the writer PyTorch is an engine."""
         if isinstance(data, dict) and data.get("writer") == "torch" and "engine" not in data:
             return {**data, "engine": "torch"}
         if isinstance(data, dict) and data.get("engine") == "torch" and "writer" not in data:
@@ -37,9 +37,9 @@ class CheckpointSpec(WorkloadSpec):
         return data
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point without unused ones, and with the user's profile file.
+        """Remove parameters that have no effect, and add the content of a user's profile file.
 
-        The plan and its hash thus contain the profile as it is now.
+        So the plan and its hash contain the profile as it is now.
         """
         point = CheckpointParams.combined(params)
         if point.writer != "native":
@@ -48,7 +48,7 @@ class CheckpointSpec(WorkloadSpec):
         return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory or unused field of the study table."""
+        """Return a problem for each field of the table that is contradictory or has no effect."""
         return combination_problems(
             CheckpointParams.every(values), self.model_fields_set, self.engine
         )

@@ -1,1 +1,1 @@
-"""Code that several workload families share: metrics, flags, parameters and figures."""
+"""Metrics, flags, parameters and figures that several workload families share."""

@@ -1,4 +1,4 @@
-"""Quantities of client CPU cost and operation rate that several families show in tables."""
+"""Definitions of client CPU cost and operation rate for the tables of several families."""
 
 from __future__ import annotations
 

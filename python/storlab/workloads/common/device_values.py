@@ -1,4 +1,4 @@
-"""Values of one piece of fixed work (epoch, checkpoint), from the counters of the device."""
+"""Bytes that the device counted during one stage of fixed work, such as an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from storlab.base.units import MB
 
 
 def device_values(counted: int | None, size: int) -> dict[str, float]:
-    """Return the device's MB, and their percentage of ``size`` bytes; empty if not counted."""
+    """Return the MB that the device counted, and their percentage of ``size``; empty if None."""
     if counted is None or not size:
         return {}
     return {"device_mb": counted / MB, "device_percent": 100 * counted / size}

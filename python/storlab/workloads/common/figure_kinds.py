@@ -1,4 +1,4 @@
-"""Kinds of figures that any family may use; ``storlab.figures`` draws them."""
+"""Kinds of figures that any workload family may use; ``storlab.figures`` draws them."""
 
 from __future__ import annotations
 

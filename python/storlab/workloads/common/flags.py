@@ -1,4 +1,4 @@
-"""Kinds of flags that all families share, with their letters, explanations and effects."""
+"""Kinds of flags that runs of any workload family can have: letter, explanation and effect."""
 
 from __future__ import annotations
 
@@ -291,10 +291,10 @@ CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)
 
 
 def flag_meanings() -> Mapping[str, FlagMeaning]:
-    """Return the meaning of every kind of flag, in the order of legends.
+    """Return the meaning of every kind of flag, in the order in which legends list them.
 
-    Conditions that distort a measurement come first, then flags about clients, of the families, and
-    about results.
+    Flags about conditions that distort a measurement come first, followed by flags about clients,
+    flags of single families, and flags about results.
     """
     return _meanings(tuple(FAMILIES))
 

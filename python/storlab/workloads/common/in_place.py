@@ -1,4 +1,4 @@
-"""Base of families that do I/O in existing files and devices, for a time or a number of bytes."""
+"""Base of families that do I/O in existing files or devices, limited by time or bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.model.study import Header
 
 
 class InPlace(Workload):
-    """Base of a family whose files the lab lays out; a run does not change their size."""
+    """Base of a workload family whose files storlab lays out before runs do I/O in them."""
 
     fixed_work = False
     places: tuple[str, ...] = ("path", "paths", "directory")
@@ -21,17 +21,17 @@ def window_and_written(
     assumed_bytes_s: float,
     write_percent: float,
 ) -> tuple[int, int | None]:
-    """Return the length of a window in ns, and the bytes that ramp and window write.
+    """Estimate the length of a measure window in ns, and the bytes written in ramp and window.
 
     Args:
-        header: Common part of the workload table, with ramp and run time.
-        total_bytes: Bytes that end the window; None if the run time ends it.
+        header: Settings of the study, with ramp and run time.
+        total_bytes: Bytes after which the window ends; None if it ends after the run time.
         rated_bytes_s: Rate of an open loop in bytes/s; None for a closed loop.
-        assumed_bytes_s: Rate in bytes/s that estimates the length of a window ended by bytes.
-        write_percent: Share of the bytes that are written.
+        assumed_bytes_s: Rate in bytes/s to assume if ``total_bytes`` ends the window.
+        write_percent: Percentage of the bytes that are written.
 
     Returns:
-        The bytes are None if neither a rate nor ``total_bytes`` bounds them.
+        The bytes are None if neither a rate nor ``total_bytes`` limits them.
     """
     bytes_s = assumed_bytes_s if rated_bytes_s is None else rated_bytes_s
     window_ns = header.runtime if total_bytes is None else round(total_bytes / bytes_s * NS_PER_S)

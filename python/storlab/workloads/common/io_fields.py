@@ -1,4 +1,4 @@
-"""Parameter types of families that do I/O by blocks: regions, rates, arrivals, CPU numbers."""
+"""Types of parameters of I/O by blocks: region, rate, arrival process, CPU numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
 
 
 def _read_region(value: object) -> int | str:
-    """Validate the start or size of a region: return bytes, or a percentage such as ``"25%"``."""
+    """Check the start or size of a region; return bytes, or a percentage such as ``"25%"``."""
     if not isinstance(value, str) or not value.strip().endswith("%"):
         return parse_size(value)  # type: ignore[arg-type]
     try:
@@ -31,25 +31,25 @@ def _read_region(value: object) -> int | str:
 
 
 def read_block(value: object) -> int:
-    """Validate the size of one I/O: more than 0 bytes, at most the largest buffer of the engine."""
+    """Check the size of one I/O: more than 0 bytes, and at most the engine's largest buffer."""
     size = parse_size(value)  # type: ignore[arg-type]
     if size == 0:
-        raise ValueError("a block of 0 bytes cannot be read or written")
+        raise ValueError("a block cannot have 0 bytes")
     if size > LARGEST_IO:
-        raise ValueError(f"a block has at most {format_size(LARGEST_IO)}")
+        raise ValueError(f"a block can have at most {format_size(LARGEST_IO)}")
     return size
 
 
 def numbered(unit: str) -> AfterValidator:
-    """Return a validator for lists of CPU or GPU numbers: from 0, without duplicates.
+    """Return a validator for a list of CPU or GPU numbers, which must not repeat a number.
 
     Args:
-        unit: Unit for messages, such as ``CPU``.
+        unit: What the numbers are of, for messages: ``CPU`` or ``GPU``.
     """
 
     def checked(numbers: list[int]) -> list[int]:
         if any(number < 0 for number in numbers):
-            raise ValueError(f"{unit} numbers begin at 0")
+            raise ValueError(f"{unit} numbers start at 0")
         if len(set(numbers)) < len(numbers):
             raise ValueError(f"a {unit} is listed twice; threads share {unit}s in turn anyway")
         return numbers
@@ -58,7 +58,7 @@ def numbered(unit: str) -> AfterValidator:
 
 
 def mix_phrase(reads: float, trims: float = 0.0) -> str:
-    """Return a mix in percent as a phrase, such as ``20/50/30 read/write/trim``."""
+    """Describe percentages of operations in a phrase, such as ``20/50/30 read/write/trim``."""
     if trims == 100:
         return "trims only"
     if trims:
@@ -101,7 +101,10 @@ Cpus = Annotated[list[int], Field(min_length=1), numbered("CPU")]
 
 
 def arrival_of(rate_iops: float | None, arrival: str | None) -> Arrival:
-    """Return the arrival process: closed loop without a rate, otherwise constant by default."""
+    """Return the arrival process: that of the study, or ``constant`` for an open loop.
+
+    Without a rate, it is a closed loop.
+    """
     if rate_iops is None:
         return Arrival()
     return Arrival.model_validate({"kind": arrival or "constant", "rate_iops": rate_iops})
@@ -111,10 +114,10 @@ def arrival_problems(arrival: str | None, rate: float | None, rated: str) -> Ite
     """Yield a problem if a study sets ``arrival`` for a closed loop.
 
     Args:
-        arrival: Arrival process set by the study; None if not set.
+        arrival: Arrival process that the study sets; None if not set.
         rate: Rate of the open loop; None for a closed loop.
-        rated: Line of the study that would set a rate, for the message.
+        rated: Line of a study that sets a rate, as a suggestion for the message.
     """
     if arrival is not None and rate is None:
-        what = "only an open loop, which has a rate, has arrivals"
+        what = "needs an open loop, but without a rate the load is a closed loop"
         yield Problem(("arrival",), what, f"add {rated}, or remove arrival")

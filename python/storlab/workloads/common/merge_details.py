@@ -1,4 +1,4 @@
-"""Helpers to merge the details that the clients of a cluster report for their shares of a run."""
+"""Helpers to merge what the clients of a cluster report about their parts of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from storlab.contracts.family import ClientDetails
 
 
 def zipped(parts: Sequence[ClientDetails], name: str) -> list[tuple[Mapping[str, Any], ...]]:
-    """Group the clients' entries by piece (epoch, checkpoint), for pieces that all finished.
+    """Group the clients' entries by stage (epoch, checkpoint), for stages that all completed.
 
     Args:
-        parts: Details of each client's share.
-        name: Field of the details with one entry per piece.
+        parts: What each client reports about its part of the run.
+        name: Field of the report with one entry per stage.
     """
     return list(zip(*(part.details.get(name) or () for part in parts), strict=False))
 
 
 def moved(entry: Mapping[str, Any], part: ClientDetails, times: Iterable[str]) -> dict[str, Any]:
-    """Return the entry with these times converted from the client's clock to the run's clock."""
+    """Convert the fields ``times`` of an entry from the client's clock to the run's clock."""
     known = {name: entry[name] for name in times if entry.get(name) is not None}
     return {**entry, **{name: at_ns - part.offset_ns for name, at_ns in known.items()}}
 
@@ -27,9 +27,10 @@ def moved(entry: Mapping[str, Any], part: ClientDetails, times: Iterable[str]) -
 def host_sum(
     entries: Iterable[Mapping[str, Any]], parts: Iterable[ClientDetails], name: str
 ) -> int | None:
-    """Sum a counter over the hosts of the clients; None if a client could not count.
+    """Add up a counter over the hosts of all clients; None if a client has no count.
 
-    Clients on one host each count the activity of the whole host, so its largest value is used.
+    Each client counts the activity of its whole host. If several clients share a host, only the
+    largest of their counts is added.
     """
     hosts: dict[str, int] = {}
     for entry, part in zip(entries, parts, strict=True):

@@ -1,8 +1,8 @@
 """Metrics and flags that all families share, with definitions in docs/method.
 
-A family names its operations (they make up every "all" value; others, such as flushes, are counted
-separately), and those of them whose bytes are transferred. Histograms of intervals are merged;
-percentiles are never averaged. Failed operations appear in no metric except errors.
+A family names the operations that values over "all" include; others, such as flushes, are counted
+separately. It also names the operations that transfer bytes. Percentiles are computed from merged
+histograms and never averaged. Failed operations are counted in the metric of errors only.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
 def window_ns(outcome: RunOutcome) -> int:
-    """Return the length of the measure window in ns; 0 or less if the run did not complete it."""
+    """Return the length of the measure window in ns; 0 or less if the run has no whole window."""
     return outcome.window_end_ns - outcome.window_start_ns
 
 
 def operations_done(outcome: RunOutcome, operations: Sequence[Operation]) -> int:
-    """Return how many of these operations succeeded inside the window."""
+    """Return how many of these operations succeeded in the measure window."""
     return sum(outcome.totals[op].operations for op in operations if op in outcome.totals)
 
 
 def bytes_moved(outcome: RunOutcome, moved: Sequence[Operation]) -> int:
-    """Return the bytes that these operations transferred inside the window."""
+    """Return the bytes that these operations transferred in the measure window."""
     return sum(outcome.totals[op].bytes for op in moved if op in outcome.totals)
 
 
@@ -77,15 +77,15 @@ def rate_metrics(
     rate: str,
     asked: Collection[Operation] = (),
 ) -> Iterable[Metric]:
-    """Yield ``throughput_mb_s`` and the metric ``rate`` (1/s), by operation and over all.
+    """Yield ``throughput_mb_s`` and operations per second, for each operation and for all.
 
     Args:
-        outcome: Outcome of the run, with a window that is not empty.
-        operations: Operations of the family; "all" includes each of them.
-        moved: Operations whose bytes count in the "all" throughput.
+        outcome: Outcome of a run with a measure window.
+        operations: Operations of the family, all of which count in values over "all".
+        moved: Operations whose bytes count in the throughput over "all".
         rate: Name of the metric of operations per second.
-        asked: Operations requested by the study. They get the rate 0 if none succeeded; otherwise
-            the parts of a mean over repeats would not add up to the whole.
+        asked: Operations that the study requests. If none of a kind succeeded, its rate is 0
+            rather than missing, so that means over repeats add up to the total.
     """
     seconds = window_ns(outcome) / NS_PER_S
     counts = {op: outcome.totals.get(op) or _NOTHING for op in operations}
@@ -102,7 +102,7 @@ def rate_metrics(
 
 
 def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
-    """Return the time in ns of the spans of each kind, for families whose spans are operations."""
+    """Return the total time in ns of each kind of span, if a family's spans are its operations."""
     spent: dict[Operation, int] = {}
     for span in outcome.spans:
         spent[span.kind] = spent.get(span.kind, 0) + span.end_ns - span.start_ns
@@ -112,11 +112,11 @@ def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
 def busy_rate_metrics(
     outcome: RunOutcome, busy_ns: Mapping[Operation, int], rate: str
 ) -> Iterable[Metric]:
-    """Yield ``throughput_mb_s`` and the metric ``rate`` (1/s) over the time at work.
+    """Yield ``throughput_mb_s`` and operations per second, relative to the time without pauses.
 
     Args:
         outcome: Outcome of the run.
-        busy_ns: Time of each operation, without pauses; "all" is over the sum of all times.
+        busy_ns: Time that each operation took; values over "all" are relative to their sum.
         rate: Name of the metric of operations per second.
     """
     scopes: list[tuple[Operation, Sequence[Operation]]] = [(name, (name,)) for name in busy_ns]
@@ -131,9 +131,9 @@ def busy_rate_metrics(
 
 
 def flush_metrics(outcome: RunOutcome, rate: str) -> Iterable[Metric]:
-    """Yield the metric ``rate`` (1/s) of flushes, which never count in "all".
+    """Yield flushes per second as the metric ``rate``; nothing if the run had no flushes.
 
-    It yields nothing if the run had no flushes.
+    Flushes never count in values over "all".
     """
     flushes = outcome.totals.get(FLUSH)
     if flushes is not None and flushes.operations:
@@ -148,16 +148,16 @@ def time_metrics(
     *,
     over_all: bool = True,
 ) -> list[Metric]:
-    """Return mean, p50 to p99.9 and maximum of a time (ns), by operation and over all.
+    """Return mean, p50 to p99.9 and maximum of a latency in ns, for each operation and for all.
 
-    Values come from the merged histograms of the samples, or from the engine's own summary if it
-    gave no histograms; then "all" exists for a single operation only.
+    Values come from the merged histograms of the samples, or from the engine's own summary if there
+    are no histograms. Without histograms, values over "all" exist only for a single operation.
 
     Args:
         outcome: Outcome of the run.
-        operations: Operations in "all"; others get values of their own only.
-        quantity: Kind of time.
-        over_all: Whether to add "all".
+        operations: Operations that count in values over "all".
+        quantity: Kind of latency, such as the time to first byte.
+        over_all: Whether to add values over "all".
     """
     merged = _merged(outcome, quantity)
     summaries: dict[Operation, LatencySummary | Histogram] = {}
@@ -193,7 +193,7 @@ def time_metrics(
 
 
 def mean_latency_ns(totals: OperationTotals) -> float | None:
-    """Return the mean latency of one kind of operation; None if the engine reports none."""
+    """Return the mean latency of one kind of operation; None if the engine does not report it."""
     return totals.latency_mean_ns if totals.latency is None else totals.latency.mean_ns
 
 
@@ -216,7 +216,7 @@ def _histogram(sample: Sample, quantity: Quantity) -> bytes | None:
 
 
 def _merged(outcome: RunOutcome, quantity: Quantity) -> dict[Operation, Histogram]:
-    """Merge the histograms of all intervals of the window, per kind of operation."""
+    """Merge the histograms of all intervals of the measure window, by kind of operation."""
     merged: dict[Operation, Histogram] = {}
     for sample in outcome.samples:
         data = _histogram(sample, quantity)
@@ -242,7 +242,7 @@ def _summary_metrics(
 def cpu_metrics(
     outcome: RunOutcome, operations: Sequence[Operation], per_operation: str
 ) -> Iterable[Metric]:
-    """Yield the client's ``cpu_percent`` (of one core) and the metric ``per_operation`` (us)."""
+    """Yield the client's CPU use in percent of a core, and its CPU time per operation in us."""
     length = window_ns(outcome)
     if outcome.cpu is None or length <= 0:
         return
@@ -256,16 +256,16 @@ def cpu_metrics(
 def cpu_per_gb(
     cpu: CpuUse | None, moved_bytes: int, name: str = "cpu_s_per_gb"
 ) -> Iterable[Metric]:
-    """Yield CPU seconds of one side per GB; nothing if either number is missing."""
+    """Yield CPU seconds per GB moved, of client or server; nothing if either number is missing."""
     if cpu is not None and moved_bytes:
         used_s = (cpu.user_ns + cpu.system_ns) / NS_PER_S
         yield Metric(name=name, value=used_s / (moved_bytes / GB), unit="s/GB")
 
 
 def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) -> float | None:
-    """Return the outstanding operations by Little's law: rate times mean latency.
+    """Return the mean number of operations in flight by Little's law: rate times mean latency.
 
-    None if no latency of these operations is available.
+    None if the latency of these operations is unknown.
     """
     length = window_ns(outcome)
     waited_ns = 0.0
@@ -280,7 +280,7 @@ def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) ->
 
 
 def concurrency_metric(implied: float | None) -> list[Metric]:
-    """Return the metric ``concurrency_effective``; empty if it is unknown."""
+    """Return the metric ``concurrency_effective``; an empty list if it is unknown."""
     if implied is None:
         return []
     return [Metric(name="concurrency_effective", value=implied, unit="1")]
@@ -289,12 +289,12 @@ def concurrency_metric(implied: float | None) -> list[Metric]:
 def concurrency_flag(
     concurrency: Concurrency, outstanding: str, offered: float | None = None
 ) -> Flag | None:
-    """Flag latencies taken at a concurrency that differs from the configured one.
+    """Flag latencies that were measured at another concurrency than the configured one.
 
     Args:
-        concurrency: Configured and implied number of outstanding operations.
+        concurrency: Operations in flight, as configured and by Little's law.
         outstanding: Noun for the operations in the message, such as ``I/O``.
-        offered: Rate of an open loop, which has no configured concurrency and gets no flag.
+        offered: Rate of an open loop, which has no configured concurrency and so no flag.
     """
     if offered is not None or concurrency.implied is None or concurrency.configured <= 0:
         return None
@@ -309,7 +309,7 @@ def concurrency_flag(
 
 
 def client_flag(outcome: RunOutcome) -> Flag | None:
-    """Flag a run whose load generator, or its machine, was at the limit of its CPU."""
+    """Flag a run whose load generator or machine was near the limit of its CPU."""
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or length <= 0 or cpu.cores <= 0:
         return None
@@ -336,9 +336,9 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
 
 
 def quota_percent(outcome: RunOutcome) -> float | None:
-    """Return the percentage of the control group's CPU quota that a run used; None without a quota.
+    """Return how much of its control group's CPU quota a run used, in percent; None if unlimited.
 
-    The embedded S3 server is in the same group, so its CPU counts too.
+    This includes the embedded S3 server, which is in the same control group.
     """
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or not cpu.quota_cores or length <= 0:
@@ -349,7 +349,7 @@ def quota_percent(outcome: RunOutcome) -> float | None:
 
 
 def own_percent(outcome: RunOutcome) -> float | None:
-    """Return the percentage of all cores that the run used, with the embedded S3 server."""
+    """Return the percentage of all cores that a run used, including the embedded S3 server."""
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or not cpu.machine_cores or length <= 0:
         return None
@@ -359,7 +359,7 @@ def own_percent(outcome: RunOutcome) -> float | None:
 
 
 def others_percent(outcome: RunOutcome) -> float | None:
-    """Return the percentage of all cores that other programs used; stolen time does not count."""
+    """Return the percentage of all cores that other programs used, without stolen time."""
     cpu, own = outcome.cpu, own_percent(outcome)
     if cpu is None or own is None or cpu.machine_busy_percent is None:
         return None
@@ -367,7 +367,7 @@ def others_percent(outcome: RunOutcome) -> float | None:
 
 
 def _is_crowded(outcome: RunOutcome) -> bool:
-    """Return whether other programs used more CPU than the run."""
+    """Return whether other programs used more CPU time than the run."""
     others, own = others_percent(outcome), own_percent(outcome)
     return others is not None and own is not None and others > own
 
@@ -379,7 +379,7 @@ def wait_for_each_other(cpu: CpuUse, workers: int) -> bool:
 
 
 def is_throttled(cpu: CpuUse) -> bool:
-    """Return whether a control group's CPU quota stopped threads for a noticeable time."""
+    """Return whether a control group's CPU quota stopped threads for a relevant time."""
     return (cpu.throttled_percent or 0.0) >= STARVED_PERCENT
 
 
@@ -388,16 +388,16 @@ def _clients(outcome: RunOutcome) -> int:
 
 
 def _cores_of(outcome: RunOutcome) -> str:
-    """Return a phrase for the machines whose cores the CPU figures of a run count."""
+    """Describe the cores that a run's CPU percentages are relative to, for messages."""
     clients = _clients(outcome)
     return "this machine's cores" if clients < 2 else f"the cores of all {clients:,} clients"
 
 
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
-    """Yield flags if other programs used the machine, or workers waited for cores.
+    """Yield flags if other programs used much CPU time, or if workers waited for cores.
 
-    With more workers than cores, waiting is expected: it is flagged only if other programs used
-    cores too, or if that is unknown.
+    If a run has more workers than cores, they must wait. That is flagged only if other programs
+    used cores as well, or if this is unknown.
 
     Args:
         outcome: Outcome of the run.
@@ -446,18 +446,18 @@ def rate_flag(
     arrival: str | None = None,
     in_flight: float = 0,
 ) -> Flag | None:
-    """Flag an open loop that did not reach its offered rate.
+    """Flag an open loop that completed fewer operations than were due.
 
-    Up to ``in_flight`` operations may be incomplete at the end of the window without being late,
-    but at most 2 % of the offered ones, since a deep queue may also hold a backlog. Poisson
-    arrivals may fall below their mean by chance.
+    Up to ``in_flight`` operations may be incomplete at the end of the window without being late.
+    But at most 2 % of the due ones are tolerated, since a deep queue may hide a backlog. With
+    Poisson arrivals, fewer operations than the mean may be due by chance.
 
     Args:
         offered: Operations per second of the open loop; None for a closed loop.
         outcome: Outcome of the run.
-        operations: Operations that count.
+        operations: Operations to count.
         arrival: Arrival process, ``constant`` or ``poisson``.
-        in_flight: Largest number of operations in flight.
+        in_flight: Largest possible number of operations in flight.
     """
     length = window_ns(outcome)
     if offered is None or length <= 0:
@@ -480,10 +480,10 @@ def rate_flag(
 
 
 def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Flag | None:
-    """Flag a closed loop if the operations in flight at the window's end could raise p99.9.
+    """Flag a closed loop if operations in flight at the window's end could raise p99.9.
 
-    They could if they are 0.1 % or more of all operations of their kind, and the longest took
-    longer than p99.9.
+    These operations are not in the histograms. They could raise p99.9 if they are at least 0.1 % of
+    all operations of their kind, and the slowest of them took longer than p99.9.
     """
     clauses = []
     for operation in operations:
@@ -502,13 +502,13 @@ def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Fla
 
 
 def tolerated_backlog(due: float, in_flight: float, arrival: str | None = None) -> float:
-    """Return how many of ``due`` operations may be incomplete while an open loop keeps up."""
+    """Return how many of ``due`` operations may be incomplete if an open loop reaches its rate."""
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
     return RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due)) + chance
 
 
 def store_flags(target: Target) -> Iterable[Flag]:
-    """Yield flags about the server of an S3 target; none for other targets."""
+    """Yield flags about the server of an S3 target, such as that its identity was not checked."""
     if target.is_embedded:
         yield Flag(
             kind="embedded-server",
@@ -533,7 +533,7 @@ def store_flags(target: Target) -> Iterable[Flag]:
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:
-    """Combine the notes of the engine into one flag with the first few of them."""
+    """Return a flag with the first few notes of the engine; None if it has none."""
     if not outcome.notes:
         return None
     notes = list(dict.fromkeys(outcome.notes))  # an engine may report one bad object many times

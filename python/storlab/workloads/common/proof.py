@@ -1,6 +1,6 @@
-"""Proof that the medium served a run's I/O: states, reasons and flags.
+"""Judge whether the medium, rather than a cache, served the I/O of a run.
 
-docs/method defines the states.
+docs/method defines the states: proven, unproven and contradicted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from storlab.workloads.common.metrics import bytes_moved, window_ns
 LEAST_SHARE = 0.9
 """Smallest share of a run's bytes that a device's or process's counter must confirm."""
 HALF = 0.5
-"""Share of bytes below which a counter contradicts a run even if its readings are less exact.
+"""If a counter has less than this fraction of a run's bytes, it contradicts the run.
 
-It applies if the readings are at most twice the window apart.
+The count is scaled to the window first, and must span at most twice the length of the window.
 """
 PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"
 NEVER_WRITTEN, UNPROVEN = "never-written", "medium-unproven"
@@ -29,7 +29,7 @@ NO_COUNTER = "no counter covers the measure window"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Reason why the medium may not have served the I/O, or certainly did not."""
+    """Reason why the medium may not, or certainly did not, serve the I/O of a run."""
 
     flag: str
     state: Literal["unproven", "contradicted"]
@@ -39,7 +39,7 @@ class Evidence:
 def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
     """Judge whether the medium served the bytes of a run.
 
-    None if the run moved no bytes, or if its medium was not examined.
+    None if the run moved no bytes, or if nothing is known about its medium.
     """
     if not bytes_moved(outcome, ("read", "write")):
         return None
@@ -47,12 +47,12 @@ def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
 
 
 def proof_by(evidence: Iterable[Evidence], outcome: RunOutcome) -> Proof | None:
-    """Judge a run by the evidence against its medium; None if its medium was not examined."""
+    """Judge a run by the evidence against its medium; None if nothing is known about the medium."""
     return None if Details.of(outcome).medium is None else judged(evidence)
 
 
 def judged(evidence: Iterable[Evidence]) -> Proof:
-    """Return the worst state in the evidence about a run, with every reason."""
+    """Return the proof of a run: the worst state in the evidence, with all reasons."""
     found = list(evidence)
     states = {one.state for one in found}
     return Proof(
@@ -62,18 +62,18 @@ def judged(evidence: Iterable[Evidence]) -> Proof:
 
 
 def medium_flags(target: Target, outcome: RunOutcome, *, by_process: bool = True) -> list[Flag]:
-    """Return one flag for each kind of evidence against the medium of a run.
+    """Return a flag for each kind of evidence that the medium did not serve the I/O of a run.
 
     Args:
         target: Target of the run.
         outcome: Outcome of the run.
-        by_process: Whether to use the kernel's I/O counters of the load's process.
+        by_process: Whether to use the kernel's I/O counters of the load generator's process.
     """
     return flags_by(medium_evidence(target, outcome, by_process=by_process))
 
 
 def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
-    """Return one flag for each kind in the evidence, with all of its reasons."""
+    """Convert evidence to flags: one per kind, with all reasons of that kind."""
     reasons: dict[str, list[str]] = {}
     for one in evidence:
         reasons.setdefault(one.flag, []).append(one.reason)
@@ -83,13 +83,13 @@ def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
 
 
 def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
-    """Yield evidence from the layers below a run's files, without counters of devices.
+    """Yield evidence from the storage layers below a run's files, such as a file system in memory.
 
-    It serves families that compare counters themselves.
+    It is for families that compare the counters of devices themselves.
 
     Args:
         outcome: Outcome of the run.
-        counted: Whether the family has counters of the devices for its bytes.
+        counted: Whether the family has such counters.
     """
     medium = Details.of(outcome).medium
     if medium is None:
@@ -104,12 +104,12 @@ def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
 def medium_evidence(
     target: Target, outcome: RunOutcome, *, by_process: bool = True
 ) -> Iterator[Evidence]:
-    """Yield all evidence that the medium of a run may not have served its I/O.
+    """Yield all evidence that a cache or other layer, not the medium, served the I/O of a run.
 
     Args:
         target: Target of the run.
         outcome: Outcome of the run.
-        by_process: Whether to use the kernel's I/O counters of the load's process.
+        by_process: Whether to use the kernel's I/O counters of the load generator's process.
     """
     if target.is_null:
         return
@@ -142,8 +142,8 @@ def _layers(medium: MediumFindings, *, reads: bool) -> Iterator[Evidence]:
 
 def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:
     if details.medium is not None and details.medium.unknown:
-        # Another program or machine may do the I/O; counters of the load's process do not include
-        # it.
+        # Another program or machine may do the I/O, which the counters of the load generator's
+        # process do not include.
         yield from (Evidence(UNPROVEN, "unproven", clause) for clause in details.medium.unknown)
         return
     counts: list[list[Evidence]] = []
@@ -166,7 +166,7 @@ def _device_name(device: DeviceMoved) -> str:
 
 
 def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[Evidence]:
-    """Compare the bytes that a run moved with those of a counter, for each direction."""
+    """Compare the bytes that a run read and wrote with those of a counter; yield contradictions."""
     window = window_ns(outcome)
     for operation, done, cause, around, inside in (
         ("read", "read", "a cache, holes, blocks that were never written or compression may "
@@ -199,7 +199,7 @@ def _facts(moved: int, done: str, name: str, known: int) -> str:
 
 
 def _in_flight(outcome: RunOutcome, operation: str) -> float:
-    """Estimate the bytes in flight at the window's start, which devices may have counted before."""
+    """Estimate the bytes in flight at the window's start, which a device may count before it."""
     totals = outcome.totals[operation]
     if totals.latency is None or window_ns(outcome) <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Parameters for the random choice of block sizes and offsets of an I/O, shared by families."""
+"""Parameters for the random choice of block sizes and offsets, shared by families."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.workloads.common.skew import skew_problems
 
 
 def _read_block_size(value: object) -> int | dict[str, float]:
-    """Validate a block size: bytes, or a table of weights by size with sizes in shortest form."""
+    """Check a block size: bytes, or a table of sizes with weights; write sizes in short form."""
     if not isinstance(value, dict):
         return read_block(value)
     weights: dict[str, float] = {}
@@ -26,7 +26,7 @@ def _read_block_size(value: object) -> int | dict[str, float]:
         size = format_size(read_block(text))
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not (number and math.isfinite(weight) and weight > 0):
-            raise ValueError(f'"{text}" = {weight!r}: weights are numbers above 0')
+            raise ValueError(f'"{text}" = {weight!r}: a weight must be a number above 0')
         if size in weights:
             raise ValueError(f'"{text}" is in the table twice')
         weights[size] = float(weight)
@@ -77,7 +77,7 @@ HOT_ACCESS: Any = Field(default=90.0, description="... receives this share of th
 
 
 class Offsets(Table):
-    """Distribution of offsets; ``theta`` is used by zipf, ``hot_*`` by hot_cold."""
+    """Distribution of offsets; ``theta`` is for zipf, ``hot_*`` for hot_cold."""
 
     kind: Literal["uniform", "sequential", "zipf", "hot_cold", "permutation"]
     theta: float = 1.1
@@ -86,7 +86,7 @@ class Offsets(Table):
 
 
 class OffsetParams(Protocol):
-    """Protocol of parameters with a distribution of offsets."""
+    """Parameters of any family that chooses offsets at random."""
 
     offsets: Any
     zipf_theta: float
@@ -105,7 +105,7 @@ def offsets_of(params: OffsetParams) -> Offsets:
 
 
 def sequential_offsets(product: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Set ``offsets`` to ``sequential`` in points with sequential access, and return all points."""
+    """Set ``offsets`` to ``sequential`` in points with sequential access; return all points."""
     for params in product:
         if params["access"] == "sequential":
             params |= {"offsets": "sequential"}
@@ -113,7 +113,7 @@ def sequential_offsets(product: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def offset_problems(offsets: Set[str], given: Set[str]) -> Iterator[Problem]:
-    """Yield a problem for each field about offsets that a study sets and no point uses.
+    """Yield a problem for each field about offsets that a study sets but that has no effect.
 
     Args:
         offsets: Distributions that the points use.
@@ -127,18 +127,18 @@ def offset_problems(offsets: Set[str], given: Set[str]) -> Iterator[Problem]:
 
 
 def weighted_sizes(value: int | dict[str, float]) -> list[WeightedSize]:
-    """Return the sizes of a point's ``block_size`` with their weights."""
+    """Convert ``block_size`` to a list of sizes with weights."""
     if isinstance(value, dict):
         return [WeightedSize(bytes=parse_size(text), weight=w) for text, w in value.items()]
     return [WeightedSize(bytes=value)]
 
 
 def sizes_of(value: int | dict[str, float]) -> list[int]:
-    """Return the sizes of a point's ``block_size``, in bytes."""
+    """Return all sizes in ``block_size``, in bytes."""
     return [size.bytes for size in weighted_sizes(value)]
 
 
 def mean_size(value: int | dict[str, float]) -> float:
-    """Return the weighted mean of a point's ``block_size``, in bytes."""
+    """Return the mean of ``block_size`` by weight, in bytes."""
     sizes = weighted_sizes(value)
     return sum(s.bytes * s.weight for s in sizes) / sum(s.weight for s in sizes)

@@ -1,4 +1,4 @@
-"""Region of a file or device that a point uses for its I/O, and checks that it fits."""
+"""Region of a file or device that I/O is limited to, and checks that it fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGE_SECTOR = 4096  # largest logical block of any device
 
 
 class RegionParams(Protocol):
-    """Protocol of parameters with a region and a total of bytes."""
+    """Parameters of any family whose I/O is limited to a region or a number of bytes."""
 
     region_start: int | str
     region_size: int | str | None
@@ -30,9 +30,9 @@ P = TypeVar("P", bound=RegionParams)
 
 
 def region_of(params: RegionParams, size: int) -> tuple[int, int]:
-    """Return start and length in bytes of a point's region of a file or device.
+    """Return start and length in bytes of a region in a file or device of ``size`` bytes.
 
-    The region may end beyond ``size``; ``room_problem`` checks that.
+    The region may end beyond the file, which ``room_problem`` reports.
     """
 
     def resolve(value: int | str, round_up: bool) -> int:
@@ -51,14 +51,14 @@ def region_of(params: RegionParams, size: int) -> tuple[int, int]:
 
 
 def part_of(member: Member, start: int, length: int, least: int, needs: str) -> Member:
-    """Return the part of a file or device from ``start``, ``length`` bytes long.
+    """Restrict a file or device to ``length`` bytes from ``start``.
 
     Args:
         member: File or device.
         start: Start of the part in bytes.
         length: Length of the part in bytes.
-        least: Bytes that the part must have at least.
-        needs: Clause for the message that explains why ``least`` bytes are needed.
+        least: Smallest allowed length in bytes.
+        needs: Reason for ``least``, as a clause for the message.
 
     Raises:
         ValueError: The part ends beyond the file or device, or is smaller than ``least``.
@@ -72,7 +72,7 @@ def part_of(member: Member, start: int, length: int, least: int, needs: str) -> 
 
 
 def size_problems(values: Iterable[P], largest_block: Callable[[P], int]) -> Iterator[Problem]:
-    """Yield problems of points whose region or total is smaller than one block."""
+    """Yield a problem if a region or the total bytes of a point are smaller than one block."""
     for v in values:
         least = format_size(largest_block(v))
         for field in ("region_size", "total_bytes"):
@@ -88,7 +88,7 @@ def size_problems(values: Iterable[P], largest_block: Callable[[P], int]) -> Ite
 
 
 def directory_problem(target: Target, example: str) -> Problem | None:
-    """Return a problem if a directory target lacks the size of its files."""
+    """Return a problem if a directory target does not set the size of its files."""
     if target.directory is None or target.size is not None:
         return None
     what = "a directory needs the size of each file"
@@ -101,13 +101,13 @@ def alignment_problem(
     why: str = "as O_DIRECT needs",
     fix: str = "use such a size, or set direct = false for the target",
 ) -> Problem | None:
-    """Return a problem for the first size that is not a multiple of a grain.
+    """Return a problem for the first size that is not a multiple of ``grain``.
 
     Args:
         fields: Sizes in bytes by field; other values, such as percentages, are ignored.
-        grain: Required multiple in bytes.
-        why: Reason for the message.
-        fix: Suggestion for the message.
+        grain: Number of bytes that sizes must be a multiple of.
+        why: Reason, as a clause for the message.
+        fix: Fix, for the message.
     """
     for field, size in fields.items():
         if isinstance(size, int) and size % grain:
@@ -121,9 +121,9 @@ def alignment_problem(
 
 
 def sector_of(target: Target, sizes: Iterable[int]) -> int:
-    """Return the multiple in bytes that direct I/O of these sizes needs on a local target.
+    """Return the sector size in bytes that direct I/O on a local target must be a multiple of.
 
-    Devices are queried only if a size is not a multiple of ``LARGE_SECTOR``, which suits all
+    Devices are queried only if a size is not a multiple of ``LARGE_SECTOR``, which is valid for all
     devices.
     """
     if not any(size % LARGE_SECTOR for size in sizes):
@@ -134,13 +134,13 @@ def sector_of(target: Target, sizes: Iterable[int]) -> int:
 def room_problem(
     params: RegionParams, target: Target, block: int, sharers: int = 1
 ) -> Problem | None:
-    """Return a problem if the region does not fit the target or is too small for its workers.
+    """Return a problem if a region is larger than the target or too small for its workers.
 
     Args:
         params: Parameters with the region.
-        target: Target with its size.
+        target: Target with the size of its files.
         block: Size of the largest block in bytes.
-        sharers: Number of workers that each get their own part of the region.
+        sharers: Number of workers among which the region is divided.
     """
     if target.size is None:
         return None

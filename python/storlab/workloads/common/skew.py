@@ -1,4 +1,4 @@
-"""Parameters of skewed random choices, for offsets and for keys."""
+"""Parameters of skewed random choices (zipf, hot_cold), for offsets and object keys."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ OWNERS = {
 
 
 def needless(chosen: str | None) -> list[str]:
-    """Return the fields that a distribution does not use; all of them for None."""
+    """Return the fields that a distribution does not use; all fields for None."""
     return [field for field, owner in OWNERS.items() if chosen != owner]
 
 
 def skew_problems(choice: str, chosen: Set[str], given: Set[str]) -> Iterator[Problem]:
-    """Yield a problem for each field that a study sets and no point uses.
+    """Yield a problem for each field about skew that a study sets but that has no effect.
 
     Args:
-        choice: Field that selects the distribution, for messages.
+        choice: Name of the field that selects the distribution.
         chosen: Distributions that the points use.
         given: Names of the fields that the study sets.
     """

@@ -1,4 +1,4 @@
-"""Parameters of requests to a bucket, for families that move whole files: timeout and retries."""
+"""Parameters of requests to a bucket: time-out and retries, for families that move files."""
 
 from __future__ import annotations
 

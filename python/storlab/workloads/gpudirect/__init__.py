@@ -1,1 +1,1 @@
-"""GPUDirect family: transfers between storage and GPU memory, directly or through host memory."""
+"""GPUDirect family: transfers between storage and GPU memory, direct or through host memory."""

@@ -1,4 +1,4 @@
-"""Merging of the details that the clients of a GPUDirect run report."""
+"""Merge what the clients of a cluster report about a GPUDirect run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from storlab.workloads.gpudirect.details import (
 
 
 def merged_details(clients: Sequence[GpuDirectDetails]) -> dict[str, Any]:
-    """Add up routes, registrations, comparisons and device bytes of all clients.
+    """Add up bytes by route, registrations, comparisons and device bytes of all clients.
 
-    The path counts as counted only if every client counted it: one client without counters leaves
-    the whole run unproven. Libraries are those of the first client, since all must use the same.
+    If one client has no counters of routes, the merged run has none and its path is unproven.
+    Libraries are those of the first client, since all clients must use equal ones.
     """
     moved = [client.load_device for client in clients]
     whole = clients[0].model_copy(
@@ -41,7 +41,7 @@ def _distinct(texts: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _moved(parts: Sequence[DeviceMoved], clients: int) -> DeviceMoved | None:
-    """Add the device bytes of all clients; None unless every client counted them."""
+    """Add up the bytes counted by the devices of all clients; None unless each has a count."""
     if len(parts) < clients:
         return None
     sums = {n: sum(getattr(p, n) for p in parts) for n in ("read_bytes", "written_bytes")}
@@ -50,7 +50,7 @@ def _moved(parts: Sequence[DeviceMoved], clients: int) -> DeviceMoved | None:
 
 
 def _registered(parts: Sequence[Registration]) -> Registration | None:
-    """Sum the counts of all clients, and take the times of the slowest client."""
+    """Add up the registered buffers and files of all clients; times are those of the slowest."""
     if not parts:
         return None
     sums = {n: sum(getattr(p, n) for p in parts) for n in ("buffers", "bytes", "handles")}

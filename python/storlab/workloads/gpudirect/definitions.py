@@ -1,4 +1,4 @@
-"""Definitions of GPUDirect terms for the brief's section on method."""
+"""Definitions of terms about GPUDirect, for a brief's section on method."""
 
 from __future__ import annotations
 

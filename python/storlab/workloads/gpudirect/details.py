@@ -1,4 +1,4 @@
-"""Details of a run of transfers to GPU memory, as reported by its engine."""
+"""Records of an engine's report about a GPUDirect run, apart from metrics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class GpuReport(DetailsTable):
 
     @property
     def is_ampere_or_newer(self) -> bool:
-        """Whether the compute capability is 8.0 or more; true if it is not reported."""
+        """Whether the GPU's compute capability is 8.0 or more; true if not reported."""
         major = self.compute.partition(".")[0]
         return not major.isdigit() or int(major) >= 8
 
 
 class Trouble(DetailsTable):
-    """Reason why a part is unusable, with a fix."""
+    """Reason why a library or GPU cannot be used, with a fix."""
 
     what: str
     fix: str = ""
@@ -44,7 +44,7 @@ class LibraryTold(DetailsTable):
 
 
 class CuFileTold(LibraryTold):
-    """cuFile library with settings that its open driver reports; None if not reported."""
+    """cuFile library that a run loaded, with settings it reports; None if not reported."""
 
     compat_allowed: bool | None = None  # whether it may fall back to POSIX
     compat_forced: bool | None = None
@@ -54,21 +54,21 @@ class CuFileTold(LibraryTold):
 
 
 class LibrariesTold(DetailsTable):
-    """Libraries of a run; None if its path does not need the library."""
+    """GPU libraries that a run loaded; None for a library that its path does not need."""
 
     cuda: LibraryTold | None = None
     cufile: CuFileTold | None = None
 
 
 class DirectStorage(DetailsTable):
-    """Kinds of storage to which cuFile reports direct access."""
+    """Kinds of storage that cuFile claims to access directly."""
 
     nvme: tuple[str, ...] | None = None  # ways to NVMe drives; None: not reported
     storage: tuple[str, ...] = ()  # other kinds of storage
 
 
 class GpuRoute(DetailsTable):
-    """Transfers of one GPU by route."""
+    """Bytes that one GPU transferred by each route."""
 
     number: int
     p2p_ops: int | None = None
@@ -78,7 +78,7 @@ class GpuRoute(DetailsTable):
 
 
 class RouteReport(DetailsTable):
-    """Bytes of the whole load (ramp included) by route, and the counter that separated them."""
+    """Bytes of a run, including its ramp, by route to the GPU, and the counter that tells them."""
 
     asked: str = ""
     bytes: int = 0  # moved by the load, from its own counter
@@ -90,22 +90,22 @@ class RouteReport(DetailsTable):
 
     @property
     def counted(self) -> bool:
-        """Whether a counter separated the routes."""
+        """Whether a counter distinguished the routes."""
         return self.by != "none" and self.bytes > 0
 
     @property
     def counter(self) -> str:
-        """Display name of the counter."""
+        """Name of the counter, for messages."""
         return COUNTERS.get(self.by, self.by)
 
     @property
     def accounted_bytes(self) -> int:
-        """Bytes in the counters of all routes."""
+        """Bytes over all routes, according to the counters."""
         return self.p2p_bytes + self.nvfs_bytes + self.posix_bytes
 
     @classmethod
     def summed(cls, routes: Sequence[Self]) -> Self:
-        """Add up routes of several runs or clients; counted only if each of them was."""
+        """Add up bytes by route over runs or clients; not counted if one of them has no counter."""
         names = ("bytes", "p2p_bytes", "nvfs_bytes", "posix_bytes")
         sums = {name: sum(getattr(route, name) for route in routes) for name in names}
         counters = {route.by for route in routes if route.counted}
@@ -115,7 +115,7 @@ class RouteReport(DetailsTable):
         return cls(asked=routes[0].asked if routes else "", by=by, gpus=gpus, **sums)
 
     def percents(self) -> dict[str, float]:
-        """Return percentages of the bytes by route: p2p, nvfs, posix; direct is p2p plus nvfs."""
+        """Return the percentage of bytes by route: p2p, nvfs, posix, and direct (p2p plus nvfs)."""
         whole = max(self.bytes, self.accounted_bytes)
         parts = {"p2p": self.p2p_bytes, "nvfs": self.nvfs_bytes, "posix": self.posix_bytes}
         shares = {name: 100 * moved / whole for name, moved in parts.items()}
@@ -123,7 +123,7 @@ class RouteReport(DetailsTable):
 
 
 class Registration(DetailsTable):
-    """Buffers and files registered with cuFile before the load, with the time taken."""
+    """Number of buffers and files registered with cuFile before the load, and the time it took."""
 
     buffers: int = 0
     bytes: int = 0
@@ -133,7 +133,7 @@ class Registration(DetailsTable):
 
 
 class Compared(DetailsTable):
-    """Bytes compared with the stored data outside of the window."""
+    """Bytes in GPU memory that were compared with stored data, before or after the window."""
 
     files: int = 0
     bytes: int = 0
@@ -143,7 +143,7 @@ class Compared(DetailsTable):
 
 
 class GpuDirectDetails(Details):
-    """Facts of a GPUDirect run beside its metrics: GPUs, libraries, paths taken and checks."""
+    """Report on a GPUDirect run: GPUs, libraries, bytes by route, and comparisons of data."""
 
     gpus: tuple[GpuReport, ...] = ()
     libraries: LibrariesTold = LibrariesTold()
@@ -153,5 +153,5 @@ class GpuDirectDetails(Details):
     first_pass: Compared | None = None
     read_back: Compared | None = None
     p2p: DirectStorage | None = None  # from a probe
-    # Reasons why bytes cannot have gone directly on this machine, for path = direct.
+    # For path = direct: reasons why transfers cannot have been direct on this machine.
     path_obstacles: tuple[str, ...] = ()

@@ -65,12 +65,12 @@ class GpuDirectWorkload(InPlace):
     figures: tuple[FigureKind, ...] = GPUDIRECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         problem = target_problem(GpuDirectParams.of(params), target)
         return [] if problem is None else [problem]
 
     def check_machine(self, params: dict[str, Any]) -> list[Problem]:
-        """Return a problem if the buffers exceed the memory of a GPU of this machine."""
+        """Return a problem if the buffers exceed the memory of a GPU in this machine."""
         problem = memory_problem(GpuDirectParams.of(params))
         return [] if problem is None else [problem]
 
@@ -79,7 +79,7 @@ class GpuDirectWorkload(InPlace):
         return engine_problems(GpuDirectParams.of(params), engine)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
+        """Estimate duration and written bytes of a run; these are None if only time limits them."""
         params = GpuDirectParams.of(point.params)
         writes = 100 - params.read_percent
         mean, rate = mean_size(params.block_size), params.rate_iops
@@ -87,7 +87,7 @@ class GpuDirectWorkload(InPlace):
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, writes
         )
-        # Only the native engine compares transferred data.
+        # Other engines do not compare transferred data with storage.
         compared = compared_bytes(params, target) if point.engine == "native" else 0
         return Estimate(
             duration_ns=header.ramp + window_ns + header.settle,
@@ -105,7 +105,7 @@ class GpuDirectWorkload(InPlace):
         )
 
     def job(self, point: Point, context: JobContext) -> GpuDirectJob:
-        """Build the job of one run for its engine; raise ValueError if a member is too small."""
+        """Build the job of one run; raise ValueError if a file or device is too small."""
         params, header, target = GpuDirectParams.of(point.params), context.header, context.target
         count = None if target.directory is not None else len(context.members)
         members = [_narrowed(member, params, count) for member in context.members]
@@ -139,29 +139,30 @@ class GpuDirectWorkload(InPlace):
         )
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured concurrency (depth times workers), and the one by Little's law."""
+        """Return the concurrency as configured (queue depth times workers) and by Little's law."""
         return run_concurrency(GpuDirectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return throughput, rates, latencies, client CPU, and the path that bytes took."""
+        """Compute throughput, rates, latencies, client CPU, and percentages of bytes by route."""
         return run_metrics(GpuDirectParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the run and, if requested, over the direct path."""
+        """Judge whether the medium served a run; for path = direct, also whether it was direct."""
         return run_proof(GpuDirectParams.of(point.params), target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
 
     def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
-        """Merge the details of all clients of a run."""
+        """Merge what the clients of a cluster report about a run."""
         return merged_details([GpuDirectDetails.model_validate(part.details) for part in parts])
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
-        """Return the stand-ins of a GPU run, and facts that contradict its path counters.
+        """Return facts about this machine that make a run's numbers doubtful.
 
-        Stand-ins are emulated parts, such as a library that is not NVIDIA's.
+        These are stand-ins (emulated parts, such as a library that is not NVIDIA's) and reasons why
+        transfers cannot have been direct although counters say so.
         """
         if not isinstance(job, GpuDirectJob) or job.do != "load" or job.path == "host":
             return {}
@@ -174,13 +175,13 @@ class GpuDirectWorkload(InPlace):
         return facts
 
     def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
-        """Return checks of GPUs, libraries and possible data paths for ``storlab doctor``."""
+        """Check GPUs, libraries and possible data paths of this machine, for ``storlab doctor``."""
         return examine_here(points)
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> list[Check]:
-        """Return checks whether points fit in GPU memory, and of what the direct path lacks."""
+        """Check whether points fit in GPU memory, and what a target lacks for the direct path."""
         del target
         return examine_points(points, places)
 

@@ -1,4 +1,4 @@
-"""Kinds of flags that only GPUDirect workloads raise."""
+"""Kinds of flags that only runs of GPUDirect workloads can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of GPU buffers against the total memory of this machine's GPUs."""
+"""Check whether the buffers of a point fit in the memory of this machine's GPUs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from storlab.workloads.gpudirect.resource_needs import gpu_buffer_bytes
 
 
 def memory_problem(params: GpuDirectParams) -> Problem | None:
-    """Return a problem if buffers exceed the total memory of a GPU.
+    """Return a problem if buffers exceed the total memory of a GPU; None if they fit.
 
-    None if they fit, or if the memory is unknown. ``storlab doctor`` checks free memory: another
-    process may have freed its memory by the time of the run.
+    It is also None if the memory is unknown. Free memory is checked by ``storlab doctor`` only, as
+    another process may free its memory before the run.
     """
     need = gpu_buffer_bytes(params)
     if not need or (params.cuda_library is None and nvidia_driver(Path("/")) is None):

@@ -13,21 +13,21 @@ from storlab.workloads.common.random_choice import Offsets
 
 
 class Mix(Table):
-    """Percentages of reads and writes; each operation draws its kind at random."""
+    """Percentages of reads and writes, according to which each operation's kind is drawn."""
 
     read: float = Field(ge=0, le=100)
     write: float = Field(ge=0, le=100)
 
 
 class Libraries(Table):
-    """Paths or names of shared libraries to try, in this order."""
+    """Paths or names of shared libraries; the first that can be loaded is used."""
 
     cufile: list[str] = Field(default_factory=list)
     cuda: list[str] = Field(default_factory=list)
 
 
 class GpuDirectJob(CheckedJob):
-    """Job of one GPUDirect run, for any engine; all sizes in bytes, all times in ns."""
+    """All that an engine needs to know for one GPUDirect run; sizes in bytes, times in ns."""
 
     kind: ClassVar[str] = "gpudirect"
 
@@ -54,7 +54,7 @@ class GpuDirectJob(CheckedJob):
 
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Rename ``register_buffers`` to the engine's ``register``, a method name in Python."""
+        """Rename ``register_buffers`` to ``register``, a name that Python classes cannot have."""
         order: dict[str, Any] = dump(self)
         order["register"] = order.pop("register_buffers")
         return order
@@ -70,13 +70,13 @@ class GpuDirectJob(CheckedJob):
         return max(size.bytes for size in self.block_sizes)
 
     def remembering(self, path: Path) -> Self:
-        """Return the job with a file that records compared files, to compare them only once."""
+        """Return a copy with a file in which the engine records compared files, to skip them."""
         return self.model_copy(update={"checked": str(path)})
 
     def places(self) -> list[Member]:
-        """Return all members of a load; empty for a probe."""
+        """Return the files and devices that the job uses; none if it only probes libraries."""
         return self.members if self.do == "load" else []
 
     def touches(self) -> list[Member]:
-        """Return all members if the job writes, otherwise none."""
+        """Return the files and devices that the job may change: none if it only reads."""
         return self.members if self.mix.write else []

@@ -12,9 +12,10 @@ WHEEL = "nvidia-cufile"
 
 
 def cufile_places(explicit: str | None) -> list[str]:
-    """Return the places of libcufile in order: only the explicit one if there is one.
+    """Return the places to search for libcufile, in order.
 
-    Otherwise these are the Python wheel, the loader's path and CUDA_HOME.
+    This is only the explicit path if there is one. Otherwise these are the Python wheel, the
+    loader's search path and CUDA_HOME.
     """
     if explicit is not None:
         return [explicit]
@@ -26,12 +27,12 @@ def cufile_places(explicit: str | None) -> list[str]:
 
 
 def cuda_places(explicit: str | None) -> list[str]:
-    """Return the places of libcuda: the explicit one, or else the loader's path."""
+    """Return the place to search for libcuda: the explicit path or the loader's search path."""
     return [CUDA] if explicit is None else [explicit]
 
 
 def _of_wheels() -> list[str]:
-    """Return the libraries in installed Python wheels, for any version of CUDA."""
+    """Return the paths of libcufile in installed Python wheels, for any version of CUDA."""
     paths: list[str] = []
     for distribution in distributions():
         name = (distribution.metadata["Name"] or "").lower().replace("_", "-")

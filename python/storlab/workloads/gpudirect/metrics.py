@@ -1,7 +1,4 @@
-"""Metrics, concurrency, flags and proof of a GPUDirect run.
-
-Definitions are in docs/method/gpudirect.md.
-"""
+"""Metrics, concurrency, flags and proof of a GPUDirect run (see docs/method/gpudirect.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ LEAST_DIRECT_PERCENT = 99.0
 
 
 def run_concurrency(params: GpuDirectParams, outcome: RunOutcome) -> Concurrency:
-    """Return outstanding transfers: as configured, and implied by Little's law."""
+    """Return the number of transfers in flight, as configured and by Little's law."""
     return Concurrency(
         configured=float(depth_of(params) * params.workers),
         implied=common.implied_outstanding(outcome, DATA),
@@ -32,7 +29,7 @@ def run_concurrency(params: GpuDirectParams, outcome: RunOutcome) -> Concurrency
 
 
 def run_metrics(params: GpuDirectParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if its window is empty."""
+    """Compute all metrics of a run; empty if its measure window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     shares = (params.read_percent, 100.0 - params.read_percent)
@@ -50,14 +47,14 @@ def run_metrics(params: GpuDirectParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def _route_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
-    """Yield the percentages of bytes by route, for counted runs of the direct path."""
+    """Yield the percentages of bytes by route, for runs with path = direct and a counter."""
     if params.path == "direct" and details.route.counted:
         for name, share in details.route.percents().items():
             yield Metric(name=f"{name}_percent", value=share, unit="%")
 
 
 def _around_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
-    """Yield the cost of registration, and the bytes compared before and after the window."""
+    """Yield the time for registration, and the bytes compared before and after the window."""
     registration = details.registration
     if params.path == "direct" and registration is not None:
         taken_s = (registration.ns + registration.handles_ns) / NS_PER_S
@@ -71,7 +68,7 @@ def _around_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Itera
 
 
 def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     details = GpuDirectDetails.of(outcome)
     most = depth_of(params) * params.workers
     flags = [
@@ -90,10 +87,10 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
 
 
 def run_proof(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Proof | None:
-    """Judge whether the medium served a run and, if requested, over the direct path.
+    """Judge whether the medium served a run; for path = direct, also whether it was direct.
 
     Returns:
-        None if the run moved nothing, or if neither medium nor path was examined.
+        None if the run moved no bytes, or if nothing is known about medium and path.
     """
     details = GpuDirectDetails.of(outcome)
     is_direct = params.path == "direct"
@@ -105,10 +102,10 @@ def run_proof(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> P
 
 
 def _medium_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Iterable[Flag]:
-    """Return flags against the medium, without those that do not apply to the direct path.
+    """Return flags that the medium may not have served a run.
 
-    cuFile's counters prove that path, while the kernel's I/O counters of a process may not include
-    the requests that a GPU's driver sends to drives.
+    For path = direct, the kernel's I/O counters of the process are not used, as they may not
+    include requests that a GPU's driver sends to drives. cuFile's counters are used instead.
     """
     is_direct = params.path == "direct"
     flags = medium_flags(target, outcome, by_process=not is_direct)
@@ -125,7 +122,7 @@ def _path_flags(
 def _path_evidence(
     params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
 ) -> Iterable[Evidence]:
-    """Yield all evidence that a run's bytes may not have taken the direct path."""
+    """Yield all evidence that transfers of a run with path = direct may not have been direct."""
     if params.path != "direct" or not common.bytes_moved(outcome, DATA):
         return
     route = details.route
@@ -172,7 +169,7 @@ def _not_direct(details: GpuDirectDetails, posix: float) -> str:
 def _compared_flag(
     params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
 ) -> Flag | None:
-    """Flag data in GPU memory that was not compared with storage."""
+    """Return a flag if data in GPU memory was not compared with storage; else None."""
     compared = details.first_pass or details.read_back
     if params.path == "host" or compared is not None or not common.bytes_moved(outcome, DATA):
         return None

@@ -1,4 +1,4 @@
-"""Description of GPUDirect workloads for reports: axes, sections, titles and phrases."""
+"""How reports present GPUDirect workloads: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ UNSAID_AT: dict[str, Any] = {"workers_per_file": 1, "region_start": 0, "register
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``4 workers`` or ``batches of 16``.
 
-    None means the default form. It is "" if another phrase includes it, or if the path ignores it.
+    None stands for the default form, name and value. A parameter is "" if another phrase includes
+    it, or if it has no effect on the path.
     """
     value = params[name]
     if name in ("path", "access"):
@@ -64,7 +65,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def _of_path(name: str, params: Mapping[str, Any]) -> str:
-    """Return a phrase for a parameter of some paths; empty for the other paths."""
+    """Return a phrase for a parameter that only some paths use; empty for other paths."""
     value, path = params[name], params.get("path")
     if name == "queue_depth":
         batch = path == "direct" and params.get("api") in BATCH_APIS
@@ -79,13 +80,13 @@ def _of_path(name: str, params: Mapping[str, Any]) -> str:
 
 
 def gpus_text(numbers: list[int]) -> str:
-    """Return ``GPU 0`` or ``GPUs 0, 1``."""
+    """Format numbers of GPUs as ``GPU 0`` or ``GPUs 0, 1``."""
     noun = "GPU" if len(numbers) == 1 else "GPUs"
     return f"{noun}{NBSP}{', '.join(str(number) for number in numbers)}"
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter affects this point and should be printed."""
+    """Return whether a parameter affects a point, so that reports print it."""
     if params.get(name) is None or phrase(name, params) == "":
         return False
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])

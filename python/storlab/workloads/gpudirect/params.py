@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "gpudirect"``."""
+"""Parameters of GPUDirect workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from storlab.workloads.common.random_choice import (
 
 
 def _read_verify(value: object) -> int:
-    """Validate the size to compare of each file: bytes, or 0 for ``false``."""
+    """Check how much of each file to compare: return bytes, or 0 for ``false``."""
     if value is True:
-        raise ValueError('say how much of each file is compared, such as "64MiB", or false')
+        raise ValueError('must be the size to compare of each file, such as "64MiB", or false')
     return 0 if value is False else parse_size(value)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Metrics of GPUDirect workloads in tables, figures, findings and questions."""
+"""Metrics of GPUDirect workloads: names, units and their use in tables, figures, findings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Resources of a run: buffers, open files, and bytes compared before the load.
+"""Resources that a GPUDirect run needs: buffers, open files, and bytes to compare before the load.
 
-The formulas must match ``spec.rs``, ``stack.rs`` and ``content.rs`` of the engine.
+The formulas must be those of ``spec.rs``, ``stack.rs`` and ``content.rs`` in the engine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILES = {"direct": 2, "bounce": 1, "bounce-overlapped": 3, "host": 1}  # open f
 
 
 def host_buffer_bytes(params: GpuDirectParams) -> int:
-    """Return the bytes of host memory for all buffers; the direct path needs none."""
+    """Return the bytes of host memory for all buffers; 0 for the direct path."""
     if params.path == "direct":
         return 0
     least = LARGE_PAGE if params.path == "bounce-overlapped" else 0
@@ -38,14 +38,14 @@ def host_buffer_bytes(params: GpuDirectParams) -> int:
 
 
 def pool_bytes(params: GpuDirectParams) -> int:
-    """Return the bytes of the pool that writes are sent from; 0 without writes."""
+    """Return the size of the pool of data to write, in bytes; 0 without writes."""
     return POOL_BYTES + longest(params) if params.read_percent < 100 else 0
 
 
 def worker_gpu_bytes(params: GpuDirectParams) -> int:
     """Return the bytes of one worker's buffers in GPU memory.
 
-    They hold data that is read, and data that asynchronous streams write.
+    They are for data that is read, and for data that is written with api = async.
     """
     stride, depth = _up(longest(params), GRAIN), depth_of(params)
     if params.path == "direct" and params.api == "async":  # a buffer for each in flight
@@ -56,7 +56,7 @@ def worker_gpu_bytes(params: GpuDirectParams) -> int:
 
 
 def gpu_buffer_bytes(params: GpuDirectParams) -> int:
-    """Return the bytes of buffers on the GPU that holds most of them."""
+    """Return the bytes of buffers on the GPU that needs the most."""
     if params.path == "host":
         return 0
     worker, pool = worker_gpu_bytes(params), pool_bytes(params)
@@ -64,14 +64,14 @@ def gpu_buffer_bytes(params: GpuDirectParams) -> int:
 
 
 def bytes_on(gpu: int, gpus: Sequence[int], workers: int, worker: int, pool: int) -> int:
-    """Return the bytes of buffers on one GPU.
+    """Return the bytes of buffers that a point needs on one GPU.
 
     Args:
         gpu: Number of the GPU.
         gpus: GPUs that workers use in turn; a number may occur several times.
         workers: Number of workers.
-        worker: Bytes of each worker that uses the GPU.
-        pool: Bytes for each occurrence of the GPU in ``gpus``.
+        worker: Bytes per worker that uses the GPU.
+        pool: Bytes per occurrence of the GPU in ``gpus``.
     """
     turns = [place for place, number in enumerate(gpus) if number == gpu]
     users = sum(-(-max(0, workers - turn) // len(gpus)) for turn in turns)
@@ -86,15 +86,15 @@ def files_of(params: GpuDirectParams, target: Target) -> int:
 
 
 def open_files(params: GpuDirectParams, target: Target) -> int:
-    """Estimate how many files are open at once, including those for the comparison."""
+    """Estimate how many files are open at the same time, including those for comparisons."""
     compared = files_of(params, target) if params.verify and params.read_percent else 0
     return _FILES[params.path] * params.workers + compared
 
 
 def compared_bytes(params: GpuDirectParams, target: Target) -> int:
-    """Return the bytes read for comparison before a run, if no file was compared earlier.
+    """Return the bytes to read for comparisons before a run if no file was compared earlier.
 
-    Each file is read twice: over the run's own path and over another one.
+    Each file is read twice: by the path of the run and by another one.
     """
     if params.read_percent == 0 or params.verify == 0:
         return 0
@@ -104,10 +104,10 @@ def compared_bytes(params: GpuDirectParams, target: Target) -> int:
 
 
 def compared_once(point: Point, params: GpuDirectParams, target: Target) -> str:
-    """Return a key that is equal for runs that need not compare a file again; empty if all must.
+    """Return a key that is equal for runs that share the comparison of files.
 
-    The engine records files only, whose change time shows whether they are unchanged; on clients of
-    a cluster nothing is kept from run to run.
+    It is empty if every run must compare: for devices, as only files have a change time that shows
+    that they are unchanged, and on a cluster, whose clients keep no record between runs.
     """
     places = [Path(location) for location in target.locations]
     devices = target.directory is None and any(device_number(place) is not None for place in places)

@@ -1,4 +1,4 @@
-"""Checks of GPUDirect parameters: whether they are consistent, and whether they fit a target."""
+"""Checks of a GPUDirect workload's parameters: do they fit together, and do they fit a target?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OVERLAPPED_DEPTH = 2  # copy k runs while part k+1 is read
 
 
 def depth_of(params: GpuDirectParams) -> int:
-    """Return the transfers in flight of each worker; 1 for paths without a depth."""
+    """Return the transfers in flight per worker; 1 for paths without a queue depth."""
     if not has_depth(params):
         return 1
     usual = OVERLAPPED_DEPTH if params.path == "bounce-overlapped" else 1
@@ -41,7 +41,7 @@ def has_depth(params: GpuDirectParams) -> bool:
 
 
 def needless_fields(params: GpuDirectParams) -> list[str]:
-    """Return the fields that one point does not use, because of other values in it."""
+    """Return the fields that have no effect at a point because of its other parameters."""
     named = needless(params.offsets)
     if params.path == "host":
         named = [*named, "gpu"]
@@ -49,15 +49,15 @@ def needless_fields(params: GpuDirectParams) -> list[str]:
 
 
 def longest(params: GpuDirectParams) -> int:
-    """Return the longest transfer in bytes, which is the size of every buffer."""
+    """Return the largest transfer size in bytes, which is the size of every buffer."""
     return max(sizes_of(params.block_size))
 
 
 def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list[Problem]:
-    """Validate the parameters of a workload's points; return the problems found.
+    """Check whether the parameters of a workload fit together; return the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
     """
     return [
@@ -68,7 +68,7 @@ def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list
 
 
 def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[Problem]:
-    """Yield a problem for each field that belongs to a feature the workload does not use."""
+    """Yield a problem for each field of a feature that the workload does not use."""
     paths = {v.path for v in values}
     if "direct" not in paths:
         for name in ("api", "register_buffers", "cufile_library"):
@@ -125,7 +125,7 @@ def engine_problems(params: GpuDirectParams, engine: str) -> list[Problem]:
 
 
 def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
-    """Return why this point cannot run on this target, or None."""
+    """Return the problem that prevents a point from running on a target; None if it can run."""
     if target.is_null:
         return Problem(
             ("path",), '"null:" holds no data that could go to a GPU', "use a file or a directory"
@@ -165,17 +165,17 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
 
 
 def members_of(target: Target) -> int | None:
-    """Return the number of files and devices of a target.
+    """Return the number of files or devices of a target.
 
-    None for a directory, where as many files as needed are created.
+    None for a directory, in which as many files as needed are created.
     """
     return None if target.directory is not None else len(target.locations)
 
 
 def sharers_of(params: GpuDirectParams, members: int | None) -> int:
-    """Return into how many parts the workers divide a file or device for sequential access.
+    """Return the largest number of workers that share a file or device for sequential access.
 
-    It is the largest number on any file; random access needs no parts, so it is 1.
+    Each of them gets a part of the file. For random access it is 1, as no parts are needed.
     """
     if params.access == "random":
         return 1
@@ -187,7 +187,7 @@ def sharers_of(params: GpuDirectParams, members: int | None) -> int:
 def verified_bytes(params: GpuDirectParams, length: int) -> int:
     """Return how many bytes of a file of ``length`` bytes are compared; 0 if verify is off.
 
-    These are whole blocks, and at least one.
+    These are whole blocks, at least one.
     """
     if params.verify == 0:
         return 0

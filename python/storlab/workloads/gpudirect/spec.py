@@ -1,4 +1,4 @@
-"""Model of a study file's ``[[workload]]`` of kind ``gpudirect``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "gpudirect"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class GpuDirectSpec(WorkloadSpec):
     kind: Literal["gpudirect"] = Field(description="storage to GPU memory")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory or unused field of the study table."""
+        """Return a problem for each field of the table that is contradictory or has no effect."""
         del values  # values lack the fields that points do not use, so the product is built again
         points = GpuDirectParams.every(self.product())
         return combination_problems(points, self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point with defaults in the fields that it does not use."""
+        """Return a point's parameters; fields that have no effect get their defaults."""
         (point,) = GpuDirectParams.every([params])
         kept = {name: self.default_of(name) for name in needless_fields(point)}
         return params | kept | {"queue_depth": depth_of(point)}
 
     def product(self) -> list[dict[str, Any]]:
-        """Return all combinations of swept values; sequential access sets ``offsets`` itself.
+        """Return all combinations of swept values; sequential access implies sequential offsets.
 
         ``gpu`` is a list even for one point, so it is swept only if it holds lists.
         """

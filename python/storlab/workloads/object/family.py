@@ -61,7 +61,7 @@ class ObjectWorkload(Clear, Starter, Workload):
     figures: tuple[FigureKind, ...] = OBJECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         del params
         problem = target_problem(target)
         return [] if problem is None else [problem]
@@ -172,7 +172,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         return run_metrics(ObjectParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         return run_flags(ObjectParams.of(point.params), target, outcome)
 
 

@@ -84,7 +84,7 @@ def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     flags = [
         _error_flag(params, outcome),
         _damage_flag(outcome),

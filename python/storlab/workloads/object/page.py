@@ -82,7 +82,7 @@ def _asked(params: Mapping[str, Any]) -> ObjectParams:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter affects this point and should be printed."""
+    """Return whether a parameter affects a point, so that reports print it."""
     work = _asked(params)
     asked = shares(work)
     if name in PERCENTS and name != MIX:

@@ -54,10 +54,10 @@ def shares(params: ObjectParams) -> dict[str, float]:
 
 
 def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Problem]:
-    """Validate the parameters of a workload's points; return the problems found.
+    """Check whether the parameters of a workload fit together; return the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
     """
     over = [*_mix_problems(values), *_lane_problems(values, given)]
@@ -72,7 +72,7 @@ def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Pr
 
 
 def needless_fields(params: ObjectParams) -> list[str]:
-    """Return the fields that one point does not use, because of other values in it."""
+    """Return the fields that have no effect at a point because of its other parameters."""
     kinds = set(shares(params))
     named = [field for field, (users, _) in _USERS.items() if not kinds & users]
     named += needless(params.keys if kinds & READERS else None)

@@ -28,7 +28,7 @@ class ObjectSpec(WorkloadSpec):
         return combination_problems(ObjectParams.every(self.product()), self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point with defaults in the fields that it does not use."""
+        """Return a point's parameters; fields that have no effect get their defaults."""
         asked = ObjectParams.combined(params)
         point = params | {name: self.default_of(name) for name in needless_fields(asked)}
         if point["concurrency_per_operation"] is not None:

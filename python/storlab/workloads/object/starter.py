@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Starter:
-    """Mixin with the family's tables of the starter study."""
+    """Mixin of a family that adds workloads to the study of ``storlab init``."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
         """Return a workload on a store as commented-out lines."""

@@ -65,7 +65,7 @@ class PreprocessWorkload(Workload):
     figures: tuple[FigureKind, ...] = PREPROCESS_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         problem = target_problem(PreprocessParams.of(params), target)
         return [] if problem is None else [problem]
 
@@ -132,7 +132,7 @@ class PreprocessWorkload(Workload):
         return run_metrics(PreprocessParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         del target
         return run_flags(PreprocessParams.of(point.params), outcome)
 

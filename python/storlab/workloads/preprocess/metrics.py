@@ -153,7 +153,7 @@ def _metric(name: str, value: float, unit: str, scope: Scope) -> Metric:
 
 
 def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _malformed_flag(params, outcome),
         lambda: _resumed_flag(outcome),

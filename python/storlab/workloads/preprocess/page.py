@@ -78,7 +78,7 @@ def _inputs(params: Mapping[str, Any]) -> str:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a parameter affects this point and should be printed."""
+    """Return whether a parameter affects a point, so that reports print it."""
     if params.get(name) is None:
         return False
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])

@@ -78,12 +78,12 @@ def clicks_of(params: PreprocessParams) -> Clicks | None:
 def combination_problems(
     values: list[PreprocessParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Validate the parameters of a workload's points; yield the problems found.
+    """Check whether the parameters of a workload fit together; yield the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
-        engine: Engine that the study names; None if it names none.
+        engine: Engine that the study sets; None if it sets none.
     """
     if "implementation" in given and engine is not None:
         what = "says which engine does the work, and so does engine"

@@ -59,7 +59,7 @@ class TrainingWorkload(Workload):
     figures: tuple[FigureKind, ...] = TRAINING_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         problem = target_problem(TrainingParams.of(params), target)
         return [] if problem is None else [problem]
 
@@ -146,7 +146,7 @@ class TrainingWorkload(Workload):
         return run_metrics(TrainingParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         return run_flags(TrainingParams.of(point.params), target, outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:

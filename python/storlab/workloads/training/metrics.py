@@ -278,7 +278,7 @@ def _device_ratio(outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Metr
 
 
 def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     settings = settings_of(params)
     epochs = epochs_of(outcome)
     flags = [

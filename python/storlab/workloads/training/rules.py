@@ -182,12 +182,12 @@ def needless_fields(params: TrainingParams) -> list[str]:
 def combination_problems(
     values: list[TrainingParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Validate the parameters of a workload's points; yield the problems found.
+    """Check whether the parameters of a workload fit together; yield the problems.
 
     Args:
-        values: Parameters of all points.
+        values: Parameters of each point of the workload.
         given: Names of the fields that the study sets.
-        engine: Engine that the study names; None if it names none.
+        engine: Engine that the study sets; None if it sets none.
     """
     if {"files", "scale"} <= given:
         yield Problem(
@@ -210,7 +210,7 @@ def combination_problems(
 
 
 def target_problem(params: TrainingParams, target: Target) -> Problem | None:
-    """Return why this point cannot run on this target, or None."""
+    """Return the problem that prevents a point from running on a target; None if it can run."""
     try:
         settings = settings_of(params)
     except StudyError as error:

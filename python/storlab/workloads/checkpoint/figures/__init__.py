@@ -1,4 +1,4 @@
-"""Figures of checkpoint workloads, as data; this folder holds the drawing code of some."""
+"""List of the figures of checkpoint workloads, with titles; some have drawing code here."""
 
 from __future__ import annotations
 

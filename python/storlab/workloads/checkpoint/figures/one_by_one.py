@@ -1,4 +1,4 @@
-"""Figure with the time of every checkpoint of each run, in order."""
+"""Figure of the time that each checkpoint of a run took, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 400
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the figure; return None if no run has two checkpoints."""
+    """Draw the times of checkpoints at one point; None if no run wrote two checkpoints."""
     cells = list(far.cells.values())
     data = [datum for cell in cells for datum in _data(cell)]
     if len({datum["number"] for datum in data}) < FEWEST:

@@ -1,4 +1,4 @@
-"""Figure of the modelled training time lost, against the interval between checkpoints."""
+"""Figure of the percentage of training time lost to checkpoints, against their interval."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the curves of a point; return None if no checkpoint was timed."""
+    """Draw a modelled curve per target at one point; None if no checkpoint was timed."""
     point, measured = far.points[0], far.cells
     params = CheckpointParams.of(point.params)
     chosen, given = params.training_interval / NS_PER_S, params.mtbf
@@ -81,10 +81,10 @@ def _cost(cell: Cell) -> float | None:
 
 
 def _lost(cell: Cell, cost: float, mtbf: float | None, scale: float) -> Callable[[float], float]:
-    """Return the function from an interval in s to the percentage of time lost.
+    """Return a function that converts an interval in s to the percentage of time lost.
 
-    It includes failures if the study sets the MTBF. Without a measured restore, a restart takes no
-    time; the repeated work alone still gives an optimum.
+    Failures are modelled if the study sets the MTBF. If no restore was measured, a restart is
+    assumed to take no time; repeated work alone still gives an optimal interval.
     """
     if mtbf is None:
         return lambda interval: 100 * share_lost(cost, interval)
@@ -158,7 +158,7 @@ def _plot(far: Place, curves: list[dict[str, Any]], marks: list[dict[str, Any]])
         legend=alt.Legend(orient="bottom", symbolOpacity=1, symbolSize=60),
     )
     plot = Plot(x, y)
-    # Vega takes the legend's symbols from the first layer with shapes; this layer is invisible.
+    # Invisible layer for the legend: Vega takes symbols from the first layer that has shapes.
     key = plot.source("marks", marks).mark_point(color=role("fig-muted"), opacity=0, size=1)
     plot.add(key, y=y, shape=shapes)
     line = plot.source("curves", curves).mark_line(strokeWidth=2, strokeDash=dash_of("modelled"))
@@ -186,6 +186,6 @@ def _title(marks: list[dict[str, Any]], chosen: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Format a duration, rounded to the minute from 10 minutes on."""
+    """Format a duration in s; from 10 minutes on it is rounded to minutes."""
     rounded = round(seconds / 60) * 60 if seconds >= 600 else round(seconds, 1)
     return format_duration(math.floor(rounded * NS_PER_S))

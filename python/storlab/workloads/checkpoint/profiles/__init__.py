@@ -1,10 +1,10 @@
 """Checkpoint profiles: names and sizes of the files that the ranks of a training job write.
 
-A profile is a ``.toml`` file in this folder, or a user's file in the same format. It lists its
-files, or it gives a model's shape and sharding, from which the files follow.
+A profile is a ``.toml`` file in this folder, or a user's file in the same format. It either lists
+the files, or gives shape and sharding of a model, from which the files are derived.
 
-Sources: the checkpoints of MLPerf Storage v2 for shapes, sharding and bytes. File names are those
-of Megatron-DeepSpeed: a model file for each layer and tensor-parallel rank, an optimizer file for
+Shapes, sharding and sizes are those of MLPerf Storage v2. File names are those of
+Megatron-DeepSpeed: a model file for each layer and tensor-parallel rank, and an optimizer file for
 each rank.
 """
 
@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class FileGroup(StudyTable):
-    """Table ``[[file]]``: ``count`` files for each of ``ranks``, distinguished by their names."""
+    """Table ``[[file]]`` of a profile: ``count`` files for each of ``ranks``."""
 
     name: str = Field(min_length=1, description="with {rank} and {number}, which counts from 0")
     bytes: Size = Field(description="of each")
@@ -49,7 +49,7 @@ class FileGroup(StudyTable):
 
 
 class Shape(StudyTable):
-    """Table ``[model]``: decoder-only transformer with grouped-query attention and gated MLP."""
+    """Table ``[model]`` of a profile: a decoder-only transformer with grouped-query attention."""
 
     layers: Count
     hidden: Count
@@ -60,24 +60,24 @@ class Shape(StudyTable):
 
     @property
     def layer(self) -> int:
-        """Parameters of one layer: attention, MLP and two norms."""
+        """Number of parameters of one layer: attention, gated MLP and two norms."""
         kv = self.hidden // self.heads * self.kv_heads
         attention = 2 * self.hidden * (self.hidden + kv)
         return attention + 3 * self.hidden * self.ffn + 2 * self.hidden
 
     @property
     def embedding(self) -> int:
-        """Parameters of the embedding; the output head has the same number."""
+        """Number of parameters of the embedding, which is also that of the output head."""
         return self.vocabulary * self.hidden
 
     @property
     def pieces(self) -> list[int]:
-        """Numbers of parameters in the order of the model: embedding, layers, head, last norm."""
+        """Numbers of parameters of embedding, layers, output head and last norm, in this order."""
         return [self.embedding, *[self.layer] * self.layers, self.embedding, self.hidden]
 
 
 class Sharding(StudyTable):
-    """Table ``[sharding]``: degrees of parallelism and the ZeRO stage."""
+    """Table ``[sharding]`` of a profile: degrees of parallelism and the ZeRO stage."""
 
     tensor: Count = 1
     pipeline: Count = 1
@@ -86,12 +86,12 @@ class Sharding(StudyTable):
 
     @property
     def ranks(self) -> int:
-        """Ranks of the whole job."""
+        """Number of ranks of the training job."""
         return self.tensor * self.pipeline * self.data
 
 
 class ProfileTable(StudyTable):
-    """Profile file with ``ranks`` and ``[[file]]``, or with ``[model]`` and ``[sharding]``."""
+    """Content of a profile file: ``ranks`` and ``[[file]]``, or ``[model]`` and ``[sharding]``."""
 
     title: str = Field(min_length=1)
     source: str = ""
@@ -133,7 +133,7 @@ class ProfileTable(StudyTable):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Files of one checkpoint, by rank; all sizes in bytes."""
+    """Profile: the files of one checkpoint in the order of ranks; sizes in bytes."""
 
     name: str
     title: str
@@ -143,24 +143,25 @@ class Profile:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the whole checkpoint."""
+        """Size of the whole checkpoint in bytes."""
         return sum(file.bytes for file in self.files)
 
 
 def profile_names() -> list[str]:
-    """Return the names of the built-in profiles."""
+    """Return the names of the built-in checkpoint profiles."""
     names = [entry.name for entry in _shelf().iterdir() if entry.name.endswith(SUFFIX)]
     return sorted(name.removesuffix(SUFFIX) for name in names)
 
 
 def load_profile(name: str) -> Profile:
-    """Load a built-in profile, or a file if the name has a slash or ends with ``.toml``.
+    """Load a checkpoint profile.
 
     Args:
-        name: Name in :func:`profile_names`, or path, relative to the working directory.
+        name: Name of a built-in profile, or path of a file if it contains a slash or ends with
+            ``.toml``. The path may be relative to the working directory.
 
     Raises:
-        StudyError: The profile does not exist or is invalid; names the file and the field.
+        StudyError: The profile does not exist or is invalid.
     """
     if is_path(name):
         return make_profile(read_tables(name), name)
@@ -171,12 +172,12 @@ def load_profile(name: str) -> Profile:
 
 
 def is_path(name: str) -> bool:
-    """Return whether a profile's name is the path of a file."""
+    """Return whether the name of a profile is the path of a file."""
     return "/" in name or name.endswith(SUFFIX)
 
 
 def read_tables(name: str) -> dict[str, Any]:
-    """Read the tables of a profile file; raise StudyError if it is unreadable or no TOML."""
+    """Read the tables of a profile file; raise StudyError if it cannot be read or is not TOML."""
     try:
         return _tables(name, read_input(name).decode())
     except (OSError, UnicodeDecodeError) as error:
@@ -185,10 +186,10 @@ def read_tables(name: str) -> dict[str, Any]:
 
 
 def make_profile(tables: dict[str, Any], name: str) -> Profile:
-    """Build a profile from its tables.
+    """Make a checkpoint profile from the content of its file.
 
     Args:
-        tables: Content of the profile file.
+        tables: Content of the file.
         name: Name of the profile for error messages.
 
     Raises:
@@ -200,13 +201,13 @@ def make_profile(tables: dict[str, Any], name: str) -> Profile:
 def files_of(
     profile: Profile, layout: str, scale: float, subset: int | None
 ) -> list[CheckpointFile]:
-    """Return the files that a job writes for one checkpoint.
+    """Return the files of one checkpoint as a job writes them.
 
     Args:
         profile: Profile with all files.
         layout: ``profile``, ``file_per_rank``, or ``safetensors``, which adds a header per file.
-        scale: Share of its size that each file keeps.
-        subset: Number of ranks that write, from the first; None for all.
+        scale: Fraction of its size that each file keeps.
+        subset: Number of ranks that write, starting with the first; None for all.
     """
     files = [
         file.model_copy(update={"bytes": scaled(file.bytes, scale)})
@@ -234,7 +235,7 @@ def files_of(
 
 
 def scaled(size: int, scale: float) -> int:
-    """Scale a size down; a size above 0 stays above 0."""
+    """Multiply a size by ``scale``; the result is at least 1 unless the size is 0."""
     return size if scale == 1 else max(min(size, 1), round(size * scale))
 
 
@@ -266,7 +267,7 @@ def _made(name: str, tables: str) -> Profile:
 
 
 def _check_names(profile: str, names: list[str]) -> None:
-    """Check that all files can exist in one directory; raise StudyError for names that clash."""
+    """Raise StudyError if files of a profile have invalid names or cannot exist side by side."""
     known, bare = set(names), [path.removesuffix(".pt") for path in names]
     if len(set(bare)) < len(bare):  # names must differ without .pt: safetensors replaces it
         twice = next(path for path in bare if bare.count(path) > 1)
@@ -308,7 +309,7 @@ def _listed(table: ProfileTable) -> Iterator[CheckpointFile]:
 
 
 def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:
-    """Yield the files of a whole checkpoint of a model, rank by rank."""
+    """Derive the files of a model's checkpoint from shape and sharding; yield them by rank."""
     parallel = sharding.tensor * sharding.pipeline
     parameters = sum(model.pieces)
     for rank in range(sharding.ranks):
@@ -332,10 +333,10 @@ def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:
 
 
 def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
-    """Return which pieces of the model a pipeline stage holds, numbered as in ``Shape.pieces``.
+    """Return the indices in ``Shape.pieces`` of those parts of a model that a pipeline stage holds.
 
-    Layers are divided evenly, and the first stages take one more if needed. The embedding belongs
-    to the first stage, head and last norm to the last one.
+    Layers are divided evenly; the first stages take one more if needed. The first stage also has
+    the embedding, and the last one the output head and the last norm.
     """
     share, more = divmod(layers, stages)
     first = 1 + stage * share + min(stage, more)
@@ -344,5 +345,5 @@ def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
 
 
 def _share(whole: int, part: int, parts: int) -> int:
-    """Return the size of one of ``parts`` nearly equal parts, which add up to ``whole``."""
+    """Return the size of part number ``part`` if ``whole`` is divided into nearly equal parts."""
     return whole * (part + 1) // parts - whole * part // parts

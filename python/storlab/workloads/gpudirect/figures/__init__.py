@@ -1,4 +1,4 @@
-"""Figures of GPUDirect workloads, as data; this folder holds their drawing code."""
+"""List of the figures of GPUDirect workloads, with titles; their drawing code is in this folder."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LATENCY = (
     "repeats’ merged histograms, until the data is in GPU memory (path host: in host memory). "
     "Logarithmic scale."
 )
-# Figures shown open: one drawing for each of four transfer sizes fills a screen. The most important
-# figures stay open; of the others, a page folds everything beyond one row.
+# Numbers of drawings that a page shows without a click: four (one per transfer size) fill a screen.
+# Less important figures are collapsed if they have more than two drawings.
 _ONCE, _FEW = 4, 2
 
 THROUGHPUT = FigureKind(
@@ -95,7 +95,7 @@ GPUDIRECT_FIGURES = (
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,
-    # Its values equal those of the efficiency figure at the last point of the axis.
+    # Collapsed, as it repeats values of the figure of efficiency at the last point of the sweep.
     replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
     RATIOS_OF_FIXED_WORK,
 )

@@ -1,4 +1,4 @@
-"""Line charts over the swept axis, with rings at the best point of each target."""
+"""Line charts over a sweep, such as of workers, with a ring at the best point of each target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NBSP = "\u00a0"
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Quantity of one chart, with the phrase for its best point."""
+    """Quantity to draw, with the word for its best value, such as ``highest``."""
 
     kind: str
     name: str
@@ -52,12 +52,12 @@ _WANTED = {
 
 
 def draw(far: Place, name: str) -> Figure | None:
-    """Draw throughput, efficiency or CPU, as selected by ``name``."""
+    """Draw throughput, efficiency or CPU over a sweep, as selected by ``name``."""
     return _figure(far, _WANTED[name])
 
 
 def latency(far: Place, operation: str, statistic: str) -> Figure | None:
-    """Draw latency, in µs or ms depending on the smallest value."""
+    """Draw latency over a sweep, in µs or ms depending on the smallest value."""
     along = far.section.of_facet(far.facet)
     cells = [c for p in along for c in far.comparison.row(p).cells.values()]
     key = f"latency_{statistic}_ns.{operation}"
@@ -98,7 +98,7 @@ def _figure(far: Place, wanted: _Wanted) -> Figure | None:
 def _title(
     wanted: _Wanted, column: Column, comparison: Comparison, section: Section, facet: Any
 ) -> str:
-    """Return a title: ``highest throughput of 11 points: 3.1 GB/s on A with 256 workers``."""
+    """Return a title: ``throughput, highest of 11 points: 3.1 GB/s on A with 256 workers``."""
     parts = []
     for best in best_points(comparison, section, facet, wanted.key, most=wanted.most):
         value = best.value.estimate

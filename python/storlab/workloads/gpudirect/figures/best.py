@@ -1,4 +1,4 @@
-"""Search for the best point of each target along the swept axis."""
+"""Find the best point of each target in a sweep."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ EFFICIENCY = "efficiency_mb_s_w.all"
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Best point of one target by one metric."""
+    """Best point of one target in a sweep, by one metric."""
 
     target: str
     point: WorkloadPoint
     cell: Cell
     value: Interval
-    at: str  # place on the axis, such as "256 workers"
+    at: str  # value of the swept parameter as text, such as "256 workers"
 
 
 def best_points(
     comparison: Comparison, section: Section, facet: Any, key: str, *, most: bool = True
 ) -> list[Best]:
-    """Return the best point of each target, in the order of the study.
+    """Return the best point of each target in a sweep, in the order of targets in the study.
 
-    If means are equal, the one nearest to the start of the axis wins, because more workers gain
-    nothing. Targets without a value are left out.
+    If means are equal, the one with the fewest workers is the best. Targets without a value are
+    left out.
 
     Args:
         comparison: Comparison with the values.
         section: Section of one swept workload.
-        facet: Value of the facet parameter.
-        key: Metric that is compared.
+        facet: Block size (or other facet) of the points.
+        key: Column key of the metric.
         most: Whether larger is better.
     """
     best: dict[str, Best] = {}

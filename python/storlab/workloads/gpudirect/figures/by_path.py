@@ -1,4 +1,4 @@
-"""Line charts that compare all data paths of the same work, to show the gain of the direct path."""
+"""Line charts with a line per data path, to show what the direct path gains for equal work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.words.text import MISSING, digits3, interval_text, latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"
-# Parameters that may differ between paths.
+# Parameters that may differ between points which are compared as paths for equal work.
 OF_PATH = ("path", "api", "queue_depth", "register_buffers")
 CPU = "cpu_s_per_gb.all"
 J_GB = 1_000.0  # divided by MB/J
@@ -29,23 +29,23 @@ GB = 1e-3  # converts MB/s to GB/s
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Quantity to draw for all paths."""
+    """Quantity to draw, with a line per path."""
 
     name: str
     key: str
     words: str
     unit: str
     factor: float = 1.0
-    inverse: bool = False  # the drawn value is J_GB divided by the metric
+    inverse: bool = False  # whether to draw J_GB divided by the metric
     more: bool = False  # whether larger is better
     log: bool = True
 
     def shown(self, value: float) -> float:
-        """Convert a metric's value to the drawn unit."""
+        """Convert a metric's value to the unit of the chart."""
         return J_GB / value if self.inverse else value * self.factor
 
     def interval(self, value: Interval | None) -> Interval | None:
-        """Convert a mean with its interval to the drawn unit."""
+        """Convert a mean with its interval to the unit of the chart."""
         if value is None or (self.inverse and value.estimate <= 0):
             return None
         if not self.inverse:
@@ -54,7 +54,7 @@ class _Wanted:
         return Interval(J_GB / value.estimate, low, high, value.n)
 
     def text(self, value: Interval) -> str:
-        """Format a drawn value for a title."""
+        """Format a value in the unit of the chart, for a title."""
         if self.unit in ("µs", "ms"):
             return latency_text(value.estimate / self.factor)
         return f"{digits3(value.estimate)}{NBSP}{self.unit}"
@@ -62,7 +62,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """Points of the same work on one target, by path; ``ways`` maps names of paths to points."""
+    """Points of one target with equal work; ``ways`` has the points of each path by its name."""
 
     target: str
     where: str
@@ -70,18 +70,18 @@ class _Same:
 
     @property
     def section(self) -> Section:
-        """Section of any of the paths, for properties that they share."""
+        """Section of the first path, used for properties that all paths share."""
         return next(iter(self.ways.values()))[0]
 
 
 def way_name(section: Section, point: WorkloadPoint) -> str:
-    """Return the name of a path with its varying parameters: ``direct, batch, batches of 16``."""
+    """Name a path with those of its parameters that vary: ``direct, batch, batches of 16``."""
     names = ["path", *(name for name in OF_PATH[1:] if name in section.axes.varying)]
     return describe(point.page, point.params, names)
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each target, transfer size and measured quantity."""
+    """Draw all paths in a figure for each target, transfer size and measured quantity."""
     quantities = _quantities(comparison)
     figures = (
         _figure(comparison, same, wanted)
@@ -132,7 +132,7 @@ def _same_work(comparison: Comparison, sections: Sequence[Section]) -> Iterator[
 
 
 def _shortly(same: _Same) -> _Same:
-    """Shorten the names of paths to the path itself if each path occurs once."""
+    """Remove parameters from the names of paths, unless a path occurs several times."""
     paths = [str(points[0].params["path"]) for _, points in same.ways.values()]
     if len(set(paths)) < len(paths):
         return same
@@ -187,7 +187,7 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
 
 
 def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
-    """Return the results with the name of the path and the place on the axis."""
+    """Return each result with the name of its path and its value of the swept parameter."""
     return [
         (way, x_text(section, point), comparison.row(point).cells[same.target])
         for way, (section, points) in same.ways.items()
@@ -196,7 +196,7 @@ def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
 
 
 def _place(same: _Same) -> Callable[[tuple[str, str, Cell]], int]:
-    """Return a sort key by place on the axis; paths may have been measured at different places."""
+    """Return a key to sort results by the swept parameter; paths may have different values."""
     places = {
         x_text(section, point): point.params[section.axes.x] or 0
         for section, points in same.ways.values()

@@ -1,4 +1,4 @@
-"""Additions of the GPUDirect family to a brief: warnings, findings, tables and facts."""
+"""Warnings, findings, tables and facts that the GPUDirect family adds to a brief."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NOT_SWEPT = (
 
 
 class Findings(FamilyAdditions):
-    """Additions of the GPUDirect family to a brief."""
+    """Warnings, findings, section and facts about GPUDirect, for a brief."""
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Return warnings about stand-ins, and about runs without the direct path or its proof."""
+        """Return warnings about emulated GPUs, and about runs that were not proven to be direct."""
         return [*emulated(comparison), *not_direct(comparison)]
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Return sentences on the path that bytes took, and on the gain of the direct path."""
+        """Return sentences on targets with direct transfers, and on what the direct path gains."""
         return [*proven(comparison), *direct_path_gain(comparison, WITHOUT)]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return the section of the brief: best points, costs of I/O paths, and paths taken."""
+        """Build the section on best points, comparison of paths, and bytes by route."""
         paths = path_tables(comparison, scale)
         candidates = [best_table(comparison, scale), *paths, proof_table(comparison)]
         tables: list[DataTable] = [table for table in candidates if table is not None]
@@ -57,9 +57,9 @@ class Findings(FamilyAdditions):
         )
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """Return tables of GPUs and libraries."""
+        """Return tables of the GPUs and libraries that runs used."""
         return machine_facts(comparison)
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Return the shares of the paths at each point."""
+        """Return the percentages of bytes by route at each point."""
         return {"gpu_paths": proof_data(comparison)}

@@ -1,4 +1,4 @@
-"""Table with the best point of each target, by throughput and by throughput per watt."""
+"""Table of each target's best points: by throughput, and by throughput per watt."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NONE = Number("–", missing=True)
 
 
 def sections_of(comparison: Comparison) -> list[Section]:
-    """Return the sections of a comparison that belong to the GPUDirect family."""
+    """Return the sections of a comparison that show GPUDirect workloads."""
     return list(comparison.kinds.get(GpuDirectJob.kind, ()))
 
 
 def best_table(comparison: Comparison, scale: Scale) -> DataTable | None:
-    """Return the table of best points per target; None if no parameter is swept."""
+    """Build the table of each target's best points; None if no parameter is swept."""
     leaves = []
     for section in sections_of(comparison):
         if not is_swept(section):
@@ -70,7 +70,7 @@ def _numbers(comparison: Comparison, best: Best | None, scale: Scale) -> list[Nu
 
 
 def gb_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
-    """Return a table cell with a metric converted from MB to GB, and its flag marks."""
+    """Return a metric, converted from MB to GB, as a table number with its marks."""
     column = comparison.column(key)
     value = cell.values.get(key)
     if column is None or value is None:

@@ -1,4 +1,4 @@
-"""Comparison of the direct path with the others, for the same work on the same target."""
+"""Compare the direct path with other data paths, for equal work on a target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENERGY = "energy per GB"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Data path at one place, named with its API."""
+    """Result of one data path for some work, with the path's name."""
 
     name: str
     path: str
@@ -44,7 +44,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Work on one target that was measured over several paths."""
+    """Work on one target that was measured with several data paths."""
 
     target: str
     where: str
@@ -53,17 +53,17 @@ class Place:
     ways: tuple[Way, ...]
 
     def pairs(self) -> Iterator[tuple[Way, Way]]:
-        """Yield each direct way paired with each other way."""
+        """Yield pairs of a direct path and another path."""
         for first in (way for way in self.ways if way.path == DIRECT):
             for path in OTHERS:
                 yield from ((first, other) for other in self.ways if other.path == path)
 
 
 def places(comparison: Comparison) -> list[Place]:
-    """Return the places measured over the direct and another path, at both ends of the axis.
+    """Return the work to compare paths for: measured with the direct and another path.
 
-    Only the fewest and the most workers that both were measured with count, so that no favourable
-    place can be picked.
+    Only the fewest and the most workers of a sweep are compared. This fixed rule prevents a choice
+    of points that favours one path.
     """
     by_place: dict[tuple[str, str], list[Way]] = {}
     texts: dict[str, tuple[str, Any, int]] = {}
@@ -99,13 +99,13 @@ def _ends(every: Sequence[Place], place: Place) -> set[int]:
 
 
 def _rest(place: Place) -> str:
-    """Return a key that is equal for places that differ in workers only."""
+    """Return a key that is equal for work that differs only in the number of workers."""
     params = {k: v for k, v in place.ways[0].point.params.items() if k not in (*OF_PATH, "workers")}
     return json.dumps([place.ways[0].point.workload, params], sort_keys=True, default=str)
 
 
 def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
-    """Return a table of each path's values, and one of ratios of direct to each other path."""
+    """Build a table of each path's values, and one of the direct path's ratios to the others."""
     compared = places(comparison)
     if not compared:
         return []
@@ -114,7 +114,7 @@ def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
 
 
 def _tail(compared: Sequence[Place]) -> str:
-    """Return the metric of tail latency: of reads, or of writes if there are no reads."""
+    """Return the key of the p99 latency of reads, or of writes if nothing was read."""
     known = {key for place in compared for way in place.ways for key in way.cell.values}
     return next((k for op in ("read", "write") if (k := f"latency_p99_ns.{op}") in known), "")
 
@@ -159,7 +159,7 @@ def _tail_words(tail: str) -> str:
 
 
 def energy_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
-    """Return energy in J/GB with its interval: the inverse of throughput per watt."""
+    """Return the energy in J/GB (the inverse of throughput per watt) as a table number."""
     column, value = comparison.column(EFFICIENCY), cell.values.get(EFFICIENCY)
     if column is None or value is None or value.estimate <= 0:
         return NONE
@@ -224,11 +224,11 @@ def _energy_ratio(first: Cell, other: Cell) -> Number:
 
 
 def energy_ratio(first: Cell, other: Cell) -> Interval | None:
-    """Return the ratio of two energies per GB; None if power is missing for one."""
+    """Return the ratio of two paths' energy per GB; None if one has no power readings."""
     if first.power is None or other.power is None:
         return None
     name = EFFICIENCY.partition(".")[0]
-    # J/GB is the inverse of efficiency, so the ratio is the other's efficiency over this one's.
+    # J/GB is the inverse of efficiency, so divide the other path's efficiency by the first's.
     below, above = first.power.spread(name), other.power.spread(name)
     if above is None or below is None or min(above.estimate, below.estimate) <= 0:
         return None
@@ -236,7 +236,10 @@ def energy_ratio(first: Cell, other: Cell) -> Interval | None:
 
 
 def direct_path_gain(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
-    """Return a sentence for each target and other path, with the range over all places."""
+    """Return sentences on what the direct path gains over each other path on each target.
+
+    A sentence gives the range of the ratios over all compared work.
+    """
     compared = places(comparison)
     sentences = []
     for target in dict.fromkeys(place.target for place in compared):
@@ -285,7 +288,7 @@ def _has(compared: Sequence[Place], target: str, path: str) -> bool:
 
 
 def _where(compared: Sequence[Place], target: str) -> str:
-    """Return a phrase for the compared places, such as ``4 KiB and 1 MiB, 1 and 256 workers``."""
+    """Describe the compared work: ``4 KiB and 1 MiB, 1 and 256 workers``."""
     own = [place for place in compared if place.target == target]
     sizes = dict.fromkeys(spaced_size(place.block) for place in own)
     counts = sorted({place.workers for place in own})
@@ -299,9 +302,9 @@ def _doubtful(pairs: Sequence[tuple[Way, Way]]) -> bool:
 
 
 def _range(ratios: Sequence[Interval]) -> str:
-    """Format the range of ratios, such as ``0.98× to 1.02×``.
+    """Format a range of ratios, such as ``0.98× to 1.02×``, or a single ratio with its interval.
 
-    A single ratio has its interval; several ratios have a note if none is significant.
+    A note says if the interval of none of several ratios excludes 1.
     """
     values = sorted(ratio.estimate for ratio in ratios)
     low, high = times_text(values[0]), times_text(values[-1])

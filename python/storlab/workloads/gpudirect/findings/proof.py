@@ -1,4 +1,4 @@
-"""Proof of path in a brief: sentences, the table of counted routes, and facts of the machine."""
+"""Show in a brief which path transfers took: sentences, table of routes, GPUs and libraries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARES = ("direct", "p2p", "nvfs", "posix")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Evidence of the path at one point of one target, summed over all finished runs."""
+    """Counts and reports on the path of a target's transfers at one point, over all its runs."""
 
     section: Section
     point: WorkloadPoint
@@ -41,16 +41,16 @@ class Proof:
 
     @property
     def path(self) -> str:
-        """Path that the study requested."""
+        """Path that the study asks for."""
         return str(self.point.params["path"])
 
     def has(self, kind: str) -> bool:
-        """Return whether a run has a flag of that kind."""
+        """Return whether any run has a flag of this kind."""
         return any(flag.kind == kind for flag in self.cell.flags)
 
 
 def proofs(comparison: Comparison) -> Iterator[Proof]:
-    """Yield the evidence for every measured point of every target."""
+    """Yield what is known about the path for every measured point of every target."""
     for section in sections_of(comparison):
         for point in section.points:
             for target in comparison.planned([point]):
@@ -63,7 +63,7 @@ def proofs(comparison: Comparison) -> Iterator[Proof]:
 
 
 def emulated(comparison: Comparison) -> list[str]:
-    """Return warnings about targets whose runs used stand-ins for a GPU or its libraries."""
+    """Return warnings about targets whose runs used an emulated GPU or emulated libraries."""
     reasons: dict[str, dict[str, None]] = {}
     for proof in proofs(comparison):
         for told in proof.details:
@@ -80,7 +80,7 @@ def emulated(comparison: Comparison) -> list[str]:
 
 
 def not_direct(comparison: Comparison) -> list[str]:
-    """Return warnings about points that requested the direct path and did not get or prove it."""
+    """Return warnings about points with path = direct that were not, or not proven, direct."""
     direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     sentences = []
     for target in dict.fromkeys(proof.cell.target for proof in direct):
@@ -99,7 +99,7 @@ def not_direct(comparison: Comparison) -> list[str]:
 
 
 def _why_unproven(unsure: Sequence[Proof]) -> str:
-    """Return why the path of these points is unproven, for a sentence."""
+    """Return why the path of some points is not proven, as a clause of a sentence."""
     details = [told for proof in unsure for told in proof.details]
     against = dict.fromkeys(text for d in details for text in (*d.stand_ins, *d.path_obstacles))
     if against:
@@ -108,7 +108,7 @@ def _why_unproven(unsure: Sequence[Proof]) -> str:
 
 
 def _of(some: int, every: int) -> str:
-    """Return ``all 8 points`` or ``3 of 8 points``."""
+    """Format a number of points as ``all 8 points`` or ``3 of 8 points``."""
     if some < every:
         return f"{some:,} of {plural(every, 'point')}"
     return f"all {plural(every, 'point')}" if every > 1 else "the one point"
@@ -132,7 +132,7 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
 
 
 def proven(comparison: Comparison) -> list[str]:
-    """Return sentences on targets whose direct runs all took the direct path, with the counter."""
+    """Return sentences on targets whose runs with path = direct all were direct, by a counter."""
     direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     good: dict[str, list[str]] = {}
     for target in dict.fromkeys(proof.cell.target for proof in direct):
@@ -154,7 +154,7 @@ def proven(comparison: Comparison) -> list[str]:
 
 
 def proof_table(comparison: Comparison) -> DataTable | None:
-    """Return the table of the counted path at each point that requested the direct one."""
+    """Build the table of bytes by route for points with path = direct; None without any."""
     leaves = [
         Leaf([proof.section.where(proof.point)], proof.cell, _numbers(proof))
         for proof in proofs(comparison)
@@ -205,7 +205,7 @@ def _numbers(proof: Proof) -> list[Number]:
 
 
 def _device(proof: Proof) -> Number:
-    """Return the device's bytes as a percentage of moved bytes, for the same spans of the runs."""
+    """Return the bytes counted by the device as a percentage of those moved by the load."""
     counted, moved = 0.0, 0.0
     for run, told in zip(proof.cell.runs, proof.details, strict=True):
         window_ns = run.record.window_end_ns - run.record.window_start_ns
@@ -219,10 +219,10 @@ def _device(proof: Proof) -> Number:
 def counted_and_moved(
     told: GpuDirectDetails, totals: Mapping[Operation, OperationTotals], window_ns: int
 ) -> tuple[float, float] | None:
-    """Return the bytes counted by the device, and those counted by the load itself.
+    """Return the bytes that the device counted, and those that the load generator moved.
 
-    They cover the whole load, or only the window if the engine does not report the whole load; the
-    device's bytes are then scaled to it. None if the device was not counted.
+    Both are for the whole load. If the engine reports only the measure window, the bytes of the
+    device are scaled to the window. None if the device has no count.
     """
     whole = told.load_device
     if whole is not None and told.route.bytes:
@@ -236,7 +236,7 @@ def counted_and_moved(
 
 
 def _compared(proof: Proof) -> Number:
-    """Return how many bytes were compared outside the windows, and how many were wrong."""
+    """Return how many bytes were compared with storage, and how many were wrong."""
     passes = [c for d in proof.details for c in (d.first_pass, d.read_back) if c is not None]
     if not passes:
         return NONE
@@ -247,7 +247,7 @@ def _compared(proof: Proof) -> Number:
 
 
 def proof_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the counted routes of all points as plain values."""
+    """Return the bytes by route of all points, as plain values for JSON."""
     return [
         {
             "where": proof.section.where(proof.point),
@@ -262,7 +262,7 @@ def proof_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def machine_facts(comparison: Comparison) -> list[FactTable]:
-    """Return the GPUs and libraries that the runs used."""
+    """Return a table of the GPUs and libraries that runs used."""
     rows: dict[str, dict[str, None]] = {}
     for proof in proofs(comparison):
         for told in proof.details:

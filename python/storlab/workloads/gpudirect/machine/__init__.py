@@ -1,1 +1,1 @@
-"""Checks of this machine's GPUs, drivers and PCIe that decide the path between storage and GPU."""
+"""Checks of GPUs, drivers and PCIe, which decide if transfers to a GPU can be direct."""

@@ -1,4 +1,4 @@
-"""Constructors of doctor's checks by status."""
+"""Make results of checks for ``storlab doctor``: ok, warning or error."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from storlab.contracts.check import Check
 
 
 def ok(name: str, what: str) -> Check:
-    """Return a check that needs no action."""
+    """Return the result of a check that found no problem."""
     return Check(name=name, status="ok", what=what)
 
 
 def warning(name: str, what: str, fix: str) -> Check:
-    """Return a check for runs that work, but do not measure what was requested."""
+    """Return a warning: runs are possible, but would not measure what the study asks for."""
     return Check(name=name, status="warning", what=what, fix=fix)
 
 
 def error(name: str, what: str, fix: str) -> Check:
-    """Return a check for a condition under which no run is possible."""
+    """Return an error: runs are not possible."""
     return Check(name=name, status="error", what=what, fix=fix)

@@ -1,4 +1,4 @@
-"""Configuration of cuFile from its JSON file with comments, and from the environment."""
+"""Configuration of cuFile: its file, JSON with comments, and environment variables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from storlab.base.files import read_input
 PATH_VARIABLE = "CUFILE_ENV_PATH_JSON"
 USUAL = "etc/cufile.json"
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
-# A whole string, so that comment signs inside strings are kept; or a comment.
+# Strings are matched as well as comments, so that "//" inside of a string is no comment.
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r",(\s*[}\]])")
 
 
 @dataclass(frozen=True, slots=True)
 class CuFileConfiguration:
-    """Settings of cuFile; None if not set, so that the library's default applies."""
+    """Configured settings of cuFile; None if not set, so that the library's default applies."""
 
     path: Path | None = None  # None: no file exists
     problem: str = ""  # why the file cannot be read
@@ -32,12 +32,12 @@ class CuFileConfiguration:
     poll_mode: bool | None = None
     poll_kb: int | None = None
     direct_io_kb: int | None = None
-    # By file system; only values above 0.
+    # Transfer size in KiB, by file system, below which cuFile uses POSIX; only sizes above 0.
     posix_below_kb: Mapping[str, int] = field(default_factory=dict)
 
 
 def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfiguration:
-    """Read the configuration as cuFile would read it in this environment.
+    """Read the configuration of cuFile as the library would.
 
     Args:
         root: Root of the file system with ``etc/cufile.json``.
@@ -77,16 +77,16 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse JSON with comments and trailing commas; raise ValueError if it is invalid."""
+    """Parse JSON that may have comments and trailing commas; raise ValueError if invalid."""
     plain = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
     document = json.loads(_LAST_COMMA.sub(r"\1", plain))
     if not isinstance(document, dict):
-        raise ValueError("it holds no object")
+        raise ValueError("it is not a JSON object")
     return document
 
 
 def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """Return the table with a dotted name; empty if it is missing."""
+    """Return the nested table with a dotted name; empty if there is none."""
     table: Any = values
     for name in place.split("."):
         table = table.get(name) if isinstance(table, dict) else None
@@ -96,7 +96,7 @@ def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
 def _with_environment(
     configured: CuFileConfiguration, environment: Mapping[str, str]
 ) -> CuFileConfiguration:
-    """Apply the environment variables, which override the file."""
+    """Replace settings of the file by those in environment variables."""
     allow, force, p2pdma = (
         _flag(environment.get(f"CUFILE_{name}"))
         for name in ("ALLOW_COMPAT_MODE", "FORCE_COMPAT_MODE", "USE_PCIP2PDMA")

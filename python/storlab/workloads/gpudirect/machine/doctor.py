@@ -1,4 +1,4 @@
-"""Checks of ``storlab doctor`` on GPUs: the path that data will take, and its obstacles."""
+"""Checks of ``storlab doctor`` on GPUs: which path data will take, and what is missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from storlab.workloads.gpudirect.machine.run_facts import stand_ins
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Places and functions for the checks, which tests replace with their own."""
+    """Sources of facts about the machine; tests replace them."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -46,7 +46,7 @@ class Machine:
 
 
 def examine_machine(libraries: Libraries, machine: Machine | None = None) -> list[Check]:
-    """Return checks of this machine without a target; a single one if it has no NVIDIA GPU."""
+    """Check this machine for GPUs, drivers and paths, independent of a target."""
     machine = machine or Machine()
     cards = pci.gpus(machine.root)
     driver = kernels.nvidia_driver(machine.root)
@@ -80,16 +80,14 @@ def examine_target(
     *,
     others: bool = False,
 ) -> list[Check]:
-    """Return checks of a target for the points on it.
-
-    Errors mark missing parts that runs need.
+    """Check whether the points of a study can run on a target, and whether directly.
 
     Args:
         places: Files, devices or directories of the target.
-        demands: GPU resources of the points.
+        demands: GPU resources that the points need.
         libraries: Libraries that the points name.
-        machine: Places and functions for the checks.
-        others: Whether the target has further points that need no cuFile.
+        machine: Sources of facts about the machine.
+        others: Whether the target has further points, which do not need cuFile.
     """
     machine = machine or Machine()
     if not any(demand.needs_gpu for demand in demands):
@@ -156,7 +154,7 @@ def _place_rows(
 
 
 def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:
-    """Probe the libraries; retry without cuFile if it fails and other points need the rest."""
+    """Probe the GPU libraries; if that fails and some points need no cuFile, retry without it."""
     without = Libraries(libraries.cuda, ())
     if not direct:
         return machine.probing(without)
@@ -168,9 +166,10 @@ def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: boo
 
 
 def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> Iterator[Check]:
-    """Yield errors for missing libraries that runs need.
+    """Yield an error for each library that runs need but that cannot be used.
 
-    ``usable`` means that all GPUs of the study work; CUDA's complaint is then about another GPU.
+    ``usable`` states that all GPUs of the study work. An error of CUDA is about another GPU then,
+    and becomes a warning.
     """
     if probed.cuda_trouble is not None:
         row = warning if usable else error
@@ -184,7 +183,7 @@ def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> 
 
 
 def _trouble_rows(probed: Probe) -> Iterator[Check]:
-    """Yield warnings for libraries that cannot be used, independent of any study."""
+    """Yield a warning for each library that cannot be used."""
     if probed.trouble is not None:
         yield warning("GPU libraries", probed.trouble.what, probed.trouble.fix)
         return

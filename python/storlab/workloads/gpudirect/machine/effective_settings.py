@@ -1,4 +1,4 @@
-"""Effective settings of cuFile, combined from the library's report, its file and defaults."""
+"""Settings that cuFile uses, from the library's report, its configuration file and defaults."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _NVME = frozenset({"nvme", "nvme_p2p"})
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """Effective settings of cuFile; None if unknown."""
+    """Settings that cuFile uses; None if unknown."""
 
     compat_allowed: bool | None
     compat_forced: bool
     p2pdma: bool
-    nvme_p2pdma: bool | None  # the same for NVMe drives only
+    nvme_p2pdma: bool | None  # as p2pdma, for NVMe drives only
     is_told: bool  # whether p2pdma is configured or reported
     ways: tuple[str, ...] | None  # ways by which cuFile reports to reach NVMe drives directly
     storage: tuple[str, ...]  # other kinds of storage that cuFile reports to reach directly
 
     @property
     def has_p2pdma(self) -> bool:
-        """Whether cuFile itself reports P2PDMA as a way to NVMe drives."""
+        """Whether cuFile itself reports that it can use P2PDMA for NVMe drives."""
         return self.ways is not None and P2PDMA in self.ways
 
     @property
     def way_names(self) -> list[str]:
-        """Display names of the ways."""
+        """Names for messages of the ways by which cuFile can reach NVMe drives."""
         return [_WAYS.get(way, way) for way in self.ways or ()]
 
     def finds(self, nvidia_fs: str | None) -> bool:
-        """Return whether nvidia-fs serves cuFile: it is loaded, and cuFile does not deny it."""
+        """Return whether cuFile can use nvidia-fs: it is loaded, and cuFile does not deny it."""
         if nvidia_fs is None:
             return False
         return self.ways is None or NVIDIA_FS in self.ways
 
     def refusals(self) -> list[tuple[str, str]]:
-        """Return settings of cuFile that prevent P2PDMA, each with a fix."""
+        """Return the settings of cuFile that prevent P2PDMA, each with a fix."""
         if self.has_p2pdma:
             return []
         if not self.p2pdma:
@@ -64,7 +64,7 @@ class EffectiveSettings:
 
 
 def effective_settings(configuration: CuFileConfiguration, probe: Probe) -> EffectiveSettings:
-    """Combine the settings: the library's report wins over the file, the file over defaults."""
+    """Combine settings; the library's report overrides its file, and the file the defaults."""
     library, direct = probe.cufile or CuFileTold(), probe.direct or DirectStorage()
     forced = first_known(library.compat_forced, configuration.force_compat)
     p2pdma = first_known(library.p2pdma, configuration.p2pdma)
@@ -80,5 +80,5 @@ def effective_settings(configuration: CuFileConfiguration, probe: Probe) -> Effe
 
 
 def first_known(library: bool | None, configuration: bool | None) -> bool | None:
-    """Return the library's value if it has one, otherwise the configured one."""
+    """Return the setting that the library reports, or the configured one if it reports none."""
     return configuration if library is None else library

@@ -1,4 +1,4 @@
-"""Facts about GPU drivers and the kernel, read from /proc and /sys below a root."""
+"""Facts about GPU drivers and the kernel, read from /proc and /sys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATIC_BAR1 = re.compile(r"RMForceStaticBar1=(0x)?1\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """NVIDIA's kernel driver."""
+    """NVIDIA kernel driver: version, and whether its modules are the open ones."""
 
     version: str  # such as 560.35.03
     is_open: bool  # whether these are the open kernel modules
@@ -39,7 +39,7 @@ class Kernel:
 
     @property
     def is_new_enough(self) -> bool:
-        """Whether the version is new enough for P2PDMA."""
+        """Whether the kernel is new enough for P2PDMA."""
         return self.version >= P2PDMA_KERNEL
 
 
@@ -56,8 +56,8 @@ def nvidia_driver(root: Path) -> Driver | None:
 def has_gpu_driver(root: Path) -> bool:
     """Return whether the kernel has a driver for NVIDIA GPUs.
 
-    Evidence is its files in /proc, its module or its device node. A sandbox such as gVisor may hide
-    /proc and /sys, but has the node; WSL has /dev/dxg instead.
+    It is recognised by files in /proc, by its module, or by its device node, which is enough in a
+    sandbox such as gVisor that hides /proc and /sys. WSL has /dev/dxg instead.
     """
     if nvidia_driver(root) is not None or (root / "dev/dxg").is_char_device():
         return True
@@ -82,7 +82,7 @@ def nvidia_fs_version(root: Path) -> str | None:
 
 
 def nvidia_fs_counts(root: Path) -> bool | None:
-    """Return whether nvidia-fs counts its transfers; None if not loaded or not reported."""
+    """Return whether nvidia-fs counts transfers; None if it is not loaded or does not report it."""
     match = re.search(
         r"\bIO stats: (Enabled|Disabled)", _text(root / "proc/driver/nvidia-fs/stats")
     )
@@ -115,7 +115,7 @@ def has_iommu(root: Path) -> bool:
 
 
 def can_be_locked_bytes(limits: str) -> int | None:
-    """Return the soft limit of locked memory in bytes, from /proc/PID/limits; None if unlimited."""
+    """Read the limit of locked memory in bytes from /proc/PID/limits; None if unlimited."""
     match = re.search(r"^Max locked memory\s+(\d+|unlimited)", limits, re.M)
     return None if match is None or match[1] == "unlimited" else int(match[1])
 

@@ -1,4 +1,4 @@
-"""Checks of a target's file system, block device layers and drives for the direct path."""
+"""Check whether a target's file system, block device layers and drives allow the direct path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDERED = "data=ordered"
 
 
 def file_system_row(under: Under) -> Check:
-    """Return a check whether the direct path supports the file system."""
+    """Check whether the direct path supports the file system."""
     name, kind = "GPU file system", under.file_system
     if kind is None:
         return ok(name, "none: the block device itself")
@@ -42,14 +42,13 @@ def file_system_row(under: Under) -> Check:
 
 
 def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
-    """Yield a check if udev does not report which file system a drive holds.
+    """Yield a warning if udev does not know which file system is on a drive.
 
-    Without that, cuFile registers no file, not even in compatibility mode (seen with 1.15 and
-    1.20).
+    cuFile cannot register a file then, not even in compatibility mode (seen with 1.15 and 1.20).
 
     Args:
         under: Storage below the target.
-        real: Whether the library is NVIDIA's; stand-ins do not use udev.
+        real: Whether the library is NVIDIA's; emulated ones do not use udev.
     """
     if under.unknown_to_udev is not None:
         what = (
@@ -62,7 +61,7 @@ def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
 
 
 def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:
-    """Yield checks of layers and transports, with warnings for those that are never direct."""
+    """Check block device layers and drives; yield warnings for those that are never direct."""
     for layer in under.layers:
         yield _layer_row(layer.name, layer.kind, nvidia_fs)
     for drive in under.drives:

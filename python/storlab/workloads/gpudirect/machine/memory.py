@@ -1,4 +1,4 @@
-"""Checks of the GPU memory that runs need against the free memory."""
+"""Check whether the GPU memory that runs need is free."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = "host"  # the only path without a GPU
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """GPU resources that a point needs."""
+    """GPU memory, GPUs and libraries that a point needs."""
 
     label: str  # name of its workload
     path: str
@@ -39,19 +39,19 @@ class Demand:
         return self.path == "direct"
 
     def bytes_on(self, gpu: int) -> int:
-        """Return the bytes of buffers on one GPU."""
+        """Return how many bytes of buffers the point needs on one GPU."""
         if not self.needs_gpu:
             return 0
         return bytes_on(gpu, self.gpus, self.workers, self.worker_bytes, self.pool_bytes)
 
 
 def used_gpus(demands: Sequence[Demand]) -> list[int]:
-    """Return the numbers of all GPUs in use."""
+    """Return the numbers of all GPUs that points use."""
     return sorted({gpu for demand in demands if demand.needs_gpu for gpu in demand.gpus})
 
 
 def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
-    """Yield a check of the largest demand on each GPU; an error if it does not fit."""
+    """Check for each GPU whether the largest demand of any point fits in its free memory."""
     known = {gpu.number: gpu for gpu in probe.gpus}
     for number in used_gpus(demands):
         gpu = known.get(number)
@@ -75,7 +75,7 @@ def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
 
 
 def aperture_rows(demands: Sequence[Demand], number: int, card: PciDevice) -> Iterator[Check]:
-    """Yield a warning if buffers of the direct path exceed the GPU memory visible through BAR1."""
+    """Yield a warning if buffers of the direct path exceed the GPU memory mapped by BAR1."""
     need = max((demand.bytes_on(number) for demand in demands if demand.needs_cufile), default=0)
     most = card.bar1_bytes
     if most is not None and need > most:

@@ -1,4 +1,4 @@
-"""PCIe topology from sysfs: GPUs, links, and the distance between two devices."""
+"""PCIe topology from sysfs: GPUs, links, and how far two devices are apart."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BAR1_LINE = 1  # line of ``resource`` with the aperture through which peers see
 _ACS_CAPABILITY = 0x000D
 _EXTENDED = 0x100  # offset of extended capabilities
 _REDIRECT = 0b1100  # of ACS control: requests and completions between peers go up to the root
-# GB/s of one lane per direction by GT/s, after line coding.
+# GB/s of one lane per direction, after line coding, by transfer rate in GT/s.
 _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7.563, 128.0: 15.125}
 
 
 class Distance(IntEnum):
-    """Distance between two devices, the nearest first."""
+    """Distance between two PCIe devices, by what they share; members go from near to far."""
 
     SWITCH = 0  # both below one root port
     HOST_BRIDGE = 1  # different root ports of one host bridge
@@ -32,7 +32,7 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """PCIe link with its current and its maximum speed and width."""
+    """PCIe link of a device: current and maximum speed and width."""
 
     gt_s: float
     width: int
@@ -52,7 +52,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """PCIe function of a device."""
+    """PCIe device (function) with its position in the topology."""
 
     address: str  # such as 0000:41:00.0
     sysfs: Path  # resolved path
@@ -61,7 +61,7 @@ class PciDevice:
 
     @property
     def node(self) -> int | None:
-        """NUMA node; None if unknown."""
+        """NUMA node of the device; None if unknown."""
         number = read_fact(self.sysfs / "numa_node")
         return None if number is None or int(number) < 0 else int(number)
 
@@ -85,7 +85,7 @@ class PciDevice:
 
     @property
     def bar1_bytes(self) -> int | None:
-        """Size of a GPU's BAR1: the part of its memory that peers can access at once."""
+        """Size of a GPU's BAR1, the window in which other devices can access its memory."""
         lines = (read_fact(self.sysfs / "resource") or "").splitlines()
         if len(lines) <= _BAR1_LINE:
             return None
@@ -94,33 +94,33 @@ class PciDevice:
 
     @property
     def gives_peer_memory(self) -> bool:
-        """Whether the kernel has registered memory of the device as peer memory."""
+        """Whether the kernel has registered memory of the device for peer-to-peer DMA."""
         return (self.sysfs / "p2pmem").is_dir()
 
     @property
     def iommu_type(self) -> str | None:
-        """IOMMU domain type: ``DMA`` and ``DMA-FQ`` translate addresses, ``identity`` does not."""
+        """Type of the device's IOMMU domain; ``DMA`` and ``DMA-FQ`` translate addresses."""
         return read_fact(self.sysfs / "iommu_group" / "type")
 
 
 def device(root: Path, address: str) -> PciDevice | None:
-    """Return the device with that address; None if there is none."""
+    """Return the PCIe device with an address; None if there is none."""
     name = normal(address)
     place = root / "sys/bus/pci/devices" / (name or "none")
     return _of(place) if name and place.exists() else None
 
 
 def normal(address: str) -> str | None:
-    """Return an address as the kernel writes it.
+    """Convert a PCI address to the kernel's form.
 
-    CUDA uses capital letters, and NVML eight digits for the domain.
+    CUDA writes it in capital letters, and NVML with eight digits for the domain.
     """
     match = re.fullmatch(r"0*([0-9a-f]*):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address.lower())
     return None if match is None else f"{match[1]:0>4}:{match[2]}"
 
 
 def gpus(root: Path) -> list[PciDevice]:
-    """Return the NVIDIA GPUs by address."""
+    """Return all NVIDIA GPUs in the order of their PCI addresses."""
     devices = []
     base = root / "sys/bus/pci/devices"
     for place in sorted(base.iterdir()) if base.is_dir() else []:
@@ -131,13 +131,13 @@ def gpus(root: Path) -> list[PciDevice]:
 
 
 def address_in(sysfs: Path) -> str | None:
-    """Return the nearest PCI device that contains a resolved path in sysfs."""
+    """Return the PCI address in a resolved sysfs path that is nearest to its end; None without."""
     addresses = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
     return addresses[-1] if addresses else None
 
 
 def distance(first: PciDevice, second: PciDevice) -> Distance:
-    """Return the distance of two devices, from the part of their upstream paths that they share."""
+    """Return how far two devices are apart, by what their upstream paths have in common."""
     shared = 0
     for step, others in zip(first.chain[:-1], second.chain[:-1], strict=False):
         if step != others:
@@ -152,10 +152,10 @@ def distance(first: PciDevice, second: PciDevice) -> Distance:
 
 
 def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list[str] | None:
-    """Return bridges above one of two devices whose ACS redirects peer traffic to the root.
+    """Return bridges between two devices whose ACS sends peer-to-peer traffic to the root complex.
 
-    Bridges above both do not matter: they see peer traffic only if a bridge below has redirected
-    it. None if the configuration space is not fully readable, which requires root.
+    Bridges above both devices do not matter, as they see peer traffic only if a bridge below sent
+    it there. None if the configuration space cannot be read, which requires root.
     """
     bridges = []
     own, other = first.chain[1:-1], second.chain[1:-1]
@@ -175,7 +175,7 @@ def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list
 
 
 def acs_control(config: bytes) -> int:
-    """Return the control register of access control services; 0 without that capability."""
+    """Return the control register of Access Control Services; 0 without this capability."""
     offset, steps = _EXTENDED, 0
     while _EXTENDED <= offset <= len(config) - 8 and steps < 64:
         header = int.from_bytes(config[offset : offset + 4], "little")

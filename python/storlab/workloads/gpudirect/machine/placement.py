@@ -1,4 +1,4 @@
-"""Checks of the placement of GPUs and drives: links, bridges and NUMA nodes."""
+"""Checks of where GPUs and drives are connected: links, bridges and NUMA nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = {
 
 
 def gpu_row(card: PciDevice, told: GpuReport | None) -> Check:
-    """Return a doctor row with a GPU's name, address, memory and size of BAR1."""
+    """Return a line of ``storlab doctor`` with a GPU's name, address, memory and BAR1 size."""
     parts = [card.address]
     if told is not None:
         free, whole = format_bytes_si(told.free_bytes), format_bytes_si(told.memory_bytes)
@@ -38,9 +38,9 @@ def gpu_row(card: PciDevice, told: GpuReport | None) -> Check:
 
 
 def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | None:
-    """Return a check of a link's width and speed; None without a link.
+    """Check whether a PCIe link has its full width and speed; None without a link.
 
-    ``idles`` means that the device slows its link down while it is idle.
+    ``idles`` states that the device reduces the speed of its link while it is idle.
     """
     link = device.link
     if link is None:
@@ -59,7 +59,7 @@ def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | No
 def distance_rows(
     root: Path, card: PciDevice, name: str, drives: Sequence[tuple[Drive, PciDevice]]
 ) -> Iterator[Check]:
-    """Yield checks of the distance between one GPU and the farthest drive of a target."""
+    """Check how far a GPU is from the farthest drive of a target."""
     if not drives:
         return
     far = [(distance(card, device), drive, device) for drive, device in drives]

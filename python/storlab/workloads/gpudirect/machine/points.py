@@ -1,4 +1,4 @@
-"""Conversion of a study's points to the checks of ``storlab doctor``."""
+"""Run the checks of ``storlab doctor`` with the libraries and resources that points need."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from storlab.workloads.gpudirect.rules import longest
 
 
 def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -> list[Check]:
-    """Return checks of this machine, with the libraries that the points name or the default ones.
+    """Check this machine with the libraries that points name, by default with the usual ones.
 
-    Rows that several sets of libraries share appear once.
+    Results that are equal for several sets of libraries appear once.
     """
     every = [GpuDirectParams.of(point.params) for point in points]
     named = [_libraries(values.cuda_library, values.cufile_library) for values in every]
@@ -33,7 +33,7 @@ def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -
 def examine_points(
     points: Sequence[Point], places: Sequence[Path], machine: Machine | None = None
 ) -> list[Check]:
-    """Return checks of one target; rows shared by several sets of libraries appear once."""
+    """Check one target; results that are equal for several sets of libraries appear once."""
     asked: dict[Libraries, list[Demand]] = {}
     for point in points:
         params = GpuDirectParams.of(point.params)

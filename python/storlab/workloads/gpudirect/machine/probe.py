@@ -1,4 +1,4 @@
-"""Probe of the CUDA driver and libcufile in a child process with a time-out."""
+"""Probe the CUDA driver and libcufile in a child process with a time-out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HANG_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """Places to search for each library, in order."""
+    """Places to search for the CUDA driver and for cuFile, in order."""
 
     cuda: tuple[str, ...]
     cufile: tuple[str, ...]
@@ -49,7 +49,7 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Result of a probe; ``trouble`` is set if the whole probe failed."""
+    """GPUs and libraries that a probe found; ``trouble`` is set if the probe itself failed."""
 
     gpus: tuple[GpuReport, ...] = ()
     cuda: LibraryTold | None = None
@@ -59,35 +59,35 @@ class Probe:
 
     @property
     def cuda_trouble(self) -> Trouble | None:
-        """Reason why no GPU can be used."""
+        """Reason why no GPU can be used; None if one can."""
         return self.trouble or (None if self.cuda is None else self.cuda.error)
 
     @property
     def cufile_trouble(self) -> Trouble | None:
-        """Reason why cuFile cannot be used; the failure of the whole probe if there is one."""
+        """Reason why cuFile cannot be used; None if it can."""
         return self.trouble or (None if self.cufile is None else self.cufile.error)
 
 
 class _Answer(DetailsTable):
-    """Outcome of a probe job."""
+    """Result that the child process writes to its file."""
 
     details: GpuDirectDetails | None = None
     failure: Failure | None = None
 
 
 class Probing(Protocol):
-    """Protocol of functions that probe the libraries."""
+    """Function that probes GPU libraries."""
 
     def __call__(self, libraries: Libraries) -> Probe:
-        """Return the result of the probe; never raises or hangs."""
+        """Probe the libraries; never raise or hang."""
         ...
 
 
 def probe(libraries: Libraries) -> Probe:
-    """Probe this machine, once per process while the environment is unchanged.
+    """Probe the GPU libraries of this machine.
 
-    The result is cached because the first use of a GPU takes seconds, and doctor probes for each
-    target.
+    The result is cached as long as environment variables do not change, because the first use of a
+    GPU takes seconds and ``storlab doctor`` probes for each target.
     """
     return _probe(libraries, frozenset(os.environ.items()))
 
@@ -107,7 +107,7 @@ def _probe(libraries: Libraries, environment: frozenset[tuple[str, str]]) -> Pro
 
 
 def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
-    """Run a child process with a job and the path of a file for its answer."""
+    """Run a child process that probes the libraries, and return the result from its file."""
     with tempfile.TemporaryDirectory(prefix="storlab-probe-") as name:
         directory = Path(name)
         answer, printed = directory / "answer.json", directory / "printed.txt"
@@ -118,7 +118,7 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C must reach storlab only, not print a traceback here.
+                # so that Ctrl-C does not reach the child, which would print a traceback
                 start_new_session=True,
             )
             ended = _wait(child, limit_s)
@@ -135,7 +135,7 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
 
 
 def read(document: Mapping[str, Any]) -> Probe:
-    """Convert the answer of a probe job."""
+    """Convert the JSON of the child process to a record."""
     answer = _Answer.model_validate(document)
     if answer.failure is not None:
         failure = answer.failure

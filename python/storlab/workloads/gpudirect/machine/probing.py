@@ -1,6 +1,6 @@
-"""Child process of ``probe``, which loads the libraries and writes the result to a file.
+"""Program of the child process that ``probe`` starts: load GPU libraries, write what they report.
 
-The libraries may print, crash or hang, so they run in a process of their own.
+It is a separate process, because the libraries may print, crash or hang.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from storlab.base.files import replace_file
 
 
 def main(job: str, answer: Path) -> None:
-    """Run a probe job; the file ``answer`` is written completely or not at all."""
+    """Probe the libraries of a job in JSON, and write the result to ``answer`` atomically."""
     run = _native.Run("gpudirect", job, {}, False)
     run.wait(None)
     text, _ = run.outcome()

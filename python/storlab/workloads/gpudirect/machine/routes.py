@@ -1,4 +1,4 @@
-"""Checks of the routes that data can take: nvidia-fs, the kernel's P2PDMA, or host memory."""
+"""Check which routes data can take to a GPU: nvidia-fs, the kernel's P2PDMA, host memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATIC_BAR1 = (
 
 
 def driver_row(driver: Driver | None) -> Check:
-    """Return a doctor row with the driver's version and kind of kernel modules."""
+    """Check whether an NVIDIA driver is loaded; report its version and kind of modules."""
     if driver is None:
         return warning(
             "GPU driver", "no NVIDIA driver is loaded", "install it, the open kernel modules"
@@ -55,7 +55,7 @@ def p2pdma_obstacles(
     probe: Probe,
     processor: str = "x86_64",
 ) -> list[tuple[str, str]]:
-    """Return obstacles to P2PDMA, each with a fix; unknown facts are no obstacles."""
+    """Return what prevents P2PDMA, each with a fix; unknown facts are assumed to be fine."""
     lacks = []
     if processor == "aarch64":
         lacks.append(("an Arm processor, as Grace", "use nvidia-fs"))
@@ -80,9 +80,12 @@ def p2pdma_obstacles(
 def route_rows(
     nvidia_fs: str | None, lacks: Sequence[tuple[str, str]], held: EffectiveSettings
 ) -> Iterator[Check]:
-    """Yield checks of the route that data will take.
+    """Check which route data will take; what cuFile reports overrides ``lacks``.
 
-    cuFile's own report takes precedence over known obstacles.
+    Args:
+        nvidia_fs: Version of nvidia-fs; None if it is not loaded.
+        lacks: What prevents P2PDMA, each with a fix.
+        held: Settings that cuFile uses.
     """
     serves = held.finds(nvidia_fs)
     against = [*lacks, *held.refusals()]
@@ -115,7 +118,7 @@ def _nvidia_fs_row(version: str | None, serves: bool, possible: bool) -> Check:
 
 
 def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bool) -> Check:
-    """Return the check of P2PDMA; ``needless`` means that another direct route exists."""
+    """Check P2PDMA; ``needless`` states that another direct route exists."""
     if not against:
         return ok("P2PDMA", "nothing that is known stands against it")
     whats = ", ".join(what for what, _ in against)
@@ -147,7 +150,7 @@ def _no_route(
 def configuration_row(
     configured: CuFileConfiguration, held: EffectiveSettings, probe: Probe
 ) -> Check:
-    """Return a doctor row with cuFile's effective settings."""
+    """Check cuFile's configuration file, and report the settings that cuFile uses."""
     allowed = held.compat_allowed
     polling = None if probe.cufile is None else probe.cufile.poll_mode
     told = {
@@ -169,14 +172,14 @@ def configuration_row(
 
 
 def library_rows(probe: Probe) -> Iterator[Check]:
-    """Yield a doctor row per loaded library; other checks report failures to load."""
+    """Yield a line of ``storlab doctor`` for each loaded library, with version and path."""
     for name, library in (("libcuda", probe.cuda), ("libcufile", probe.cufile)):
         if library is not None and library.error is None:
             yield ok(name, f"version {library.version or 'unknown'}, {library.path}")
 
 
 def proof_row(root: Path, probe: Probe) -> Check | None:
-    """Return a check whether transfers are counted by route; None if cuFile itself counts."""
+    """Check whether transfers are counted by route; None if cuFile itself counts them."""
     version = "" if probe.cufile is None else probe.cufile.version
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) < 2 or numbers >= COUNTING:
@@ -193,7 +196,7 @@ def proof_row(root: Path, probe: Probe) -> Check | None:
 
 
 def small_io_row(environment: Mapping[str, str]) -> Check:
-    """Return a doctor row with the size below which applications silently use POSIX."""
+    """Report the transfer size below which applications with KvikIO silently use POSIX."""
     text = environment.get(KVIKIO_VARIABLE, "")
     least = int(text) if text.isdigit() else KVIKIO_USUAL
     return ok(
@@ -207,7 +210,7 @@ def small_io_row(environment: Mapping[str, str]) -> Check:
 def posix_row(
     kind: str | None, sizes: Sequence[int], configured: CuFileConfiguration
 ) -> Check | None:
-    """Return a warning if cuFile is configured to move such small transfers by POSIX."""
+    """Return a warning if cuFile would use POSIX for some of the transfer sizes; else None."""
     least = 1024 * configured.posix_below_kb.get(kind or "", 0)
     small = [size for size in sizes if size < least]
     if not small:
@@ -222,9 +225,9 @@ def posix_row(
 
 
 def iommu_rows(root: Path, cards: Sequence[PciDevice]) -> Iterator[Check]:
-    """Yield a check whether the IOMMU translates transfers between devices.
+    """Check whether the IOMMU translates addresses, which sends transfers to the root complex.
 
-    Translated transfers go up to the root complex.
+    Nothing is yielded if this is unknown.
     """
     told = " ".join(iommu_words(root))
     translated = [card.address for card in cards if (card.iommu_type or "").startswith("DMA")]
@@ -242,7 +245,7 @@ def iommu_rows(root: Path, cards: Sequence[PciDevice]) -> Iterator[Check]:
 
 
 def memlock_row(root: Path, is_root: bool) -> Check | None:
-    """Return a warning if the limit of locked memory is low: cuFile's buffers are locked."""
+    """Return a warning if the limit of locked memory is low, as cuFile locks its buffers."""
     limits = read_fact(root / "proc/self/limits") or ""
     most = can_be_locked_bytes(limits)
     if most is None or is_root or most >= host_memory_bytes() // 2:

@@ -1,4 +1,4 @@
-"""Facts about the machine of a run: stand-ins for real parts, and obstacles to the direct path."""
+"""Facts about a run's machine: emulated GPU parts, and what prevents direct transfers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAKER = b"nvidia"  # part of device node names: the driver's in libcuda, nvidia
 
 
 def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") -> list[str]:
-    """Return the parts of a GPU path that are not NVIDIA's: the driver or the libraries of the run.
+    """Return the GPU parts of a run that are emulated: the driver or libraries not of NVIDIA.
 
     Args:
         libraries: Libraries that a run or a probe has loaded to use a GPU.
         root: Root of the file system with /proc, /sys and /dev.
-        host: Name of this host for the message; by default the kernel's.
+        host: Name of this host for the message; by default its hostname.
 
     Returns:
-        One sentence per stand-in; empty if driver and libraries are NVIDIA's.
+        A clause per emulated part; empty if driver and libraries are NVIDIA's.
     """
     found = []
     if not has_gpu_driver(root):
@@ -41,7 +41,10 @@ def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") 
 
 @cache
 def _is_of_nvidia(path: str) -> bool:
-    """Return whether a library's file names NVIDIA's device nodes; true if it is unreadable."""
+    """Return whether a library is NVIDIA's: its file contains the names of NVIDIA's device nodes.
+
+    True if the file cannot be read.
+    """
     try:
         with (
             Path(path).open("rb") as file,
@@ -55,7 +58,7 @@ def _is_of_nvidia(path: str) -> bool:
 def path_obstacles(
     members: Sequence[Member], *, by_nvidia_fs: bool, root: Path = Path("/")
 ) -> list[str]:
-    """Return reasons why bytes of these members cannot have gone directly, as in doctor's checks.
+    """Return reasons why transfers of these files or devices cannot have been direct.
 
     Args:
         members: Files or devices of the run.
@@ -70,7 +73,8 @@ def path_obstacles(
 
 def _rows(place: Under, *, by_nvidia_fs: bool) -> Iterator[str]:
     checks = (*udev_rows(place), *drive_rows(place, nvidia_fs=by_nvidia_fs))
-    # Kernels report ext4's journal mode differently: weak evidence against counters.
+    # Not for ext4: how kernels report its journal mode differs, so the check is less reliable than
+    # counters.
     if place.file_system != "ext4":
         checks = (file_system_row(place), *checks)
     yield from (check.what for check in checks if check.status != "ok")

@@ -1,4 +1,4 @@
-"""Storage below a file: file system, layers of block devices, and drives with transports."""
+"""Find the storage below a file: file system, block device layers, and drives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USAGE = "E:ID_FS_USAGE=filesystem"  # as cuFile reads it through libudev
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Block device without further devices below it."""
+    """Drive: a block device that does not consist of others."""
 
     name: str  # such as nvme0n1
     transport: str  # pcie, tcp, rdma, fc or loop, as the NVMe driver names it
@@ -31,7 +31,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Block device that consists of others."""
+    """Block device that consists of others, such as RAID or dm-crypt."""
 
     name: str  # such as md0
     kind: str  # raid0, LVM, CRYPT, mpath, ...
@@ -39,7 +39,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """Storage below a path: file system, layers of block devices, and drives."""
+    """Storage below a path: file system, block device layers, and drives."""
 
     file_system: str | None  # None: the path is a block device
     options: frozenset[str]
@@ -49,7 +49,7 @@ class Under:
 
 
 def under(place: Path, root: Path = Path("/")) -> Under:
-    """Return the storage below a file, directory or block device, which need not exist yet."""
+    """Find the storage below a file, directory or block device, which need not exist yet."""
     number = device_number(place)
     if number is not None:
         layers, drives = stack(root, _text(number))
@@ -64,14 +64,14 @@ def under(place: Path, root: Path = Path("/")) -> Under:
 
 
 def _unknown_to_udev(root: Path, number: str) -> str | None:
-    """Return udev's file on a device if it does not report a file system; None if it does."""
+    """Return the path of udev's record of a device if it names no file system; else None."""
     place = Path("run/udev/data") / f"b{number}"
     known = _USAGE in (read_fact(root / place) or "").splitlines()
     return None if known else str("/" / place)
 
 
 def stack(root: Path, number: str) -> tuple[tuple[Layer, ...], tuple[Drive, ...]]:
-    """Return layers from the top, and drives, of a block device ``major:minor``."""
+    """Return the layers of a block device ``major:minor`` from the top, and its drives."""
     layers: dict[str, Layer] = {}
     drives: dict[str, Drive] = {}
     place = root / "sys/dev/block" / number
@@ -113,9 +113,9 @@ def _drive(disk: Path) -> Drive:
 
 
 def _controllers(disk: Path) -> Iterator[Path]:
-    """Yield the controllers of an NVMe namespace.
+    """Yield the sysfs directories of the controllers of an NVMe namespace.
 
-    The controller is the parent directory or, with multipath, a link next to the namespace.
+    This is the parent directory or, with multipath, a link beside the namespace.
     """
     if not disk.name.startswith("nvme"):
         return
@@ -128,9 +128,9 @@ def _controllers(disk: Path) -> Iterator[Path]:
 
 
 def _number_of_files(place: Path) -> int | None:
-    """Return the device number of a path whose mount names no device in /dev, as in containers.
+    """Return the device number ``major:minor`` of a path; None if it is not on a block device.
 
-    None if the path is not on a block device.
+    It is needed in containers, where a mount may name no device in /dev.
     """
     number = existing_parent(place).stat().st_dev
     return number if os.major(number) else None
