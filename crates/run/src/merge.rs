@@ -1,11 +1,11 @@
-//! Merging of the windows of many clients: clocks are aligned, windows intersected, histograms
+//! Merging of the samples of many clients: clocks are aligned, windows intersected, histograms
 //! added.
 //!
-//! Every client has its own clock and its own window at nearly the same time. The intervals are
-//! summed on a common grid, which begins with the latest window start. An interval of a client is
-//! assigned to the grid interval in which it begins; an interval that exceeds the common window by
-//! more than the tolerated skew is left out and counted. Memory use depends on the grid, not on the
-//! number of clients.
+//! Every client has its own clock, and its own window at nearly the same time. The intervals are
+//! summed on a common grid, which begins with the latest window start. Each interval of a client is
+//! added to the grid interval in which it begins. An interval that exceeds the common window by
+//! more than the tolerated skew is not added, but counted as left out. Memory use depends on the
+//! grid, not on the number of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use storlab_base::{Counts, Error, Histogram, Result};
 use crate::outcome::Totals;
 use crate::sampling::{KindStats, Unfinished};
 
-/// Start times are quantised to this fraction of an interval, and an interval may exceed the common
-/// window by two such steps: 25 ms and 50 ms for intervals of 1 s.
+/// Steps per interval. Start times are rounded to steps, and an interval may exceed the common
+/// window by `TOLERANCE` steps. For intervals of 1 s a step is 25 ms and the tolerance 50 ms.
 const STEPS: i64 = 40;
 const TOLERANCE: i64 = 2;
-/// Upper bound of times, so that sums of a few of them do not overflow.
+/// Largest accepted time in ns, so that sums of a few times do not overflow.
 const MOST_NS: i64 = i64::MAX / 8;
-/// Label for all errors: merged rows do not distinguish kinds of error.
+/// Kind of error under which all errors are counted, because merged rows do not distinguish kinds.
 const ANY_ERROR: &str = "any kind";
 
-/// Row of samples: one interval of one kind of operation, of one client or of all clients.
+/// Row of samples: one interval and one kind of operation, either of one client or of all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MergeRow<K, B> {
@@ -41,19 +41,19 @@ pub struct MergeRow<K, B> {
     pub errors: u64,
 }
 
-/// Measurements of one client, on its own clock.
+/// Samples of one client, with times of its own clock.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct MergeClient<'c, K, B> {
     pub name: &'c str,
-    /// Clock of the client minus the clock of the controller.
+    /// Time of the client's clock minus time of the controller's clock, in ns.
     pub offset_ns: i64,
     pub window_ns: (u64, u64),
     pub rows: Vec<MergeRow<K, B>>,
 }
 
 impl<K, B> MergeClient<'_, K, B> {
-    /// Convert a time of the client to the controller's clock.
+    /// Convert a time of the client's clock to the controller's clock.
     fn here(&self, at_ns: u64) -> Result<i64> {
         let (offset_ns, name) = (self.offset_ns, self.name);
         time(at_ns, name)?
@@ -62,55 +62,55 @@ impl<K, B> MergeClient<'_, K, B> {
             .ok_or_else(|| {
                 wrong(
                     "offset_ns",
-                    format!("{offset_ns} of {name} leads outside the range of the clock"),
+                    format!("{offset_ns} ns moves times of client {name} out of the clock's range"),
                 )
             })
     }
 }
 
-/// State of a client whose rows are being added.
+/// State of a client while its rows are added.
 struct Joined {
     start_ns: i64,
-    /// Window start in steps.
+    /// Start of the client's window, in steps.
     window: i64,
     seen: BTreeSet<GridKey>,
 }
 
-/// Merged measurements of all clients, on the controller's clock.
+/// Merged samples of all clients, with times of the controller's clock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Merged {
-    /// Start of the common window.
+    /// Start of the common window, in ns.
     pub window_start_ns: u64,
-    /// End of the common window, cut to whole intervals if some clients lack the last one; equal to
-    /// `window_start_ns` if the windows do not overlap.
+    /// End of the common window, in ns. It is shortened to whole intervals if some clients lack the
+    /// last one, and equal to `window_start_ns` if the windows do not overlap.
     pub window_end_ns: u64,
-    /// Length of the common window divided by the longest window.
+    /// Length of the common window divided by the length of the longest client's window.
     pub kept_share: f64,
     /// Number of clients.
     pub clients: usize,
-    /// Number of client intervals that are in no sum.
+    /// Number of client intervals that were not added to any sum.
     pub left_out: u64,
-    /// Sums of the rows by kind; all errors are counted as `any kind`, late and unfinished
-    /// operations are left out.
+    /// Sums of the rows by kind of operation. All errors are counted as `any kind`; late and
+    /// unfinished operations are missing.
     pub totals: BTreeMap<String, Totals>,
-    /// Rows in order of interval and kind.
+    /// Merged rows, sorted by interval, then by kind.
     #[serde(skip)]
     pub rows: Vec<MergeRow<String, Vec<u8>>>,
 }
 
-/// Key by which intervals of clients are pre-summed: intervals with equal keys fall into the same
-/// grid interval, wherever the grid begins.
+/// Key under which intervals of clients are summed before the grid is known. Intervals with equal
+/// keys are in the same grid interval wherever the grid begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct GridKey {
-    /// Start of the client's window in steps.
+    /// Start of the client's window, in steps.
     window: i64,
-    /// Number of the interval in the client's window.
+    /// Number of the interval within the client's window.
     interval: i64,
-    /// Length of the interval in steps.
+    /// Length of the interval, in steps.
     length: i64,
 }
 
-/// Sum of [`KindStats`] over many clients.
+/// Sum of the [`KindStats`] of many clients.
 #[derive(Clone, Default)]
 struct KindSum {
     operations: u64,
@@ -180,31 +180,31 @@ impl Cell {
     }
 }
 
-/// Merger of the measurements of many clients into one common window. The order of the clients does
-/// not matter.
+/// Merges the samples of many clients into one common window. The order of the clients does not
+/// matter.
 pub struct Merger {
     interval_ns: i64,
     step_ns: i64,
     clients: BTreeSet<String>,
-    /// Number of clients with at least one interval.
+    /// Number of clients that have at least one interval.
     measured: u64,
-    /// Latest start and earliest end of all windows.
+    /// Latest start and earliest end of all windows, in ns.
     common: Option<(i64, i64)>,
-    /// Latest window start in steps.
+    /// Latest window start, in steps.
     latest: i64,
     longest_ns: i64,
     cells: BTreeMap<GridKey, Cell>,
 }
 
 impl Merger {
-    /// Create a merger for intervals of this length.
+    /// Create a merger for samples with intervals of `interval_ns`.
     ///
     /// # Errors
     /// [`Error::Spec`] if the interval is too short to be divided into steps.
     pub fn new(interval_ns: u64) -> Result<Self> {
         let interval_ns = time(interval_ns, "interval_ns")?;
         if interval_ns < STEPS {
-            return Err(wrong("interval_ns", format!("{interval_ns} is not a possible interval")));
+            return Err(wrong("interval_ns", format!("{interval_ns} ns is too short")));
         }
         Ok(Merger {
             interval_ns,
@@ -218,13 +218,13 @@ impl Merger {
         })
     }
 
-    /// Add the measurements of clients. Rows of one interval and kind are added one after the
-    /// other, because their sum then stays in the processor's cache; the sums of all intervals
-    /// would not fit.
+    /// Add the samples of clients. Rows of one interval and kind are added one after the other, so
+    /// that their sum stays in the processor's cache. The sums of all intervals would not fit into
+    /// it.
     ///
     /// # Errors
     /// [`Error::Spec`] if a client was added before, a window or time is invalid, or a histogram
-    /// cannot be decoded. After an invalid time or histogram, the sums may hold part of the
+    /// cannot be decoded. After an invalid time or histogram, the sums may contain some of the
     /// clients.
     pub fn add<K: AsRef<str>, B: AsRef<[u8]>>(
         &mut self,
@@ -246,13 +246,13 @@ impl Merger {
         Ok(())
     }
 
-    /// Register a client and its window.
+    /// Register a client with its window.
     fn join<K, B>(&mut self, client: &MergeClient<'_, K, B>) -> Result<Joined> {
         let (start_ns, end_ns) =
             (client.here(client.window_ns.0)?, client.here(client.window_ns.1)?);
         let name = client.name;
         if end_ns < start_ns {
-            return Err(wrong("window", format!("of {name} ends before it begins")));
+            return Err(wrong("window", format!("the window of {name} ends before it begins")));
         }
         if !self.clients.insert(name.to_owned()) {
             return Err(wrong("client", format!("{name} was added before")));
@@ -288,7 +288,7 @@ impl Merger {
         sum.add_row(row)
     }
 
-    /// Return the merged measurements of all clients added so far.
+    /// Return the merged samples of all clients added so far.
     pub fn finish(&self) -> Merged {
         let (start_ns, end_ns) = self.common.unwrap_or_default();
         let end_ns = end_ns.max(start_ns);
@@ -328,7 +328,8 @@ impl Merger {
         merged
     }
 
-    /// Return the grid interval of a place; `None` if it lies outside the common window.
+    /// Return the number of the grid interval to which a client's interval belongs; `None` if it is
+    /// outside the common window, which ends at `end_ns`.
     fn index_of(&self, place: GridKey, end_ns: i64) -> Option<i64> {
         let GridKey { window, interval, length } = place;
         let tolerance_ns = TOLERANCE * self.step_ns;
@@ -362,7 +363,7 @@ impl Merger {
     }
 }
 
-/// Round to the nearest multiple of `unit_ns` and return that multiple's number.
+/// Divide `ns` by `unit_ns` and round to the nearest whole number.
 fn rounded(ns: i64, unit_ns: i64) -> i64 {
     (ns + unit_ns / 2).div_euclid(unit_ns)
 }

@@ -1,4 +1,4 @@
-//! Mix of operation kinds and sizes of a load of reads and writes.
+//! Random choice of kind and size of the operations of a load that reads and writes.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
@@ -7,41 +7,46 @@ use storlab_base::{OpKind, Result, Rng, stream};
 use crate::order::{WeightedSize, require};
 use crate::sampling::Kind;
 
-/// Shares of operations by kind, in percent.
+/// Percentages of the kinds of operation in a load.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Mix {
-    /// Share of reads.
+    /// Percentage of reads.
     pub read: f64,
-    /// Share of writes.
+    /// Percentage of writes.
     pub write: f64,
-    /// Share of trims (deallocations).
+    /// Percentage of trims (deallocations).
     #[serde(default)]
     pub trim: f64,
 }
 
 impl Mix {
-    /// Check that the shares add up to 100 %.
+    /// Check that the percentages add up to 100.
     ///
     /// # Errors
-    /// [`storlab_base::Error::Spec`] if they do not, or if a share is negative.
+    /// [`storlab_base::Error::Spec`] if they do not, or if one is negative.
     pub fn check(&self) -> Result<()> {
         let shares = [self.read, self.write, self.trim];
         let total: f64 = shares.iter().sum();
         let whole = (total - 100.0).abs() <= 1e-6 && shares.iter().all(|&share| share >= 0.0);
-        require(whole, "mix", || format!("adds up to {total} %"), "make it 100 %")
+        require(
+            whole,
+            "mix",
+            || format!("adds up to {total} %"),
+            "use shares of 0 % or more that add up to 100 %",
+        )
     }
 
-    /// Return whether the mix contains reads.
+    /// Return whether the load contains reads.
     pub fn reads(&self) -> bool {
         self.read > 0.0
     }
 
-    /// Return whether the mix contains writes.
+    /// Return whether the load contains writes.
     pub fn writes(&self) -> bool {
         self.write > 0.0
     }
 
-    /// Return the kinds of operation of this mix; `syncs` adds flushes.
+    /// Return the kinds of operation in the load. `syncs` adds flushes.
     pub fn kinds(&self, syncs: bool) -> Vec<Kind> {
         let has = [self.reads(), self.writes(), self.trim > 0.0, syncs];
         let all = OpKind::ALL.map(|kind| Kind {
@@ -54,7 +59,7 @@ impl Mix {
     }
 }
 
-/// Generator of operation kinds for one worker, with its own random stream.
+/// Random generator of operation kinds for one worker.
 pub struct KindDraw {
     shares: Shares,
     random: Rng,
@@ -62,13 +67,14 @@ pub struct KindDraw {
 
 enum Shares {
     Always(OpKind),
-    /// Bounds in the range of u64: below the first is a read, below the second a write, the rest
-    /// trims.
+    /// Two thresholds in the range of u64. A random number below the first means a read, below the
+    /// second a write, and any other a trim.
     Mixed([u64; 2]),
 }
 
 impl KindDraw {
-    /// Create the generator of one worker of a run with this seed.
+    /// Create the generator of worker number `worker`. Each worker has an independent random
+    /// stream.
     pub fn new(mix: &Mix, seed: u64, worker: usize) -> Self {
         KindDraw { shares: Shares::of(mix), random: stream(seed, "kind", worker as u64) }
     }
@@ -96,14 +102,14 @@ impl Shares {
                 return Shares::Always(kind);
             }
         }
-        // Without trims the last bound must cover the whole range: rounding could otherwise produce
-        // a trim.
+        // Without trims, the second threshold must cover the whole range: rounding could otherwise
+        // produce a trim.
         let write = if mix.trim > 0.0 { bound((mix.read + mix.write) / 100.0) } else { u64::MAX };
         Shares::Mixed([bound(mix.read / 100.0), write])
     }
 }
 
-/// Generator of operation sizes for one worker, with its own random stream.
+/// Random generator of operation sizes for one worker.
 pub struct SizeDraw {
     sizes: Sizes,
     random: Rng,
@@ -111,12 +117,13 @@ pub struct SizeDraw {
 
 enum Sizes {
     Always(u32),
-    /// Cumulative bounds, each with its size in bytes.
+    /// Thresholds in the range of u64, each with the size in bytes that is chosen below it.
     Weighted(Vec<(u64, u32)>),
 }
 
 impl SizeDraw {
-    /// Create the generator of one worker of a run with this seed.
+    /// Create the generator of worker number `worker`. Each worker has an independent random
+    /// stream.
     pub fn new(sizes: &[WeightedSize], seed: u64, worker: usize) -> Self {
         let mut sum = 0.0;
         let total: f64 = sizes.iter().map(|size| size.weight).sum();
@@ -145,7 +152,7 @@ impl SizeDraw {
     }
 }
 
-/// Scale a share between 0 and 1 to the range of u64.
+/// Convert a probability between 0 and 1 to a threshold in the range of u64.
 fn bound(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 2f64.powi(64)) as u64
 }

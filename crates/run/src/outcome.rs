@@ -1,5 +1,5 @@
-//! Outcome of a run, written as JSON for `storlab/model/result.py` (`RunOutcome`): change both
-//! together.
+//! Outcome of a run. It is written as JSON and read as `RunOutcome` of `storlab/model/result.py`,
+//! so change both together.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::cpu::CpuUse;
 use crate::sampling::{ByWorker, Collector, KindStats, Row};
 use crate::threads::panicked;
 
-/// How a run ended.
+/// Way in which a run ended.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Ran to its end.
+    /// The run was completed.
     Finished,
-    /// Ended by an error.
+    /// An error ended the run.
     Failed,
-    /// Cancelled by the user.
+    /// The user cancelled the run.
     Cancelled,
 }
 
 impl Status {
-    /// Return the status of a run; a failure takes precedence over a cancellation.
+    /// Return the status of a run. A failure takes precedence over a cancellation.
     pub fn of(failed: bool, cancelled: bool) -> Self {
         match (failed, cancelled) {
             (true, _) => Status::Failed,
@@ -33,7 +33,7 @@ impl Status {
     }
 }
 
-/// Summary of one merged latency histogram, in ns.
+/// Summary of a latency histogram, in ns.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct LatencySummary {
@@ -66,7 +66,7 @@ impl LatencySummary {
     }
 }
 
-/// Totals of one kind of operation over the window.
+/// Totals of one kind of operation over the whole window.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Totals {
@@ -104,7 +104,7 @@ impl From<&KindStats> for Totals {
     }
 }
 
-/// Reason why a run failed.
+/// Reason why a run failed, with advice on how to fix it.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Failure {
@@ -143,25 +143,25 @@ impl From<&Error> for Failure {
                 failure.path = Some(path.clone());
                 failure.fix = match *operation {
                     "write" => "check for a full file system, and for a limit on file sizes",
-                    _ => "check that the data set is as large as the study says",
+                    _ => "check that the data set has the size given in the study",
                 }
                 .to_owned();
             }
             Error::Hung { .. } => {
-                "look at the kernel log for a device, at its own log for a server"
+                "look at the kernel log if the target is a device, or at the server's own log"
                     .clone_into(&mut failure.fix);
             }
             Error::Then { first, .. } => {
                 failure = Failure { message: failure.message, ..Failure::from(&**first) };
             }
             Error::Silent { .. } => {
-                "a call does not return: look at the kernel log for the device, and whether the \
-                 target's file system or server answers"
+                "a system call does not return: look at the kernel log, and check that the \
+                 target's file system or server responds"
                     .clone_into(&mut failure.fix);
             }
             Error::NotReady { .. } => {
                 "a call that opens, registers or first reads a file does not return: look at \
-                 the kernel log, and whether the target's file system or server answers"
+                 the kernel log, and check that the target's file system or server responds"
                     .clone_into(&mut failure.fix);
             }
             Error::Dependency { fix, .. } => failure.fix.clone_from(fix),
@@ -170,12 +170,12 @@ impl From<&Error> for Failure {
                 failure.fix.clone_from(fix);
             }
             Error::Backend { backend: "uring", .. } => {
-                "use backend = \"auto\" or \"posix\", or allow rings here: sysctl \
-                 kernel.io_uring_disabled, the seccomp profile of the container, memlock before \
-                 Linux 5.12"
+                "use backend = \"auto\" or \"posix\", or allow io_uring on this machine: check \
+                 sysctl kernel.io_uring_disabled, the container's seccomp profile and, before \
+                 Linux 5.12, the memlock limit"
                     .clone_into(&mut failure.fix);
             }
-            // Such an error is a bug in storlab; its message says where to look.
+            // Errors of other backends are defects of storlab. Their message says where to look.
             Error::Backend { .. } => {}
         }
         failure
@@ -191,42 +191,42 @@ fn advice(errno: Option<i32>) -> &'static str {
             "raise the hard limit of open files: LimitNOFILE of the service, or nofile in \
              /etc/security/limits.conf"
         }
-        Some(libc::ENFILE) => "raise what all processes may have open: sysctl fs.file-max",
+        Some(libc::ENFILE) => "raise the system's limit of open files: sysctl fs.file-max",
         Some(libc::EROFS) => "mount the file system read-write",
-        // Do not only suggest SMART: the kernel also fails a direct write with EIO if it cannot
-        // invalidate cached pages that another program has mapped or written
+        // The advice does not only suggest SMART. The kernel also fails a direct write with EIO if
+        // it cannot invalidate cached pages that another program has mapped or written
         // (fs/iomap/direct-io.c).
         Some(libc::EIO) => {
-            "look at the kernel log. Where it names the device, the device failed: see its SMART \
-             data. Where it speaks of page cache invalidation, another program reads or writes \
-             this file through the page cache: stop it"
+            "look at the kernel log. If it names the device, the device failed: check its SMART \
+             data. If it mentions page cache invalidation, another program reads or writes this \
+             file through the page cache: stop that program"
         }
         Some(libc::EBUSY | libc::ETXTBSY) => {
             "another program uses the file or device: stop it, or choose another path"
         }
         Some(libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
-            "the device is gone or failed: look at the kernel log and its SMART data"
+            "the device has disappeared or failed: look at the kernel log and its SMART data"
         }
         Some(libc::ENODATA) => {
-            "the device has lost what lay there (a medium error): look at the kernel log and its \
-             SMART data, and rewrite that place or replace the device"
+            "the device cannot read the data at this offset (a medium error): look at the kernel \
+             log and its SMART data, and overwrite the data or replace the device"
         }
         Some(libc::EILSEQ) => {
-            "what the device holds does not fit its checksums (protection information): look at \
+            "data on the device does not match its checksums (protection information): look at \
              the kernel log, and write the data again"
         }
         Some(libc::ETIMEDOUT) => {
             "the device, or the server of the file system, did not answer in time: look at the \
-             kernel log, and at the paths and cables to it"
+             kernel log, and check the paths and cables to it"
         }
         Some(libc::ENOLINK) => {
-            "the path to the device broke: look at the kernel log, its cables and multipath -ll"
+            "the path to the device failed: check the kernel log, the cables and multipath -ll"
         }
         Some(libc::ESTALE) => {
-            "the server no longer knows the file: mount the file system again, and let no other \
-             program remove the data set"
+            "the file no longer exists on the server: mount the file system again, and make sure \
+             that no other program removes the data set"
         }
-        // I/O that fails with EAGAIN is retried, so this one means that a thread could not be
+        // I/O that fails with EAGAIN is retried, so here EAGAIN means that a thread could not be
         // created.
         Some(libc::EAGAIN) => {
             "allow more threads (ulimit -u, TasksMax of the service, pids.max of its control \
@@ -237,8 +237,12 @@ fn advice(errno: Option<i32>) -> &'static str {
              block_size"
         }
         Some(libc::EACCES | libc::EPERM) => "run as a user who may open the target",
-        Some(libc::EINVAL) => "check block size and alignment; the file system may lack O_DIRECT",
-        Some(libc::EOPNOTSUPP) => "the target does not know this operation; leave trims out",
+        Some(libc::EINVAL) => {
+            "check block size and alignment; the file system may not support O_DIRECT"
+        }
+        Some(libc::EOPNOTSUPP) => {
+            "the target does not support this operation; remove trims from the workload"
+        }
         _ => "",
     }
 }
@@ -275,7 +279,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
     })
 }
 
-/// Program that did the work.
+/// Program that executed the run.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct EngineInfo {
@@ -287,7 +291,7 @@ pub struct EngineInfo {
 }
 
 impl EngineInfo {
-    /// Return the native engine with the backend and features in use.
+    /// Return the native engine, with the I/O backend and the features that it used.
     pub fn native(backend: Option<&'static str>, features: Vec<&'static str>) -> Self {
         EngineInfo {
             name: "native",
@@ -299,22 +303,22 @@ impl EngineInfo {
     }
 }
 
-/// Named part of the window, for example one checkpoint's write, one epoch or one stage.
+/// Named part of the window, such as the write of one checkpoint, one epoch or one stage.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Span {
-    /// Kind of span: `write`, `restore`, `epoch`, ...
+    /// Kind of part: `write`, `restore`, `epoch`, ...
     pub kind: &'static str,
-    /// Name of this span, such as `checkpoint 3`.
+    /// Name of the part, such as `checkpoint 3`.
     pub name: String,
-    /// Start on the run's clock.
+    /// Start of the part, in ns on the run's clock.
     pub start_ns: u64,
-    /// End on the run's clock.
+    /// End of the part, in ns on the run's clock.
     pub end_ns: u64,
-    /// Bytes moved during the span.
+    /// Bytes read or written in the part.
     pub bytes: u64,
 }
 
-/// Outcome of a run without its rows.
+/// Outcome of a run without its samples.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Summary {
@@ -323,28 +327,28 @@ pub struct Summary {
     pub window_start_ns: u64,
     pub window_end_ns: u64,
     pub totals: BTreeMap<&'static str, Totals>,
-    /// `None` if workers take tasks from a shared queue.
+    /// Operations and bytes of each worker; `None` if workers take tasks from a shared queue.
     pub by_worker: Option<ByWorker>,
     pub cpu: Option<CpuUse>,
     pub failure: Option<Failure>,
     pub notes: Vec<String>,
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
-    /// Delay of the first operation of the run relative to its planned time.
+    /// Delay of the first operation of the run relative to its planned time, in ns.
     pub first_io_late_ns: Option<u64>,
-    /// Delay of the first operation of the worker that began last, relative to its planned time;
-    /// `None` if workers take tasks from a shared queue.
+    /// Delay of the first operation of the worker that began last, relative to its planned time, in
+    /// ns; `None` if workers take tasks from a shared queue.
     pub last_worker_late_ns: Option<u64>,
-    /// Results of verification, if the run verified data.
+    /// Results of verification; `None` if the run verified no data.
     pub verify: Option<serde_json::Value>,
-    /// Named parts of the window in time order.
+    /// Named parts of the window, in order of time.
     pub spans: Vec<Span>,
-    /// Further results of the family.
+    /// Further results of the workload family.
     pub details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Summary {
-    /// Create the summary of a finished run with empty results.
+    /// Create the summary of a finished run, without any results.
     pub fn new(engine: EngineInfo, window_start_ns: u64, window_end_ns: u64) -> Self {
         Summary {
             status: Status::Finished,
@@ -367,22 +371,22 @@ impl Summary {
     }
 }
 
-/// Outcome of a run.
+/// Outcome of a run: its summary and its samples.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Everything but the rows.
+    /// Everything except the samples.
     pub summary: Summary,
-    /// Samples, interval by interval.
+    /// Samples, in order of interval.
     pub rows: Vec<Row>,
 }
 
 impl Outcome {
-    /// Return the outcome of a run whose coordinating thread panicked.
+    /// Return the outcome of a run whose coordinator panicked at `now_ns`.
     pub fn lost(now_ns: u64) -> Self {
         Outcome::failed(now_ns, &panicked("native", "the run"))
     }
 
-    /// Return the outcome of a run that did nothing because of `why`.
+    /// Return the outcome of a run that failed because of `why` before it did anything.
     pub fn failed(now_ns: u64, why: &Error) -> Self {
         let mut summary = Summary::new(EngineInfo::native(None, Vec::new()), now_ns, now_ns);
         summary.status = Status::Failed;

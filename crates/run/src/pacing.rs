@@ -1,41 +1,43 @@
-//! Due times of operations. A schedule never waits for the device: this makes a load open loop.
+//! Due times of operations. In an open loop they follow a schedule that does not wait for the
+//! device.
 
 use rand_core::Rng as _;
 use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 
-/// Largest number of steps in which the rest of a schedule is traversed: an hour at a million
-/// operations per second would take minutes one by one.
+/// Largest number of steps in which the rest of a schedule is processed. One step per operation
+/// would take minutes for an hour at a million operations per second.
 const STEPS: f64 = 1e6;
 
-/// Due times of one job, in ns on the run's clock.
+/// Due times of the operations of one job, in ns on the run's clock.
 pub enum Pacing {
-    /// Closed loop, without a schedule: an operation starts when another ends.
+    /// Closed loop: there is no schedule. An operation starts when another ends.
     Closed,
     /// Open loop with one operation every `gap_ns`.
     Constant {
         /// Start of the schedule.
         start_ns: f64,
-        /// Time between two operations.
+        /// Time between two operations, in ns.
         gap_ns: f64,
-        /// Number of operations taken so far.
+        /// Number of operations that the schedule has passed.
         count: u64,
     },
-    /// Open loop with exponentially distributed gaps between operations.
+    /// Open loop with exponentially distributed times between operations.
     Poisson {
         /// Due time of the next operation.
         due_ns: f64,
-        /// Mean gap.
+        /// Mean time between two operations, in ns.
         gap_ns: f64,
-        /// Random generator of the gaps.
+        /// Random generator of the times between operations.
         rng: Rng,
     },
 }
 
 impl Pacing {
-    /// Create the schedule of job `index` of `jobs`, which share the rate evenly. Constant
-    /// schedules of several jobs are interleaved, so that their union is evenly spaced too.
+    /// Create the schedule of job `index` of `jobs` jobs, which divide the rate evenly. Constant
+    /// schedules of several jobs are interleaved, so that the operations of all jobs together are
+    /// evenly spaced.
     pub fn new(arrival: &Arrival, index: usize, jobs: usize, start_ns: u64, seed: u64) -> Self {
         let Some(rate) = arrival.rate_iops.filter(|_| arrival.kind != ArrivalKind::Closed) else {
             return Pacing::Closed;
@@ -50,7 +52,7 @@ impl Pacing {
         Pacing::Poisson { due_ns: start_ns + exponential(&mut rng) * gap_ns, gap_ns, rng }
     }
 
-    /// Return when the next operation is due; `None` in closed loop.
+    /// Return the due time of the next operation; `None` in a closed loop.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         match self {
@@ -62,8 +64,8 @@ impl Pacing {
         }
     }
 
-    /// Take all operations that are due before `end_ns`. Yields due times, each with the number of
-    /// operations that it stands for: 1, unless millions are left.
+    /// Consume all operations that are due before `end_ns`. Yields due times, each with the number
+    /// of operations that it stands for: 1, unless millions are left.
     pub fn rest(&mut self, end_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let group = (self.left(end_ns) as f64 / STEPS).ceil().max(1.0) as u64;
         std::iter::from_fn(move || {
@@ -74,7 +76,8 @@ impl Pacing {
         })
     }
 
-    /// Return how many operations are due before `end_ns`, at least 1; an estimate for random gaps.
+    /// Return how many operations are due before `end_ns`, at least 1. For random times this is an
+    /// estimate.
     fn left(&self, end_ns: u64) -> u64 {
         let of_gap = |due_ns: f64, gap_ns: f64| ((end_ns as f64 - due_ns) / gap_ns).ceil();
         let count = match *self {
@@ -90,7 +93,7 @@ impl Pacing {
     fn skip(&mut self, operations: u64) {
         match self {
             Pacing::Constant { count, .. } => *count += operations,
-            // The sum of many gaps is close to their number times the mean.
+            // The sum of many random times is close to their number times the mean.
             Pacing::Poisson { due_ns, gap_ns, .. } if operations > 1 => {
                 *due_ns += *gap_ns * operations as f64;
             }
@@ -98,7 +101,7 @@ impl Pacing {
         }
     }
 
-    /// Advance to the operation after the one that was due.
+    /// Move to the operation after the one that was due.
     #[inline]
     pub fn advance(&mut self) {
         match self {
@@ -110,7 +113,7 @@ impl Pacing {
 }
 
 fn exponential(rng: &mut Rng) -> f64 {
-    // 53 random bits in (0, 1], so that the logarithm is finite.
+    // 53 random bits give a number in (0, 1], so that its logarithm is finite.
     let unit = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
     -unit.ln()
 }

@@ -1,4 +1,4 @@
-//! Per-interval measurements of one worker of a timed run.
+//! Measurements of one worker of a timed run, per interval.
 
 pub use crate::cpu::Reading;
 use crate::cpu::{Spent, WorkerCpu};
@@ -9,26 +9,27 @@ use crate::window::Window;
 /// Operation that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Success {
-    /// Position of its kind in a [`KindTable`].
+    /// Index of its kind in a [`KindTable`].
     pub place: usize,
-    /// Time of submission.
+    /// Time of submission, in ns on the run's clock.
     pub start_ns: u64,
-    /// Due time; 0 in closed loop.
+    /// Due time, in ns on the run's clock; 0 in a closed loop.
     pub due_ns: u64,
-    /// Time at which the first byte of the response body arrived.
+    /// Time at which the first byte of the answer's body arrived; `None` for operations without
+    /// one.
     pub first_byte_ns: Option<u64>,
-    /// Bytes moved.
+    /// Bytes read or written.
     pub bytes: u64,
 }
 
-/// Position of an operation relative to the window.
+/// Position in time of an operation relative to the window.
 #[derive(Clone, Copy)]
 struct WindowPosition {
     inside: bool,
-    /// The operation was due inside the window.
+    /// Open loop: the operation was due inside the window.
     due: bool,
-    /// The operation ended during the ramp. It counts in the live view only: the collector keeps
-    /// ramp intervals out of rows and totals.
+    /// The operation ended in the ramp. It then counts in the live view only: the collector does
+    /// not use intervals of the ramp for rows and totals.
     ramp: bool,
 }
 
@@ -39,8 +40,8 @@ impl WindowPosition {
     }
 }
 
-/// Batch of operations with equal recorded values that are not counted yet, for example all
-/// operations of one system call. Counting them together costs little more than counting one.
+/// Operations with equal recorded values that are not counted yet, for example all operations of
+/// one system call. Counting them together costs little more than counting one.
 #[derive(Clone, Copy, Default)]
 struct PendingBatch {
     done: Success,
@@ -48,7 +49,7 @@ struct PendingBatch {
     count: u64,
 }
 
-/// Recorder of one worker of a timed run: it counts operations by interval and kind.
+/// Recorder of one worker of a timed run. It counts operations by interval and kind.
 pub struct Recorder {
     window: Window,
     interval_ns: u64,
@@ -63,8 +64,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Create the recorder of worker `index`, before its window is set; `empty` holds counters of
-    /// all its kinds.
+    /// Create the recorder of worker `index`, before its window is known. `empty` has counters of
+    /// all kinds of the worker's operations.
     pub fn new(index: usize, interval_ns: u64, open_loop: bool, empty: KindTable) -> Self {
         Recorder {
             window: Window::default(),
@@ -80,8 +81,8 @@ impl Recorder {
         }
     }
 
-    /// Begin the load; `cores` is the number of cores that the worker and its helpers can use at
-    /// once.
+    /// Start recording when the load begins. `cores` is the number of cores that the worker and its
+    /// helper threads can use at once.
     pub fn begin(&mut self, window: Window, cores: usize, reading: Reading) {
         self.window = window;
         self.interval = window.interval_at(window.load_start_ns, self.interval_ns);
@@ -89,29 +90,30 @@ impl Recorder {
         self.cpu = Some(WorkerCpu::begin(&window, cores, reading));
     }
 
-    /// Return when [`Recorder::cross`] is due next.
+    /// Return the time at which [`Recorder::cross`] must be called next.
     #[inline]
     pub fn boundary_ns(&self) -> u64 {
         self.boundary_ns
     }
 
-    /// Make [`Recorder::cross`] due once more at `at_ns`, although the window is over.
+    /// Let [`Recorder::cross`] be called once more at `at_ns`, although the window is over.
     pub fn look_again_at(&mut self, at_ns: u64) {
         self.boundary_ns = at_ns;
     }
 
-    /// Return when the last operation succeeded.
+    /// Return the time at which the last operation succeeded.
     pub fn last_completion_ns(&self) -> u64 {
         self.last_completion_ns
     }
 
-    /// Return the operations of a closed loop that were in flight when the window ended, indexed
-    /// like a [`KindTable`]. Complete after [`Recorder::finish`].
+    /// Return the operations of a closed loop that were in flight when the window ended, by kind as
+    /// in a [`KindTable`]. Complete only after [`Recorder::finish`].
     pub fn unfinished(&self) -> &[Unfinished] {
         &self.unfinished
     }
 
-    /// Hand over the interval that ended before `now`. Return true if the window is over.
+    /// Hand over the counters of the interval that ended before `now`. Returns true if the window
+    /// is over.
     #[cold]
     pub fn cross(&mut self, timed: &Timed, now: u64, read: impl Fn() -> Reading) -> bool {
         let next = self.window.interval_at(now, self.interval_ns);
@@ -126,7 +128,7 @@ impl Recorder {
         let missed = over && self.interval < 0;
         self.interval = next;
         if missed && !self.open_loop {
-            self.hand_over(timed, read()); // the worker first looked after the window's end
+            self.hand_over(timed, read()); // the worker was late: the window is already over
         }
         self.boundary_ns =
             if over { u64::MAX } else { self.window.next_boundary(now, self.interval_ns) };
@@ -139,7 +141,7 @@ impl Recorder {
         timed.send(Message::Interval(self.tables.take(self.interval, spent)));
     }
 
-    /// Hand over the remaining counters at the end of the load.
+    /// Hand over the remaining counters when the load has ended.
     pub fn finish(&mut self, timed: &Timed, read: impl Fn() -> Reading) {
         self.settle();
         if (self.interval >= 0 && self.boundary_ns != u64::MAX) || self.open_loop {
@@ -173,7 +175,7 @@ impl Recorder {
         self.alike.count += 1;
     }
 
-    /// Count the current batch of equal operations in the tables.
+    /// Add the pending batch of equal operations to the counters.
     fn settle(&mut self) {
         let PendingBatch { done, end_ns, count } = std::mem::take(&mut self.alike);
         let place = self.place(done.due_ns, end_ns);
@@ -200,9 +202,9 @@ impl Recorder {
         }
     }
 
-    /// Count operations as unfinished if the window of a closed loop ended between their start and
-    /// their end. Adding them to a histogram of completions would bias it: the longer an operation,
-    /// the more likely it is in flight at a given moment.
+    /// Count operations as unfinished if the window of a closed loop ended while they were in
+    /// flight. They must not enter a histogram of completed operations, because that would bias it:
+    /// the longer an operation takes, the more likely it is in flight at a given moment.
     #[cold]
     fn count_unfinished(&mut self, place: usize, start_ns: u64, end_ns: u64, count: u64) {
         let window_end_ns = self.window.end_ns;
@@ -214,9 +216,9 @@ impl Recorder {
         }
     }
 
-    /// Record that an operation first sent at `start_ns` failed at `now` and is not retried. Its
-    /// errors are counted by [`Recorder::fail`], except those after the end of a closed loop's
-    /// window.
+    /// Record that an operation failed at `now` and is not retried. It was first sent at
+    /// `start_ns`. Its errors are counted by [`Recorder::fail`], except those after the window's
+    /// end in a closed loop.
     pub fn give_up(&mut self, place: usize, start_ns: u64, now: u64) {
         self.count_unfinished(place, start_ns, now, 1);
     }
@@ -231,8 +233,8 @@ impl Recorder {
     }
 
     /// Record that an operation of an open loop timed out and is not retried. If it was due in the
-    /// window, the time since it was due enters the histogram as a lower bound; without it,
-    /// percentiles would improve with every operation that hangs.
+    /// window, the time since then enters the histogram as a lower bound. Otherwise percentiles
+    /// would improve with every operation that hangs.
     pub fn time_out(&mut self, place: usize, due_ns: u64, now: u64) {
         let WindowPosition { due, ramp, .. } = self.place(due_ns, now);
         let stats = self.stats(place).filter(|_| due || ramp);
@@ -241,9 +243,9 @@ impl Recorder {
         }
     }
 
-    /// Record `count` operations of an open loop that were due in the window and never sent. They
-    /// count with the time that they had waited by `now`; otherwise an overloaded target would look
-    /// better than a slow one.
+    /// Record `count` operations of an open loop that were due in the window and never sent. The
+    /// time that they had waited by `now` counts as their latency. Otherwise an overloaded target
+    /// would look better than a slow one.
     pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64, count: u64) {
         if let Some(stats) = self.stats(place) {
             stats.late += count;

@@ -1,8 +1,8 @@
-//! Per-interval counters of workers, and their merging into rows.
+//! Counters of workers per interval, and their merging into rows of samples.
 //!
-//! A worker owns its counters and hands them over as a whole at the end of an interval; nothing is
-//! shared while operations run. An interval is encoded as soon as every job has passed it, so
-//! memory stays bounded however long the run is.
+//! Each worker has counters of its own and hands them over at the end of an interval, so workers
+//! share nothing while operations run. An interval is encoded as soon as all workers have passed
+//! it, so memory stays bounded however long the run is.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,18 +12,18 @@ use storlab_base::{Coarse, Histogram};
 
 use crate::cpu::Spent;
 
-/// Operations of one kind that a closed loop had in flight when the window ended. They are in no
-/// other figure.
+/// Operations of one kind that a closed loop had in flight when the window ended. They are counted
+/// here only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
     /// Number of operations.
     pub operations: u64,
-    /// Longest time from submission to the end of any of them, in ns.
+    /// Longest time from submission to end among these operations, in ns.
     pub longest_ns: u64,
 }
 
 impl Unfinished {
-    /// Add the counts of `other` and keep the longer time.
+    /// Add the count of `other`, and keep the longer time.
     pub fn add(&mut self, other: Unfinished) {
         self.operations += other.operations;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
@@ -35,25 +35,26 @@ impl Unfinished {
 pub struct KindStats {
     /// Operations completed inside the window.
     pub operations: u64,
-    /// Bytes moved by them.
+    /// Bytes read or written by these operations.
     pub bytes: u64,
-    /// Open loop: operations due inside the window but completed after it.
+    /// Open loop: number of operations that were due inside the window but completed after it.
     pub late: u64,
     /// Closed loop: operations in flight at the window's end. They are counted after it, and
-    /// therefore only in totals.
+    /// therefore appear in totals only.
     pub unfinished: Unfinished,
     /// Latency from submission to completion, in ns.
     pub latency: Histogram,
     /// Open loop: latency from intended start to completion, in ns.
     pub intended: Option<Histogram>,
-    /// Time to the first byte of the response body, in ns; `None` for kinds without one.
+    /// Time to the first byte of the answer's body, in ns; `None` for kinds of operation without
+    /// one.
     pub ttfb: Option<Histogram>,
-    /// Failed operations by kind of error. They are in no other figure.
+    /// Number of failed operations by kind of error. They are counted here only.
     pub errors: BTreeMap<String, u64>,
 }
 
 impl KindStats {
-    /// Create empty counters.
+    /// Create counters that are all 0.
     pub fn new(open_loop: bool) -> Self {
         KindStats {
             operations: 0,
@@ -80,7 +81,7 @@ impl KindStats {
         }
     }
 
-    /// Return empty counters with the same set of histograms.
+    /// Return counters that are all 0, with as many histograms.
     fn blank(&self) -> KindStats {
         KindStats {
             ttfb: self.ttfb.as_ref().map(|_| Histogram::new()),
@@ -88,7 +89,7 @@ impl KindStats {
         }
     }
 
-    /// Reset all counters; histograms keep their memory.
+    /// Reset all counters to 0. Histograms keep their memory.
     fn clear(&mut self) {
         (self.operations, self.bytes, self.late) = (0, 0, 0);
         self.errors.clear();
@@ -116,11 +117,11 @@ impl KindStats {
     }
 }
 
-/// Counters by kind of operation, each at its position; `None` for kinds that the load does not
-/// have.
+/// Counters by kind of operation: the index is [`Kind::place`]; `None` for kinds that the load does
+/// not have.
 pub type KindTable = Vec<Option<Box<KindStats>>>;
 
-/// Create empty counters of these kinds.
+/// Create counters for these kinds of operation, all 0.
 pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
     let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
     let mut table: KindTable = (0..places).map(|_| None).collect();
@@ -130,26 +131,28 @@ pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
     table
 }
 
-/// Kind of operation: its position in a [`KindTable`] and its name in results.
+/// Kind of operation: its index in a [`KindTable`] and its name in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Position in a [`KindTable`].
+    /// Index in a [`KindTable`].
     pub place: usize,
-    /// Name in results.
+    /// Name of the kind in results.
     pub name: &'static str,
-    /// Whether its bytes are transferred. The bytes of a trim, for example, are not.
+    /// Whether operations of this kind transfer their bytes. A trim, for example, does not.
     pub moves: bool,
-    /// Whether it is counted separately and excluded from sums over kinds, such as a flush.
+    /// Whether operations of this kind, such as flushes, are counted separately and excluded from
+    /// sums over kinds.
     pub apart: bool,
 }
 
 impl Kind {
-    /// Create a kind whose bytes are transferred.
+    /// Create a kind of operation that transfers its bytes.
     pub const fn new(place: usize, name: &'static str) -> Self {
         Kind { place, name, moves: true, apart: false }
     }
 
-    /// Create a kind that is counted separately and moves no bytes, such as a flush.
+    /// Create a kind of operation that is counted separately and transfers no bytes, such as a
+    /// flush.
     pub const fn apart(place: usize, name: &'static str) -> Self {
         Kind { place, name, moves: false, apart: true }
     }
@@ -158,7 +161,7 @@ impl Kind {
 /// Name of flushes in results.
 const FLUSH: &str = "sync";
 
-/// Return the kinds that are part of sums, with their counters.
+/// Return the kinds that are included in sums, with their counters.
 fn summed<'t>(
     kinds: &'t [Kind],
     table: &'t KindTable,
@@ -167,7 +170,7 @@ fn summed<'t>(
     kinds.filter_map(move |kind| Some((*kind, table.get(kind.place)?.as_deref()?)))
 }
 
-/// Return the number of operations and of bytes moved in a table.
+/// Return the number of operations in a table, and of the bytes that they transferred.
 fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
     summed(kinds, table).fold((0, 0), |(operations, bytes), (kind, stats)| {
         let moved = if kind.moves { stats.bytes } else { 0 };
@@ -175,7 +178,7 @@ fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
     })
 }
 
-/// Counters that one worker hands over at the end of an interval.
+/// Counters that a worker hands over at the end of an interval.
 pub struct Report {
     /// Index of the worker.
     pub job: usize,
@@ -185,18 +188,18 @@ pub struct Report {
     pub spent: Spent,
     /// Counters by kind.
     pub kinds: KindTable,
-    /// Channel back to the worker, which reuses the report; `None` if it is not reused.
+    /// Channel by which the report returns to its worker for reuse; `None` if it is not reused.
     home: Option<SyncSender<Box<Report>>>,
 }
 
 impl Report {
-    /// Create a report of worker `job` on the first interval with these counters.
+    /// Create a report of worker `job` for the first interval.
     pub fn new(job: usize, kinds: KindTable) -> Self {
         Report { job, interval: 0, spent: Spent::default(), kinds, home: None }
     }
 
-    /// Clear the report and return it to its worker for reuse. If the worker has ended, the report
-    /// is dropped.
+    /// Reset the report and return it to its worker for reuse. It is dropped if the worker has
+    /// ended.
     pub fn recycle(mut self: Box<Self>) {
         if let Some(home) = self.home.clone() {
             self.kinds.iter_mut().flatten().for_each(|stats| stats.clear());
@@ -204,36 +207,37 @@ impl Report {
         }
     }
 
-    /// Return an empty report with the same counters.
+    /// Return a report whose counters are all 0, for the same worker.
     fn blank(&self) -> Report {
         let blank = |stats: &Option<Box<KindStats>>| Some(Box::new(stats.as_ref()?.blank()));
         let kinds = self.kinds.iter().map(blank).collect();
         Report { home: self.home.clone(), ..Report::new(self.job, kinds) }
     }
 
-    /// Return whether no operation completed or failed.
+    /// Return whether the report contains neither completed nor failed operations.
     pub fn is_empty(&self) -> bool {
         self.kinds.iter().flatten().all(|stats| stats.is_empty())
     }
 }
 
-/// Spare reports per worker. Memory checks count them: `python/storlab/lab/plan/memory.py`.
+/// Number of spare reports per worker. `python/storlab/lab/plan/memory.py` includes them in its
+/// estimate of memory.
 const SPARE: usize = 2;
 
-/// Counters of one worker. They are handed over as a whole and reused after merging: between two
-/// operations a worker allocates no memory, because an allocation may take as long as an operation.
+/// Counters of one worker. They are handed over as a whole and come back for reuse. Between two
+/// operations a worker thus allocates no memory, which may take as long as an operation.
 pub struct Tables {
     current: Box<Report>,
     spare: Receiver<Box<Report>>,
 }
 
 impl Tables {
-    /// Create the counters of worker `job`; `empty` holds counters of all its kinds.
+    /// Create the counters of worker `job`. `empty` has counters of all kinds of its operations.
     pub fn new(job: usize, empty: KindTable) -> Self {
         let (home, spare) = sync_channel(SPARE);
         let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });
         for _ in 0..SPARE {
-            // touches the memory, so that the kernel allocates it now
+            // This also touches the memory, so that the kernel allocates it now.
             Box::new(current.blank()).recycle();
         }
         Tables { current, spare }
@@ -245,8 +249,8 @@ impl Tables {
         &mut self.current.kinds
     }
 
-    /// Take the counters of the interval that ended. New memory is allocated only if none of the
-    /// reports handed over earlier has come back.
+    /// Take the counters of the interval that ended, and continue with a spare set. Memory is
+    /// allocated only if no spare set has come back yet.
     pub fn take(&mut self, interval: i64, spent: Spent) -> Box<Report> {
         let next = self.spare.try_recv().unwrap_or_else(|_| Box::new(self.current.blank()));
         let mut ended = std::mem::replace(&mut self.current, next);
@@ -255,59 +259,60 @@ impl Tables {
     }
 }
 
-/// Row of the samples: one interval of one kind of operation, over all jobs.
+/// Row of samples: one interval and one kind of operation, over all jobs.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Number of the interval.
+    /// Number of the interval, from 0.
     pub interval: u32,
-    /// Start on the run's clock.
+    /// Start of the interval, in ns on the run's clock.
     pub start_ns: u64,
-    /// End on the run's clock.
+    /// End of the interval, in ns on the run's clock.
     pub end_ns: u64,
     /// Kind of operation.
     pub kind: &'static str,
-    /// Operations completed.
+    /// Number of completed operations.
     pub operations: u64,
-    /// Bytes moved.
+    /// Bytes read or written.
     pub bytes: u64,
-    /// Latency as an `HdrHistogram` in V2 encoding.
+    /// Latencies as an `HdrHistogram` in V2 encoding.
     pub latency: Vec<u8>,
-    /// Latency from the intended start as an `HdrHistogram` in V2 encoding; open loop only.
+    /// Latencies from the intended start as an `HdrHistogram` in V2 encoding; `None` in a closed
+    /// loop.
     pub intended: Option<Vec<u8>>,
-    /// CPU time of all workers in the interval; on the first row of an interval only, so that sums
-    /// are right.
+    /// CPU time of all workers in the interval, in ns. Only the first row of an interval has it, so
+    /// that sums over rows are right.
     pub worker_cpu_ns: u64,
-    /// Time to first byte as an `HdrHistogram` in V2 encoding; `None` for kinds without a response
-    /// body.
+    /// Times to the first byte as an `HdrHistogram` in V2 encoding; `None` for kinds of operation
+    /// without an answer's body.
     pub ttfb: Option<Vec<u8>>,
-    /// Operations failed.
+    /// Number of failed operations.
     pub errors: u64,
 }
 
-/// Rates and latency of the last interval that all jobs have passed, without separately counted
-/// kinds.
+/// Rates and latency of the last interval that all jobs have passed. Kinds that are counted
+/// separately are not included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
     /// Operations per second; `None` before all jobs have passed the first interval.
     pub operations_s: Option<f64>,
     /// Bytes per second; `None` before all jobs have passed the first interval.
     pub bytes_s: Option<f64>,
-    /// 99th percentile of latency in ns; `None` before the first interval, or if nothing completed
-    /// in the last one.
+    /// 99th percentile of latency in ns; `None` before the first interval, or if no operation
+    /// completed in the last one.
     pub latency_p99_ns: Option<u64>,
-    /// Coarse histogram behind `latency_p99_ns`.
+    /// Coarse histogram from which `latency_p99_ns` is computed.
     pub latency_bins: Option<Coarse>,
-    /// 99th percentile of flushes alone, in ns; `None` if no flush completed.
+    /// 99th percentile of the latency of flushes, in ns; `None` if no flush completed.
     pub flush_p99_ns: Option<u64>,
 }
 
-/// Operations and bytes of each worker inside the window, summed over all kinds except separately
-/// counted ones; in order of workers.
+/// Operations and bytes of each worker inside the window, in order of workers. Sums over all kinds
+/// except those that are counted separately.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
 pub struct ByWorker {
-    /// Operations completed.
+    /// Number of completed operations of each worker.
     pub operations: Vec<u64>,
-    /// Bytes moved by them.
+    /// Bytes read or written by each worker.
     pub bytes: Vec<u64>,
 }
 
@@ -329,7 +334,7 @@ struct Pending {
     cpu_ns: u64,
 }
 
-/// Merger of workers' reports into rows and totals.
+/// Merges the reports of workers into rows and totals.
 pub struct Collector {
     interval_ns: u64,
     open_loop: bool,
@@ -344,11 +349,12 @@ pub struct Collector {
     live: Live,
 }
 
-/// Initial value, below the number of every ramp interval, so that ramp reports count as progress.
+/// Initial value of a worker's last interval. It is below the number of every interval of the ramp,
+/// so that reports of the ramp count as progress.
 const NOTHING_YET: i64 = i64::MIN;
 
 impl Collector {
-    /// Create the collector for `jobs` workers whose load has these kinds of operations.
+    /// Create the collector for `jobs` workers, whose load has the operation kinds `kinds`.
     pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<Kind>) -> Self {
         Collector {
             interval_ns,
@@ -365,7 +371,7 @@ impl Collector {
         }
     }
 
-    /// Add a worker's report. Reports of one worker come in order, at most one per interval.
+    /// Add a report of a worker. Reports of one worker come in order, at most one per interval.
     pub fn add(&mut self, report: &Report, window_start_ns: u64) {
         self.passed[report.job] = report.interval;
         let pending = self.pending.entry(report.interval).or_default();
@@ -385,8 +391,8 @@ impl Collector {
         self.close_passed(window_start_ns);
     }
 
-    /// Add the operations that a worker's closed loop had in flight at the window's end, indexed
-    /// like a [`KindTable`].
+    /// Add the operations that a worker had in flight in a closed loop at the window's end, by kind
+    /// as in a [`KindTable`].
     pub fn add_unfinished(&mut self, unfinished: &[Unfinished]) {
         for (total, &more) in self.totals.iter_mut().zip(unfinished) {
             if let Some(total) = total {
@@ -395,7 +401,7 @@ impl Collector {
         }
     }
 
-    /// Mark a worker as ended: intervals no longer wait for its reports.
+    /// Record that a worker has ended, so that intervals no longer wait for its reports.
     pub fn end_job(&mut self, job: usize, window_start_ns: u64) {
         self.passed[job] = i64::MAX;
         self.close_passed(window_start_ns);
@@ -403,19 +409,20 @@ impl Collector {
 
     fn close_passed(&mut self, window_start_ns: u64) {
         let all_passed = self.passed.iter().copied().min().unwrap_or(NOTHING_YET);
-        // If all jobs have ended, the last report marks the last interval.
+        // If all jobs have ended, the last interval is that of the last report.
         let last = self.pending.keys().next_back().copied().unwrap_or(NOTHING_YET);
         self.close_until(all_passed.min(last), window_start_ns, u64::MAX);
     }
 
-    /// Close all open intervals at the end of the window.
+    /// Complete all intervals that are still open at the end of the window.
     pub fn finish(&mut self, window_start_ns: u64, window_end_ns: u64) {
         let length = window_end_ns.saturating_sub(window_start_ns);
         let count = length.div_ceil(self.interval_ns) as i64;
         let last = self.pending.keys().next_back().copied().unwrap_or(-1);
         self.close_until((count - 1).max(last), window_start_ns, window_end_ns);
         if let Some(row) = self.rows.last() {
-            // The last interval of a window by bytes may be shorter than the others.
+            // The last interval of a window that ends after a number of bytes may be shorter than
+            // the others.
             let (interval, end) = (row.interval, window_end_ns.max(row.start_ns + 1));
             for row in self.rows.iter_mut().rev().take_while(|r| r.interval == interval) {
                 row.end_ns = end;
@@ -488,12 +495,12 @@ impl Collector {
         (!latency.is_empty()).then(|| latency.percentile(99.0))
     }
 
-    /// Return the rates and latency of the last closed interval.
+    /// Return the rates and latency of the last interval that all jobs have passed.
     pub fn live(&self) -> Live {
         self.live
     }
 
-    /// Return the CPU time and run-queue delay of each worker inside the window.
+    /// Return the CPU time, and the waiting time in run queues, of each worker inside the window.
     pub fn workers(&self) -> &[Spent] {
         &self.workers
     }
@@ -503,12 +510,12 @@ impl Collector {
         &self.by_worker
     }
 
-    /// Return the counters of each kind over the whole window.
+    /// Return the counters of each kind of operation over the whole window.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, &KindStats)> {
         self.kinds.iter().filter_map(|k| Some((k.name, self.totals[k.place].as_deref()?)))
     }
 
-    /// Return all rows in order of interval.
+    /// Return all rows, in order of interval.
     pub fn into_rows(self) -> Vec<Row> {
         self.rows
     }

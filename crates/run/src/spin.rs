@@ -1,4 +1,4 @@
-//! Test of how much CPU time the machine gives to a program that wants all cores.
+//! Test of how much CPU time the machine gives to a program that uses all cores.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use storlab_base::{Clock, TimeSource};
 
 use crate::cpu::{MachineCpu, RunQueue, available_cores};
 
-/// Shortest gap between two clock readings that counts as an interruption: longer than interrupts
-/// take, shorter than a time slice of another program.
+/// Shortest time in ns between two clock readings that counts as an interruption. It is longer than
+/// interrupts take, and shorter than a time slice of another program.
 const GAP_NS: u64 = 100_000;
 
-/// CPU time lost by threads that spin without pause.
+/// CPU time that threads lost although they wanted to run all the time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spin {
-    /// Number of threads, equal to the cores that this process may run on.
+    /// Number of threads: one per core that this process may run on.
     pub threads: usize,
     /// Duration of the test in ns.
     pub length_ns: u64,
     /// Longest time in which a thread did not run, in ns.
     pub largest_gap_ns: u64,
-    /// Share of the time in which threads did not run, in percent.
+    /// Time in which threads did not run, in percent of all threads' time.
     pub lost_percent: f64,
-    /// Share of the time spent in run queues, caused by other programs, in percent; `None` if the
-    /// kernel does not report it.
+    /// Time that threads waited in run queues because of other programs, in percent of all threads'
+    /// time; `None` if the kernel does not report it.
     pub waited_percent: Option<f64>,
-    /// Share of all cores' time that the hypervisor gave to other guests, in percent; `None` if not
-    /// reported.
+    /// Time that the hypervisor gave to other guests, in percent of all cores' time; `None` if it
+    /// is not reported.
     pub steal_percent: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ struct Gaps {
     waited_ns: Option<u64>,
 }
 
-/// Keep every core busy for `length` and measure the gaps.
+/// Keep every core busy for `length`, and measure when the threads did not run.
 pub fn spin(length: Duration) -> Spin {
     let (threads, length_ns) = (available_cores(), length.as_nanos().max(1) as u64);
     let clock = Clock::new();

@@ -1,21 +1,20 @@
-//! Synchronisation of the parts of one run that execute in several processes, the clients of a
-//! cluster.
+//! Synchronisation of the parts of a distributed run, which execute on the clients of a cluster.
 //!
-//! A part announces in advance when it will be ready, and continues to work; the process that
-//! carries messages between the parts later reports when all of them are ready. A message that
-//! travels faster than the part works therefore costs no time.
+//! A part announces in advance when it will be ready, and continues to work. The process that
+//! exchanges messages between the parts later reports when all of them are ready. The
+//! synchronisation costs no time if the messages arrive before the part has finished its work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use storlab_base::{Signal, monotonic_ns};
 
-/// Completed synchronisation, as seen by this part. Times are on its own clock.
+/// Completed synchronisation, as one part saw it. Times are in ns on the part's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// Time at which this part announced when it will be ready.
+    /// Time at which this part announced when it would be ready.
     pub announced_ns: u64,
-    /// Time at which this part received the common ready time.
+    /// Time at which this part received the time at which all parts are ready.
     pub told_ns: u64,
     /// Time at which all parts were ready.
     pub ready_ns: u64,
@@ -23,13 +22,13 @@ pub struct Met {
 
 #[derive(Default)]
 struct State {
-    /// Per synchronisation: time of the announcement, and announced ready time.
+    /// Time of the announcement, and announced time, of each synchronisation.
     announced: Vec<(u64, u64)>,
     met: Vec<Met>,
 }
 
-/// Synchronisation point between the parts of a distributed run, as seen by one part. A run that is
-/// not distributed never waits.
+/// Synchronisation point of one part with the other parts of a distributed run. A run that is not
+/// distributed never waits here.
 #[derive(Default)]
 pub struct SyncPoint {
     shared: AtomicBool,
@@ -37,7 +36,7 @@ pub struct SyncPoint {
 }
 
 impl SyncPoint {
-    /// Mark the run as part of a distributed run. Call this before its load starts.
+    /// Mark the run as one part of a distributed run. Call this before its load starts.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Release);
     }
@@ -46,15 +45,17 @@ impl SyncPoint {
         self.shared.load(Ordering::Acquire)
     }
 
-    /// Announce that this part will be ready for its next synchronisation at `ready_ns`.
+    /// Announce that this part will be ready for its next synchronisation at `ready_ns`. Has no
+    /// effect if the run is not distributed.
     pub fn announce(&self, ready_ns: u64) {
         if self.is_shared() {
             self.state.change(|state| state.announced.push((monotonic_ns(), ready_ns)));
         }
     }
 
-    /// Wait until all parts are ready for synchronisation `number` (from 0) and return that time.
-    /// Return `ready_ns` at once if the run is not distributed, `None` if it is ending.
+    /// Wait until all parts are ready for synchronisation `number` (from 0), and return the time at
+    /// which they are. Returns `ready_ns` at once if the run is not distributed, and `None` if the
+    /// run is ending.
     pub fn end_of(&self, number: u64, ready_ns: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         if !self.is_shared() {
             return Some(ready_ns);
@@ -65,14 +66,16 @@ impl SyncPoint {
         })
     }
 
-    /// Return when this part will be ready for synchronisation `number`, waiting for its
-    /// announcement; `None` if the time-out passed first. For the process that carries messages.
+    /// Return the time at which this part will be ready for synchronisation `number` (from 0).
+    /// Waits until this part has announced it; `None` if the time-out passes first. Called by the
+    /// process that exchanges messages between the parts.
     pub fn announced(&self, number: u64, timeout: Duration) -> Option<u64> {
         self.state.wait_for(timeout, |state| state.announced.get(number as usize).map(|it| it.1))
     }
 
-    /// Report when all parts are ready for the oldest synchronisation that is still open. Return
-    /// false if this part has not announced it. For the process that carries messages.
+    /// Set the time at which all parts are ready for the oldest open synchronisation. Returns false
+    /// if this part has not announced that synchronisation yet. Called by the process that
+    /// exchanges messages between the parts.
     pub fn tell(&self, ready_ns: u64) -> bool {
         self.state.change(|state| {
             let announced = state.announced.get(state.met.len()).copied();
@@ -83,7 +86,7 @@ impl SyncPoint {
         })
     }
 
-    /// Return all completed synchronisations.
+    /// Return all completed synchronisations of this part.
     pub fn met(&self) -> Vec<Met> {
         self.state.lock().met.clone()
     }

@@ -1,4 +1,4 @@
-//! Threads of a run: starting, pinning, and waiting for them with a time-out.
+//! Threads of a run: start them, pin them, and wait for them with a time-out.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -12,19 +12,20 @@ use crate::arming::SILENCE_NS;
 use crate::control::Control;
 use crate::cpu::{available_cores, pin_to};
 
-/// Interval at which a thread that waits for another checks whether the run is ending.
+/// Time between two checks of a waiting thread for whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Start a thread of a run.
+/// Start a thread of a run. `purpose` names the thread in errors.
 ///
 /// # Errors
-/// [`Error::Io`] if the kernel cannot create it.
+/// [`Error::Io`] if the kernel cannot create the thread.
 pub fn spawn(name: String, purpose: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().name(name).spawn(work);
     started.map(drop).map_err(|e| Error::io("start", format!("a thread of {purpose}"), 0, e))
 }
 
-/// Pin the calling thread to `cpus[turn % len]`; do nothing if no CPUs are given.
+/// Pin the calling thread to one core of `cpus`: the one with index `turn` modulo their number.
+/// Does nothing if `cpus` is `None` or empty. `who` names the thread in errors.
 ///
 /// # Errors
 /// [`Error::Spec`] if the process may not use that core.
@@ -33,22 +34,22 @@ pub fn pin_in_turn(cpus: Option<&[usize]>, turn: usize, who: impl Display) -> Re
     let cpu = cpus[turn % cpus.len()];
     pin_to(cpu).map_err(|e| {
         let what = format!("{who} cannot run on CPU {cpu}: {e}");
-        Error::spec("cpus", what, "name CPUs that this process may use")
+        Error::spec("cpus", what, "list only CPUs that this process may use")
     })
 }
 
-/// Return how many cores `threads` threads can use at once, if pinned to `cpus` or free to run on
-/// all.
+/// Return how many cores `threads` threads can use at once. They are pinned to `cpus`, or may use
+/// all cores if that is `None`.
 pub fn cores_for(threads: usize, cpus: Option<&[usize]>) -> usize {
     let allowed =
         cpus.map_or_else(available_cores, |cpus| cpus.iter().collect::<BTreeSet<_>>().len().max(1));
     threads.min(allowed)
 }
 
-/// Execute the work of a thread and turn a panic into an error, so that the run always ends.
+/// Execute the work of a thread. A panic becomes an error, so that the run always ends.
 ///
 /// # Errors
-/// The errors of `work`, and [`panicked`] if it panics.
+/// The error of `work`, or [`panicked`] if it panics.
 pub fn guarded<T>(
     backend: &'static str,
     who: impl Display,
@@ -57,14 +58,14 @@ pub fn guarded<T>(
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked(backend, who)))
 }
 
-/// Return the error for a thread that panicked.
+/// Return the error of a thread that panicked. `who` names the thread.
 pub fn panicked(backend: &'static str, who: impl Display) -> Error {
-    let what = format!("{who} ended because of a defect of storlab; see standard error");
+    let what = format!("{who} ended because of a defect of storlab; details are on standard error");
     Error::Backend { backend, what }
 }
 
-/// Execute work that may take long in its own thread. Return `None` and abandon the thread if the
-/// run ends before the work is done.
+/// Execute work that may take long in a thread of its own. If the run ends before the work is done,
+/// return `None` and abandon the thread.
 ///
 /// # Errors
 /// [`Error::Io`] if the thread cannot be started, and [`panicked`] if it panics.
@@ -85,18 +86,18 @@ pub fn unless_ended<T: Send + 'static>(
     }
 }
 
-/// Timer of how long an ending run has waited for its threads.
+/// Measures how long an ending run has waited for its threads.
 #[derive(Default)]
 pub struct Silence {
     since_ns: Option<u64>,
 }
 
 impl Silence {
-    /// Check whether an ending run should wait longer for its threads. Threads stuck in the kernel
-    /// cannot be joined and are abandoned.
+    /// Check whether an ending run may wait longer for its threads. Threads that are stuck in the
+    /// kernel cannot be joined and are abandoned.
     ///
     /// # Errors
-    /// [`Error::Silent`] for `workers` threads if they had more than `drain_ns` plus 5 s to end.
+    /// [`Error::Silent`] for `workers` threads if the run has been ending for `drain_ns` plus 5 s.
     pub fn bear(&mut self, control: &Control, drain_ns: u64, workers: usize) -> Result<()> {
         if !control.stopping() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Coordinator of timed work: a ramp, then a window that ends at a set time or when all workers
-//! have ended.
+//! Coordinator of runs that have a ramp and then a window, which ends at a set time or when all
+//! workers have ended.
 //!
-//! The coordinator opens the window when every worker is ready, follows it, and sums up the
-//! results. The load itself is defined by the workload family.
+//! The coordinator opens the window when every worker is ready, follows its progress, and sums up
+//! the results. The workload family defines the load itself.
 
 mod giving_up;
 #[cfg(test)]
@@ -28,49 +28,50 @@ use crate::threads::{guarded, spawn};
 use crate::window::Window;
 use giving_up::Idle;
 
-/// Delay between opening the gate and the first operation, in which all workers wake up.
+/// Time in ns between setting the window and the first operation, in which all workers wake up.
 const START_DELAY_NS: u64 = 500_000;
-/// Lead time by which the gate of a held run opens before its load starts, so that a coordinator
-/// that is scheduled late delays no worker.
+/// Time in ns by which the window of a held run is set before its load starts. It is long enough
+/// that no worker is delayed if the coordinator is scheduled late.
 const LEAD_NS: u64 = 50_000_000;
-/// Interval at which workers are woken after the window's end, so that they check their time-outs.
+/// Time in ns between two wake-ups of workers after the window's end. The workers then check their
+/// time-outs.
 const NUDGE_NS: u64 = 100_000_000;
-/// Longest sleep of the coordinator: a cancellation does not wake it.
+/// Longest sleep of the coordinator. A cancellation does not wake it.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Capacity of the channel to the coordinator: a fixed part and a part per worker. A sender blocks
-/// when it is full.
+/// Capacity of the channel to the coordinator, in messages: a fixed number, plus a number per
+/// worker. A worker that sends to a full channel waits.
 const MESSAGES: usize = 4096;
 const MESSAGES_OF_EACH: usize = 16;
 
-/// Parameters of a timed run that the coordinator needs.
+/// Parameters of a timed run that its coordinator needs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Number of worker threads.
     pub workers: usize,
-    /// Length of the load before the window.
+    /// Length of the ramp before the window, in ns.
     pub ramp_ns: u64,
-    /// Length of the window; `None` if it lasts until the workers end.
+    /// Length of the window in ns; `None` if it lasts until the workers end.
     pub window_ns: Option<u64>,
-    /// Length of a sample interval.
+    /// Length of a sample interval, in ns.
     pub interval_ns: u64,
-    /// Time-out for operations in flight when the load ends.
+    /// Time-out in ns for operations that are in flight when the load ends.
     pub drain_timeout_ns: u64,
-    /// Time-out for workers that get ready without a sign of progress.
+    /// Time-out in ns for workers that prepare without progress.
     pub arm_timeout_ns: u64,
-    /// Whether operations are due by a schedule.
+    /// Whether operations start by a schedule (open loop).
     pub open_loop: bool,
-    /// Kinds of operation.
+    /// Kinds of operation in the load.
     pub kinds: Vec<Kind>,
-    /// Whether the run only prepares data: then it has a single phase, `prepare`.
+    /// Whether the run only prepares data. It then has one phase only, `prepare`.
     pub prepares: bool,
 }
 
 /// Message from a worker to the coordinator.
 pub enum Message {
-    /// The worker is ready and waits at the gate.
+    /// The worker is ready and waits for the window to be set.
     Ready,
-    /// An interval has ended.
+    /// The worker has passed the end of an interval. Contains its counters.
     Interval(Box<Report>),
     /// The worker has ended.
     Done {
@@ -84,34 +85,34 @@ pub enum Message {
 /// Final results of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
-    /// Time at which its last operation succeeded.
+    /// Time at which the worker's last operation succeeded, in ns on the run's clock.
     pub last_completion_ns: u64,
-    /// Open loop: operations due inside the window that were never sent.
+    /// Open loop: number of operations that were due inside the window but never sent.
     pub unserved: u64,
-    /// Closed loop: operations in flight at the window's end, indexed by [`Kind::place`].
+    /// Closed loop: operations in flight at the window's end, by [`Kind::place`].
     pub unfinished: Vec<Unfinished>,
 }
 
-/// State shared by the threads of a timed run.
+/// State that the threads of a timed run share.
 pub struct Timed {
-    /// Start, stop and cancel signals.
+    /// Signals that start, stop and cancel the run.
     pub control: Arc<Control>,
-    /// CPU time of the process at both ends of the window.
+    /// CPU time of the process at the start and end of the window.
     pub cpu: WindowCpu,
-    /// Delays of the workers' first operations; each worker records its own once.
+    /// Delays of the workers' first operations. Each worker records its own once.
     pub first_io: FirstIo,
     plan: Plan,
     failure: Mutex<Option<Error>>,
-    /// The window, once it is set.
+    /// The window; `None` until all workers are ready.
     gate: Signal<Option<Window>>,
     gave_up: AtomicBool,
     sender: SyncSender<Message>,
 }
 
 impl Timed {
-    /// Create the state of a run and the channel on which its workers send messages.
+    /// Create the shared state of a run, and the channel by which its workers send messages.
     pub fn new(plan: Plan) -> (Self, Receiver<Message>) {
-        // Not `channel`, which allocates memory in the sending thread.
+        // `channel` is not used, because it allocates memory in the sending thread.
         let room = MESSAGES + plan.workers * MESSAGES_OF_EACH;
         let (sender, receiver) = sync_channel(room);
         let timed = Timed {
@@ -127,110 +128,111 @@ impl Timed {
         (timed, receiver)
     }
 
-    /// End the run as failed; only the first failure is reported.
+    /// End the run as failed. Only the first failure is reported.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.control.end_soon();
     }
 
-    /// End the run as failed because operations of worker `job` are still in flight long after the
-    /// end of its load.
+    /// End the run as failed, because operations of worker `job` are still in flight although the
+    /// drain time-out has passed.
     pub fn fail_as_hung(&self, job: usize, outstanding: usize) {
         let waited_ms = self.plan.drain_timeout_ns / 1_000_000;
         self.fail(Error::Hung { place: format!("job {job}"), outstanding, waited_ms });
     }
 
-    /// Take the first failure.
+    /// Take the first failure, if there was one.
     pub fn take_failure(&self) -> Option<Error> {
         lock(&self.failure).take()
     }
 
     /// Send a message to the coordinator.
     pub fn send(&self, message: Message) {
-        // If the receiver is gone, the coordinator has given up on this worker.
+        // If the receiver is gone, the coordinator has abandoned this worker.
         let _ = self.sender.send(message);
     }
 
-    /// Signal that a worker that is slow to get ready still makes progress.
+    /// Record that a worker that takes long to prepare has made progress.
     pub fn goes_on(&self) {
         self.control.goes_on();
     }
 
-    /// Return whether workers were abandoned in calls that never return. Whatever these calls hold,
-    /// such as a library's lock, stays locked.
+    /// Return whether workers were abandoned in calls that never return. Resources that these calls
+    /// use, such as a lock of a library, stay in use.
     pub fn gave_up(&self) -> bool {
         self.gave_up.load(Relaxed)
     }
 
-    /// Wait until the window is set and return it.
+    /// Wait until the window is set, and return it.
     pub fn wait_at_gate(&self) -> Window {
         self.gate.wait(|window| *window)
     }
 }
 
-/// Results and notes that a workload family adds at the end of a timed run.
+/// Results and notes that a workload family adds when a timed run has ended.
 #[derive(Default)]
 pub struct Ending {
-    /// Kernel features in use.
+    /// Kernel features that were used.
     pub features: Vec<&'static str>,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Duration of the last flush.
+    /// Duration of the flush at the end of the run, in ns; `None` if there was none.
     pub final_sync_ns: Option<u64>,
-    /// Results of verification.
+    /// Results of verification; `None` if no data was verified.
     pub verify: Option<Value>,
-    /// Further results of the family.
+    /// Further results of the workload family.
     pub details: Map<String, Value>,
-    /// Error that makes the run fail if there was no other failure and it was not cancelled.
+    /// Error that makes the run fail, unless it failed before or was cancelled.
     pub failure: Option<Error>,
 }
 
-/// Load that workers execute, each in its own thread. It is dropped at the end of the run, which
-/// closes the files that it holds open.
+/// Load of a workload family. Each worker executes it in its own thread. It is dropped at the end
+/// of the run, which closes its files.
 pub trait Load: Send + Sync + 'static {
-    /// Name of a worker in messages and thread names.
+    /// Word for a worker in messages and thread names, `job` or `worker`.
     const WORKER: &'static str;
 
     /// Return the state that this load shares with the coordinator.
     fn timed(&self) -> &Timed;
 
-    /// Return the name of the I/O backend in results.
+    /// Return the name of the I/O backend, as in results.
     fn backend(&self) -> &'static str;
 
     /// Return the number of cores that the workers can use.
     fn cores(&self) -> usize;
 
-    /// Execute the work of one worker's thread.
+    /// Execute the work of worker number `index`, in its thread.
     ///
     /// # Errors
     /// Any error ends the run.
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd>;
 
-    /// Do periodic work of the family. The coordinator calls this whenever it wakes while the gate
-    /// is open.
+    /// Do periodic work of the family. The coordinator calls this each time it wakes after the
+    /// window is set.
     fn look(&self, _window: &Window, _now_ns: u64) {}
 
-    /// Return the expected length of the phase; called after each interval.
+    /// Return the expected length of the current phase in ns, if known. Called after each interval.
     fn expected_ns(&self, _window: &Window) -> Option<u64> {
         None
     }
 
-    /// Return the family's results after all workers have ended or been abandoned; `unserved` is
+    /// Return the family's results after all workers have ended or been abandoned. `unserved` is
     /// the number of operations that were due but never sent.
     fn end(&self, totals: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending;
 }
 
-/// Return a note on operations that were due but never sent; `None` if there are none.
+/// Return a note on operations that were due but never sent; `None` if all were sent.
 pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
     (unserved > 0).then(|| {
         format!(
-            "{unserved} {operations} were due in the window and never sent: their waiting time \
-             until the end counts as their latency, which is a lower bound"
+            "{unserved} {operations} were due in the window and never sent: the time that they \
+             waited counts as their latency, which is a lower bound"
         )
     })
 }
 
-/// Start a run. The load begins when all workers are ready or, if `held`, at its start time.
+/// Start a run. The load begins when all workers are ready. If `held` is set, it begins at its
+/// start time.
 ///
 /// # Errors
 /// [`Error::Io`] if the coordinator's thread cannot be started.
@@ -270,7 +272,7 @@ fn spawn_worker<L: Load>(load: &Arc<L>, index: usize) -> Result<()> {
         let ended = guarded(worker_load.backend(), who, || worker_load.work(index));
         let sender = worker_load.timed().sender.clone();
         drop(worker_load);
-        // If the receiver is gone, the coordinator has given up on this worker.
+        // If the receiver is gone, the coordinator has abandoned this worker.
         let _ = sender.send(Message::Done { job: index, ended: Box::new(ended) });
     };
     spawn(format!("storlab-{name}{index}"), &format!("{name} {index}"), work)
@@ -282,14 +284,15 @@ struct Coordinator<'r, L> {
     board: &'r Board,
     collector: Collector,
     window: Window,
-    /// Delay of the load's start relative to the plan.
+    /// How much later than planned the load started, in ns.
     opened_late_ns: u64,
     ready: usize,
     done: usize,
     cpu_start: Option<CpuMark>,
     cpu_end: Option<CpuMark>,
     next_nudge_ns: u64,
-    /// Time at which the coordinator saw the end of the load, planned or early.
+    /// Time at which the coordinator noticed that the load was ending, as planned or early; `None`
+    /// before.
     ending_since_ns: Option<u64>,
     idle: Idle,
     last_completion_ns: u64,
@@ -327,7 +330,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         self.timed.control.stopping()
     }
 
-    /// Return how long to wait for the next message; `None` when the run is over.
+    /// Return how long to wait for the next message; `None` if the run is over.
     fn next_wait(&self) -> Option<Duration> {
         // An abandoned worker may still end, so `done` may exceed the number of workers.
         if self.done >= self.timed.plan.workers {
@@ -403,7 +406,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         self.timed.gate.change(|gate| *gate = Some(self.window));
     }
 
-    /// Do everything that is due by the clock.
+    /// Do everything that is due at the current time: change phases, wake workers, check time-outs.
     fn look_at_clock(&mut self) {
         let now = monotonic_ns();
         if !self.gate_is_open() {
@@ -440,8 +443,8 @@ impl<'r, L: Load> Coordinator<'r, L> {
             Some(_) => drained_ns.max(start_ns),
             None => self.last_completion_ns.max(start_ns),
         };
-        // A window by bytes, or one cut short, ends here: later work of the family is not part of
-        // it.
+        // A window that ends after a number of bytes, or early, ends here. Later work of the family
+        // is not part of it.
         self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         self.collector.finish(start_ns, end_ns);
         let totals = Totals::of(&self.collector);

@@ -1,22 +1,23 @@
-//! Load start and measure window of a run.
+//! Start of a run's load, and its measure window.
 
 use std::time::Duration;
 
 use storlab_base::TimeSource;
 
-/// Start of the load, and the measure window, on the run's clock.
+/// Start of the load, and start and end of the measure window, in ns on the run's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
-    /// Start of the ramp.
+    /// Start of the load, which begins with the ramp.
     pub load_start_ns: u64,
-    /// Start of the window.
+    /// Start of the measure window.
     pub start_ns: u64,
-    /// End of the window; `u64::MAX` while a window by bytes is open.
+    /// End of the measure window; `u64::MAX` if it is not known yet because the window ends after a
+    /// number of bytes.
     pub end_ns: u64,
 }
 
 impl Window {
-    /// Wait for the load's start and return the time.
+    /// Wait until the load starts, and return the time.
     pub fn wait_for_start(&self, clock: &impl TimeSource) -> u64 {
         loop {
             let now = clock.now_ns();
@@ -27,9 +28,9 @@ impl Window {
         }
     }
 
-    /// Return the number of the interval that contains `now`, for intervals of `length_ns`. Numbers
-    /// count from the window's start, are negative in the ramp, and never exceed the last
-    /// interval's.
+    /// Return the number of the interval of `length_ns` that contains `now`. Intervals are counted
+    /// from the window's start, so numbers are negative in the ramp. After the window, this is the
+    /// number of its last interval.
     pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {
         if now < self.start_ns {
             return -(((self.start_ns - now - 1) / length_ns) as i64) - 1;
@@ -37,7 +38,7 @@ impl Window {
         ((now.min(self.end_ns - 1) - self.start_ns) / length_ns) as i64
     }
 
-    /// Return the end of the interval that contains `now`.
+    /// Return the end of the interval of `length_ns` that contains `now`.
     pub fn next_boundary(&self, now: u64, length_ns: u64) -> u64 {
         let next = self.interval_at(now, length_ns) + 1;
         let length = length_ns.saturating_mul(next.unsigned_abs());

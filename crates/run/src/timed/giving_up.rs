@@ -1,4 +1,4 @@
-//! Detection of workers that hang, and the time-outs after which the coordinator abandons them.
+//! Detection of workers that hang. After time-outs the coordinator abandons them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,14 +8,14 @@ use super::{Coordinator, Load, Plan};
 use crate::arming::SILENCE_NS;
 use crate::sampling::Report;
 
-/// Longest time that the coordinator can sleep. A longer gap means that the process was stopped or
-/// the machine suspended; workers could do nothing then, so the excess is not counted.
+/// Time in ns that a sleep of the coordinator never exceeds. If more time passes, the process was
+/// stopped or the machine suspended. Workers could do nothing then, so the excess is not counted.
 const AWAKE_NS: u64 = 2_000_000_000;
-/// Time without any completed operation after which a device counts as dead; long enough even for a
-/// flush of the whole page cache.
+/// Time in ns without any completed operation after which a device counts as dead. It is long
+/// enough even for a flush of the whole page cache.
 const IDLE_NS: u64 = 1_800_000_000_000;
 
-/// Time without completed operations, counted while the coordinator was awake.
+/// Time without completed operations. It is counted only while the process could run.
 #[derive(Default)]
 pub struct Idle {
     looked_ns: u64,
@@ -23,7 +23,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Reset the timer: an operation completed.
+    /// Reset the time, because an operation completed.
     pub fn end(&mut self) {
         self.idle_ns = 0;
     }
@@ -36,15 +36,15 @@ impl Idle {
 }
 
 impl<L: Load> Coordinator<'_, L> {
-    /// Return whether a report shows progress. In open loop, and for preparation, any report does:
-    /// long intervals may be empty.
+    /// Return whether a report of a worker shows progress. In an open loop, and when data is
+    /// prepared, any report does, because intervals may be empty.
     pub(super) fn says_something(&self, report: &Report) -> bool {
         let Plan { open_loop, prepares, .. } = self.timed.plan;
         open_loop || prepares || !report.is_empty()
     }
 
-    /// Fail a run with a window by bytes if no operation has completed for too long; it would never
-    /// end by itself.
+    /// Fail a run whose window ends after a number of bytes if no operation has completed for too
+    /// long. It would never end otherwise.
     pub(super) fn give_up_on_the_idle(&mut self, now: u64) {
         let Plan { workers, window_ns, interval_ns, .. } = self.timed.plan;
         let idle_ns = self.idle.look(now);
@@ -55,13 +55,13 @@ impl<L: Load> Coordinator<'_, L> {
         }
     }
 
-    /// Abandon workers that do not end in time, and fail the run. Threads stuck in the kernel
-    /// cannot be joined.
+    /// Fail the run, and abandon workers, if they do not end in time. Threads that are stuck in the
+    /// kernel cannot be joined.
     pub(super) fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
         let Plan { workers, drain_timeout_ns, .. } = self.timed.plan;
         let waited_ns = now.saturating_sub(since_ns);
-        // Twice the drain time-out: an open loop may send its backlog for one time-out and drain
-        // for another.
+        // The limit is twice the drain time-out, because an open loop may send its backlog for one
+        // time-out and then wait for completions for another.
         if waited_ns < 2 * drain_timeout_ns + SILENCE_NS {
             return;
         }
@@ -71,7 +71,7 @@ impl<L: Load> Coordinator<'_, L> {
         self.done = workers;
     }
 
-    /// Abandon workers that have been getting ready without progress for too long, and end the run.
+    /// End the run, and abandon workers, if they have prepared without progress for too long.
     pub(super) fn give_up_on_the_unready(&mut self, now: u64) {
         let Plan { workers, arm_timeout_ns, .. } = self.timed.plan;
         let (since_ns, limit_ns) = if self.stopping() {
@@ -89,7 +89,8 @@ impl<L: Load> Coordinator<'_, L> {
             let waited_ms = silent_ns / 1_000_000;
             self.timed.fail(Error::NotReady { workers: unready, waited_ms });
         }
-        // A worker that reaches the gate later finds that the run is over.
+        // Workers that become ready later must find the window set, so that they see that the run
+        // is over.
         self.open_window();
         self.done += unready;
     }
