@@ -1,1 +1,1 @@
-"""Interfaces between the parts of storlab: protocols, typed records and the registry of parts."""
+"""Interfaces of storlab's plug-ins (families, engines, meters, importers), and their registry."""

@@ -8,7 +8,7 @@ from storlab.model.types import Table
 
 
 class Check(Table):
-    """Finding of a preflight check, with its status and a fix."""
+    """Result of one preflight check: its status, what was found, and how to fix it."""
 
     name: str
     status: Literal["ok", "warning", "error"]

@@ -1,7 +1,7 @@
-"""Description of a command-line verb that is listed without importing its code.
+"""Description of a command-line verb, with which it is listed without importing its code.
 
-A family adds verbs under ``[project.entry-points."storlab.commands"]``: the entry point names a
-:class:`Verb`, in a file that imports nothing else.
+A workload family adds verbs under ``[project.entry-points."storlab.commands"]``. The entry point
+names a :class:`Verb`, in a file that imports nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """Command-line verb, with the place of its function."""
+    """Command-line verb: the name of the function that implements it, and its help."""
 
     place: str  # module and function, separated by a colon
     summary: str  # first paragraph of its help; a test compares it with the function's

@@ -1,8 +1,8 @@
-"""Family-specific details of a run, as reported by its engine: base of each family's model.
+"""Details of a run that are specific to a workload family, as reported by its engine.
 
-Results store them as plain JSON (``RunRecord.details``); a family reads them with its own model,
-which also validates stored runs. Unknown fields are kept, because newer versions or other engines
-may add some. Fields that older versions did not write have defaults.
+Results store details as plain JSON (``RunRecord.details``). A family reads them with its own model,
+derived from :class:`Details`. Unknown fields are kept, because newer versions or other engines may
+add some. Fields that older versions did not write have defaults.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class HasDetails(Protocol):
-    """Protocol of objects with details: run outcomes and run records."""
+    """Protocol of objects with details of a run: run outcomes and run records."""
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -23,13 +23,13 @@ class HasDetails(Protocol):
 
 
 class DetailsTable(BaseModel):
-    """Table that an engine or a site fills in; unknown fields are kept."""
+    """Record that an engine reports as JSON; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class BytesCounted(DetailsTable):
-    """Bytes of a counter read every 50 ms, around the measure window and inside it."""
+    """Bytes by a counter that was read every 50 ms: around the measure window, and inside it."""
 
     read_bytes: int  # from the last reading before the window to the first one after it
     written_bytes: int = 0
@@ -46,7 +46,7 @@ class DeviceMoved(BytesCounted):
 
 
 class MediumFindings(DetailsTable):
-    """Findings about the layers below a target's files or devices, as phrases for messages."""
+    """Findings about the storage layers below a target's files, as phrases for messages."""
 
     memory: tuple[str, ...] = ()  # layers in memory
     cached: tuple[str, ...] = ()  # layers that use the page cache
@@ -57,7 +57,7 @@ class MediumFindings(DetailsTable):
 
 
 class StageTimes(DetailsTable):
-    """Times and sizes of one stage, for work that consists of successive stages; clocks in ns.
+    """Times and sizes of one stage of work that consists of successive stages.
 
     Some engines do not report all fields for failed runs.
     """
@@ -79,12 +79,12 @@ class StageTimes(DetailsTable):
 
 
 class Details(DetailsTable):
-    """Details that runs of every family may have."""
+    """Details that a run of any workload family may have."""
 
     device: DeviceMoved | None = None
-    # Emulated parts of the machine, each as a reason why results are not measurements.
+    # emulated parts of the machine, because of which the results are no measurements, as phrases
     stand_ins: tuple[str, ...] = ()
-    # bytes that the load's process requested from block devices
+    # bytes that the process of the load generator requested from block devices
     process: BytesCounted | None = None
     medium: MediumFindings | None = None  # None if not examined
     stages: tuple[StageTimes, ...] = ()  # finished stages
@@ -96,5 +96,5 @@ class Details(DetailsTable):
 
     @property
     def resumed(self) -> frozenset[str]:
-        """Names of stages partly done by an earlier process, so that times do not cover them."""
+        """Names of stages whose times are incomplete, because an earlier process did a part."""
         return frozenset(stage.name for stage in self.stages if stage.resumed_parts)

@@ -13,7 +13,7 @@ OPTIONAL: Any = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Part(BaseModel):
-    """Object within a document; infinity and NaN are printed as null."""
+    """Object in a JSON document; infinity and NaN are printed as null."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -35,7 +35,7 @@ class Error(Part):
 
     @classmethod
     def of(cls, error: StorlabError) -> Error:
-        """Return the fields of an error; ``problems`` lists those of a study."""
+        """Convert an exception; ``problems`` lists the problems of an invalid study."""
         return cls(
             kind=type(error).__name__,
             where=error.where,
@@ -47,10 +47,10 @@ class Error(Part):
 
 
 class Document(Part):
-    """JSON document of a command.
+    """JSON document that a command prints.
 
-    Each kind of document overrides ``schema_name`` with the name of its schema. Removing a field or
-    changing its meaning requires a new version.
+    A subclass overrides ``schema_name`` with the name of its schema. Removing a field or changing
+    its meaning requires a new version.
     """
 
     schema_name: str = Field(alias="schema")

@@ -27,10 +27,10 @@ class RunHandle(Protocol):
 
 
 class HeldRun(RunHandle, Protocol):
-    """Run that prepares everything and then waits for the start time of its load."""
+    """Handle of a run that prepares everything and then waits for the start time of its load."""
 
     def armed(self) -> bool:
-        """Return whether the run is ready; a run that fails earlier ends without being ready."""
+        """Return whether the run is ready to start its load; False if it failed before."""
         ...
 
     def open_at(self, start_ns: int) -> None:
@@ -42,18 +42,18 @@ class HeldRun(RunHandle, Protocol):
 
 
 class SharedRun(HeldRun, Protocol):
-    """Held run that executes one share of divided work, and synchronises with the other shares.
+    """Handle of a run that does one client's share of work, in step with the other clients.
 
-    It announces each meeting (synchronisation point) as soon as it can predict when it will be
-    ready, and is then given the time when all shares are. Times are on this machine's
-    CLOCK_MONOTONIC.
+    Before each synchronisation point, the run announces when its share will be ready, as soon as it
+    can predict that. It is then given the time at which all shares will be ready. Times are on this
+    machine's CLOCK_MONOTONIC.
     """
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """Return when the share will be ready for synchronisation point ``number``, from 0.
+        """Return when the share will be ready for synchronisation point ``number`` (from 0).
 
         Returns:
-            The time in ns; None if it was not announced within the limit.
+            The time in ns; None if the run did not announce it within ``timeout_s``.
         """
         ...
 
@@ -62,18 +62,21 @@ class SharedRun(HeldRun, Protocol):
         ...
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return three times per synchronisation point: announced, answered, all shares ready."""
+        """Return three times for each synchronisation point that the run has passed.
+
+        They are the time of its announcement, of the answer, and at which all shares were ready.
+        """
         ...
 
 
 class Engine(Protocol):
-    """Program that executes jobs of some workload families."""
+    """Interface of programs that execute jobs of some workload families."""
 
     name: str
     kinds: tuple[str, ...]  # workload kinds that it supports
 
     def describe(self) -> EngineInfo:
-        """Return name and version.
+        """Return the engine's name and version.
 
         Raises:
             EngineError: The engine is missing or too old; the error has a fix.
@@ -81,11 +84,11 @@ class Engine(Protocol):
         ...
 
     def refuse(self, job: Job) -> str | None:
-        """Return why this engine cannot execute a job, or None."""
+        """Return why this engine cannot execute a job; None if it can."""
         ...
 
     def start(self, job: Job, work_dir: Path) -> RunHandle:
-        """Start one run of a kind in ``kinds``.
+        """Start one run of a workload family in ``kinds``.
 
         Args:
             job: Job of the run; ``job.secrets()`` are passed to the engine but must not be stored.
@@ -96,26 +99,26 @@ class Engine(Protocol):
 
 @runtime_checkable
 class HoldsRuns(Protocol):
-    """Engine that can start its load at an absolute time, as needed for clusters."""
+    """Interface of engines that can start their load at a given time, as clusters require."""
 
     def hold(self, job: Job, work_dir: Path) -> HeldRun:
-        """Start a run like ``Engine.start``, with a load that waits for its start time."""
+        """Start a run like ``Engine.start``, but let its load wait for a start time."""
         ...
 
 
 @runtime_checkable
 class SharesRuns(Protocol):
-    """Engine that can execute shares of divided work."""
+    """Interface of engines that can do one client's share of work that is divided."""
 
     def share(self, job: Job, work_dir: Path) -> SharedRun:
-        """Start a run like ``HoldsRuns.hold``, for a job that is one of several shares."""
+        """Start a run like ``HoldsRuns.hold``, for the job of one client's share."""
         ...
 
 
 @runtime_checkable
 class ChecksPlans(Protocol):
-    """Engine whose limits follow from the job alone, so that ``storlab plan`` can check them."""
+    """Interface of engines that ``storlab plan`` can ask whether they can execute a job."""
 
     def problem(self, job: Job) -> Problem | None:
-        """Return why the engine cannot run a job, with the field of the study to change."""
+        """Return why the engine cannot execute a job, with the field to change; None if it can."""
         ...

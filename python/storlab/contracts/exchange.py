@@ -12,7 +12,7 @@ from storlab.model.types import Provenance
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """Run read from a file of another tool; ``fields`` are those of its workload table."""
+    """Run that was read from another tool's file; ``fields`` are the workload's parameters."""
 
     kind: str  # kind of the workload
     fields: dict[str, Any]
@@ -35,13 +35,13 @@ class ImportedRun:
 
 @runtime_checkable
 class FileImporter(Protocol):
-    """Importer of one tool's result file, which may be compressed with zstd."""
+    """Interface of importers of one tool's result file, which may be compressed with zstd."""
 
     name: str
     hint: str  # description of the expected file for messages: "the output of `fio ...`"
 
     def matches(self, text: str) -> bool:
-        """Return whether the text is in this format, judged by its content."""
+        """Return whether a file's text is in the format of this importer."""
         ...
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
@@ -49,23 +49,23 @@ class FileImporter(Protocol):
         ...
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that a result keeps, such as .json or .csv."""
+        """Return the suffix, such as .json, for the copy of the file in the result directory."""
         ...
 
     def cleaned(self, text: str) -> str:
-        """Return the text without secrets, for the copy in a result."""
+        """Return the text without secrets, for the copy of the file in the result directory."""
         ...
 
 
 @runtime_checkable
 class DirectoryImporter(Protocol):
-    """Importer of one tool's results that are directories of files."""
+    """Interface of importers of a tool that writes a directory of files for each run."""
 
     name: str
     main: str  # name of a file that each run writes, by which its directory is recognised
 
     def directories(self, place: Path) -> list[Path]:
-        """Return the directories of runs: the given one, or those below it."""
+        """Return the directories of runs at a path: the path itself, or directories below it."""
         ...
 
     def files(self, directory: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Base class of workload families, and the values that it takes and returns."""
+"""Base class of workload families, and the records that its methods take and return."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Estimate:
     duration_ns: int  # ramp + window + settle
     bytes_written: int | None  # None if bounded by time instead of bytes
     writes: bool  # whether the point writes to its target
-    # files that storlab lays out beforehand in a directory target; 0 if the family makes its own
+    # files that storlab writes into a directory target beforehand; 0 if the family writes its own
     layout_files: int = 0
     write_share: float = 0.0  # bytes written over bytes transferred, 0 to 1
-    # whether it trims or punches holes, so that fewer blocks are allocated afterwards
+    # whether the run trims or punches holes, so that fewer blocks are allocated afterwards
     frees: bool = False
     reads: bool = True  # whether it reads data that must exist before
-    # size of the data set that ``prepare`` creates; 0 if storlab lays out the files
+    # size of the data set that ``prepare`` creates; 0 if storlab writes the files itself
     data_bytes: int = 0
-    # number of requests to create it, if each object takes one; 0 if bytes decide
+    # requests to create the data set, if their number determines the time; 0 if its bytes do
     data_objects: int = 0
     data_set: str = ""  # name of the data set in a home; points with the same name share it
     space_bytes: int | None = None  # largest space of a run's own files; None for bytes_written
     buffer_bytes: int = 0  # memory of I/O buffers
-    # fields whose product the buffers are roughly proportional to
+    # names of the fields to whose product ``buffer_bytes`` is roughly proportional
     buffer_fields: tuple[str, ...] = ()
     histograms: int = 0  # histograms per worker; 0 for one per operation of the family's page
-    # bytes read before the load to verify data; compared_ns is the time for it
+    # bytes that are read before the load to verify data; compared_ns is the time for that
     compared_bytes: int = 0
     compared_ns: int = 0
     compared_once: str = ""  # runs of a target with equal text verify unchanged data only once
@@ -55,11 +55,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access that the guard grants to a target: files and devices, a bucket prefix, or a directory.
+    """What a run may use of a target: files and devices, a bucket prefix, or a directory.
 
-    ``home``, of a directory target, is for families that create their own files; its whole content
-    belongs to storlab. Data sets are in ``<home>/<Estimate.data_set>/``, files of a run in
-    directories named by its run id.
+    ``home`` is the directory in which families create their own files; all of its content belongs
+    to storlab. Data sets are in ``<home>/<Estimate.data_set>/``, files of a run in directories
+    named by its run id.
     """
 
     members: list[Member] = field(default_factory=list)
@@ -69,13 +69,13 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Share of divided work that one client executes."""
+    """Part of divided work that one client does: number ``index`` of ``count`` parts."""
 
     index: int = 0
     count: int = 1
 
     def of(self, total: int) -> range:
-        """Return the numbers (from 0) of the pieces in this share, out of ``total``.
+        """Return which of ``total`` pieces of work (numbered from 0) belong to this share.
 
         Shares are contiguous, disjoint and differ in size by at most one piece.
         """
@@ -87,7 +87,7 @@ WHOLE = Share()
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """Context from which a workload builds the job of a run."""
+    """Inputs, besides the point, from which a workload family builds the job of a run."""
 
     header: Header
     target: Target
@@ -99,15 +99,15 @@ class JobContext:
 
     @property
     def members(self) -> list[Member]:
-        """Return files and devices of the target."""
+        """Return the files and devices of the target."""
         return self.access.members
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Job outside of all measurement that prepares a target or cleans up after a run.
+    """Job that prepares a target or cleans up after a run; it is not measured.
 
-    The native engine executes it. Steps are idempotent.
+    The native engine executes it. It must be idempotent.
     """
 
     text: str  # description for progress, such as "making 2,500 objects"
@@ -117,7 +117,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ClientDetails:
-    """Details of one client's share of a run, for merging."""
+    """Details of a run that one client of a cluster reported, to be merged with the others'."""
 
     client: str
     host: str
@@ -134,7 +134,7 @@ class Workload(ABC):
     """
 
     kind: str
-    # whether a run ends when its work is done: without ramp, runtime and steady state
+    # whether a run ends when its work is done; it then has no ramp, runtime and steady state
     fixed_work: bool
     spec: type[WorkloadSpec]
     details: type[Details]  # model of the details that engines report
@@ -142,23 +142,23 @@ class Workload(ABC):
     page: Page
     figures: tuple[FigureKind, ...]  # in the order of the brief
 
-    # name prefixes of objects below a campaign's prefix: ``<top>-<8 hexadecimal digits>/`` of data
-    # sets, and ``<top>-<run id>/`` of run output
+    # First words of object names below a campaign's prefix. Data sets are in
+    # ``<top>-<8 hexadecimal digits>/``, output of runs in ``<top>-<run id>/``.
     data_tops: tuple[str, ...] = ()
     run_tops: tuple[str, ...] = ()
 
-    # What clients of a cluster divide among them, such as "ranks", see ``JobContext.share``. If it
-    # is empty, each client does the whole work in a folder of its own.
+    # Name of the pieces of work that are divided among clients of a cluster, such as "ranks"; see
+    # ``JobContext.share``. If it is empty, each client does the whole work in its own directory.
     pieces_word: str = ""
     shares_data: bool = False  # whether all clients use one directory and each creates its share
-    # for fixed work that cannot be divided: what to do instead of a cluster
+    # fix for the message that fixed work cannot be divided among clients
     spread_fix: str = "leave [cluster] out for them, in a study of their own"
 
     @abstractmethod
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why parameters cannot run on a target; empty if they can.
+        """Return why a workload with these parameters cannot run on a target; empty if it can.
 
-        A problem's field belongs to the workload if it has such a field, otherwise to the target.
+        The field that a problem names is one of the workload, or else one of the target.
         """
 
     @abstractmethod
@@ -171,31 +171,34 @@ class Workload(ABC):
 
     @abstractmethod
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured and implied outstanding I/O."""
+        """Return the operations in flight: as configured, and as Little's law implies."""
 
     @abstractmethod
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return the metrics of one run."""
+        """Compute the metrics of one run."""
 
     @abstractmethod
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return warnings to show next to the numbers of a run."""
+        """Return the warnings to show next to the numbers of a run."""
 
     def check_machine(self, params: dict[str, Any]) -> list[Problem]:
-        """Return why parameters can never run on this machine; not called if clients run them."""
+        """Return why a workload with these parameters cannot run on this machine.
+
+        Not called if clients of a cluster generate the load.
+        """
         del params
         return []
 
     def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
-        """Return why parameters cannot run on the engine of that name."""
+        """Return why an engine cannot run a workload with these parameters; empty if it can."""
         del params, engine
         return []
 
     def examine_machine(self, points: Sequence[Point] = ()) -> Sequence[Check]:
-        """Return preflight checks of this machine for the family's points, none without a study.
+        """Run preflight checks of this machine for points of the family; return their results.
 
-        Checks write nothing and must not hang: code that may hang runs in a child process with a
-        time limit.
+        ``points`` is empty without a study. Checks write nothing. Code that may hang must run in a
+        child process with a time limit.
         """
         del points
         return ()
@@ -203,43 +206,43 @@ class Workload(ABC):
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> Sequence[Check]:
-        """Return preflight checks of a target for points, given its files or directory."""
+        """Run preflight checks of a target and its files or directory; return their results."""
         del target, points, places
         return ()
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Return the steps that points of one target need before the first run of a session.
+        """Return the steps that prepare a target for points, before the first run of a session.
 
-        ``context.seed`` is the study's seed, and ``run_id`` is empty.
+        ``context.seed`` is the study's seed, and ``context.run_id`` is empty.
         """
         del points, context
         return []
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return the clean-up steps after each run, whether it finished or failed."""
+        """Return the steps that clean up after a run, whether it finished or failed."""
         del point, context
         return []
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
-        """Return facts for the run's details, collected after the run on the host of the load.
+        """Collect facts for a run's details, after the run, on the host that generated the load.
 
-        A ``stand_ins`` entry (see :class:`storlab.contracts.details.Details`) sets the provenance
+        An entry ``stand_ins`` (see :class:`storlab.contracts.details.Details`) sets the provenance
         of the run and its metrics to ``emulated``.
         """
         del job, outcome
         return {}
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Return whether the medium served the run's I/O.
+        """Return evidence on whether the storage medium, not a cache, served the I/O of a run.
 
         Returns:
-            The judgement; None if the run moved no bytes, or nothing was examined.
+            The proof; None if the run moved no bytes, or nothing was examined.
         """
         del point, target, outcome
         return None
 
     def pieces(self, point: Point) -> int:
-        """Return the number of pieces that a run can be divided into among clients.
+        """Return the number of pieces of work that a run can divide among clients.
 
         Raises:
             StudyError: The point is invalid.
@@ -248,7 +251,7 @@ class Workload(ABC):
         return 1
 
     def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any] | None:
-        """Merge the details of all clients, in the order of their shares.
+        """Merge the details that clients reported, given in the order of their shares.
 
         Returns:
             The details of the run; None to keep those of the first client.

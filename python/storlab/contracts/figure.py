@@ -1,7 +1,8 @@
-"""Figures as data: which quantities are drawn in which form, and under which heading.
+"""Descriptions of a brief's figures: which metrics are drawn as which kind of chart.
 
-A family lists its kinds of figures. Most consist of parts in ``storlab.figures`` that all families
-share. A family's own drawing code is named as ``module:function``, and imported when it is used.
+A workload family lists its kinds of figures. Most consist of parts in ``storlab.figures`` that all
+families share. A family's own drawing code is named as ``module:function``, and imported when it is
+used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ When = Literal["always", "swept", "single"]
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bar chart of quantities at the far point of the axis."""
+    """Bar chart of metrics at the last point of the axis, such as the most jobs."""
 
     what: str  # "time"
     keys: Mapping[str, str]  # quantity key by label; "|" marks line breaks in labels
@@ -28,7 +29,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class OverSweep:
-    """Line chart of a quantity over the swept axis, with a line per target."""
+    """Line chart of a metric over the swept parameter, with a line per target."""
 
     keys: tuple[str, ...]  # candidate quantities: the first that was measured is drawn
     name: str
@@ -38,8 +39,8 @@ class OverSweep:
     axis: str = ""  # title of the vertical axis; default: the quantity with its unit
     log: bool = False  # whether the vertical axis is logarithmic
     # Functions as "module:function" that take comparison, section and small multiple. ``rings``
-    # returns the ringed place on the axis by target. ``title`` returns the title, if it is not the
-    # ratio at the last point.
+    # returns the point to mark with a ring, by target. ``title`` returns the chart's title, if it
+    # is not the ratio at the last point.
     rings: str = ""
     title: str = ""
     when: When = "swept"
@@ -47,7 +48,7 @@ class OverSweep:
 
 @dataclass(frozen=True, slots=True)
 class StackOverSweep:
-    """Stacked chart of a lower-is-better quantity by its parts, over the swept axis."""
+    """Stacked chart of the parts of a lower-is-better metric, over the swept parameter."""
 
     whole: str  # key of the whole quantity
     keys: Mapping[str, str]  # quantity key by label of the part, from the bottom
@@ -74,10 +75,10 @@ class WorkerBars:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Figure with drawing code of its own, at the far point.
+    """Figure that a family's own code draws, at the last point of the axis.
 
-    ``place`` is a ``module:function`` that takes the far point (``storlab.figures.figure.Place``)
-    and ``arguments``, and returns a figure, or None if there is nothing to draw.
+    ``place`` is a ``module:function`` that takes the point (``storlab.figures.figure.Place``) and
+    ``arguments``, and returns a figure, or None if there is nothing to draw.
     """
 
     place: str
@@ -90,10 +91,10 @@ Part: TypeAlias = Bars | OverSweep | StackOverSweep | WorkerBars | Drawn
 
 @dataclass(frozen=True, slots=True)
 class FigureKind:
-    """Kind of figure, with its heading and scope.
+    """Kind of figure, with its heading and its place in the brief.
 
     Figures of scope "section" are drawn once per mix. Others are drawn once for all mixes: "family"
-    before them, "workload" in the brief's section on ratios, "power" in that on power, and "own" in
+    before them, "workload" in the section on ratios, "power" in the section on power, and "own" in
     a further section of the family. Scope "campaign" belongs to no family.
     """
 
@@ -103,5 +104,5 @@ class FigureKind:
     lead: str
     parts: tuple[Part, ...] = ()  # drawn in this order at the far point of each small multiple
     place: str = ""  # "module:function" that takes comparison and sections, if there are no parts
-    # With more figures than this in a section, a page folds them; 0 folds always.
+    # If a section has more figures than this, a page shows them folded; 0 folds them always.
     most_open: int = 99

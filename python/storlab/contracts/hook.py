@@ -1,6 +1,6 @@
-"""Loading of a family's code by its name ``module:function`` when it is needed.
+"""Import of a workload family's function by its name ``module:function`` when it is needed.
 
-Pages name such code instead of importing it, so that ``plan`` does not load drawing code.
+Families name drawing code instead of importing it, so that ``storlab plan`` does not load it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ from typing import Any
 
 
 def load(place: str) -> Any:
-    """Return the object named ``module:name``; raise ImportError or AttributeError on failure."""
+    """Import the object named ``module:name``; raise ImportError or AttributeError on failure."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

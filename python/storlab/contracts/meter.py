@@ -1,4 +1,4 @@
-"""Interfaces of meters, which read power or energy."""
+"""Interfaces of power meters, which read power or energy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.model.study import MeterSpec, Target
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Meter that this machine has or could have."""
+    """Power meter that this machine has, or that is unavailable for a reason given in ``how``."""
 
     kind: str
     sensor: str
@@ -24,10 +24,10 @@ class Discovered:
 
 
 class Meter(Protocol):
-    """Open meter; all methods except ``close`` are called from one dedicated thread."""
+    """Open power meter; all methods except ``close`` are called from one dedicated thread."""
 
     def describe(self) -> list[SensorInfo]:
-        """Return the sensors of the meter."""
+        """Return descriptions of the meter's sensors."""
         ...
 
     def sample(self) -> list[Reading]:
@@ -35,19 +35,19 @@ class Meter(Protocol):
         ...
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Return readings available only after a run (declared, imported); usually empty."""
+        """Return readings that are only available after a run (declared, imported), if any."""
         ...
 
     def close(self) -> None:
-        """Release resources, and restore settings."""
+        """Release the meter's resources, and restore settings that it changed."""
         ...
 
 
 class MeterModule(Protocol):
-    """Interface of each module with a meter kind."""
+    """Interface of a module that supports one kind of power meter."""
 
     def discover(self) -> list[Discovered]:
-        """Return the meters of this machine without raising; ``how`` explains what is missing."""
+        """List the meters of this machine, including unavailable ones; never raise an error."""
         ...
 
     def open_meter(self, spec: MeterSpec, target: Target) -> Meter:

@@ -1,4 +1,4 @@
-"""Description of a family for reports: names, axes, order and metrics of its pages."""
+"""Description of a workload family for reports: names, axes, order and metrics of its pages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RUNS = "runs"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Source from which the audit recomputes a metric, to check a brief.
+    """Source of a metric in a run's details, from which the audit of a brief recomputes it.
 
-    The source is a list in a run's details whose entries have ``start_ns`` and ``bytes``. The
-    metric is their mean time or, in MB/s, bytes over time. Without a list, the time from the first
-    to the last span of the metric's kind is used.
+    The source is a list whose entries have ``start_ns`` and ``bytes``. The metric is their mean
+    time or, in MB/s, bytes over time. Without a list, the metric is the time from the start of the
+    first to the end of the last span of its kind.
     """
 
     entries: str = ""  # name of a list in the details, such as writes
@@ -31,7 +31,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Metric of a family besides rates and latencies: its names, and the table that shows it."""
+    """Metric of a workload family besides rates and latencies: names, unit, and its table."""
 
     name: str  # name of the metric, such as durable_time_s
     title: str  # name in a sentence, such as "time to durable"
@@ -49,21 +49,21 @@ class Quantity:
 
     @property
     def key(self) -> str:
-        """Return the key of its column, such as ``durable_time_s.all``."""
+        """Return the key of the metric's column, such as ``durable_time_s.all``."""
         return f"{self.name}.{self.operation}"
 
 
 @dataclass(frozen=True, slots=True)
 class FlagMeaning:
-    """Meaning of a kind of flag: its letter and text in legends, and its effect on other values."""
+    """Meaning of a kind of flag: its letter and text in legends, and the values it applies to."""
 
     kind: str  # kind in ``storlab.model.result.Flag``, such as client-bound
     letter: str  # unique letter shown next to numbers
     meaning: str  # text in the legend
-    # severity of the audit's finding; empty for no finding
+    # severity of the audit's finding about the flag; empty if there is none
     severity: Literal["", "note", "warning"] = ""
     why: str = ""  # reason why the finding matters
-    # Name prefixes of the metrics that it marks; empty for all metrics.
+    # Name prefixes of the metrics that are marked with the letter; empty for all metrics.
     about: tuple[str, ...] = ()
     latencies: bool = False  # whether it marks only latencies
     energies: bool = False  # whether it also marks power and energies
@@ -75,7 +75,7 @@ class FlagMeaning:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Term of a family in the brief's section on method, with its definition."""
+    """Definition of a workload family's term, for the brief's section on method."""
 
     term: str
     text: str
@@ -83,10 +83,10 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Distribution of times specific to a family, with its metrics and histograms.
+    """Times that only one workload family measures, such as the wait of a training step.
 
-    Its samples are stored as latencies of ``operation``. Unlike the latency of an I/O, it does not
-    depend on concurrency.
+    Their histograms are stored as latencies of ``operation``. Unlike the latency of an I/O, they do
+    not depend on concurrency.
     """
 
     name: str  # name prefix of its metrics, such as step_wait
@@ -96,32 +96,32 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class WorkItemColumn:
-    """Column of the table of work items, with the marks of the metric ``flagged``."""
+    """Column of the table of work items; its values have the flag letters of ``flagged``."""
 
     name: str
     head: str
     unit: str
     flagged: str = ""
-    # Aggregation over repeats: the mean, the most frequent value, or whether it is true for all.
+    # Value over all repeats: the mean, the most frequent value, or whether it is true for all.
     shown: Literal["mean", "usual", "every"] = "mean"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItemValues:
-    """Values of one work item of a run."""
+    """Values of one work item of a run, such as an epoch or a checkpoint."""
 
     values: Mapping[str, float]  # by name, which ends with the unit
     workers: Mapping[int, float]  # seconds by rank or accelerator
-    # names of clients by rank or accelerator
+    # name of the client that runs each rank or accelerator
     clients: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItemKind:
-    """Kind of repeated unit of fixed work: epoch, checkpoint or restore.
+    """Kind of work item, a repeated unit of fixed work: epoch, checkpoint or restore.
 
-    ``read`` returns the work items in order, as the engine reported them. Each has a span, whose
-    energy is added to its values.
+    ``read`` returns the work items of a run in order, as the engine reported them. Each has a span
+    of the measure window, whose energy is added to its values.
     """
 
     kind: str  # kind of its span
@@ -134,7 +134,7 @@ class WorkItemKind:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Quantity that compares targets in one number, with the phrases of the comparison."""
+    """Main metric of a workload family, with phrases to compare two targets in it."""
 
     keys: tuple[str, ...]  # column keys; the first that was measured is used
     more: str  # verb phrase in "{target} <more> {baseline}" if the number is larger
@@ -155,12 +155,12 @@ def margins(
     times: Mapping[str, float] = MappingProxyType({}),
     reported: tuple[str, ...] = (),
 ) -> Mapping[str, float | None]:
-    """Return the margin for each metric when two engines are compared, as a fraction.
+    """Return the margins within which two engines must agree, as a fraction for each metric.
 
     Args:
         rates: Margins of the family's rates, besides throughput.
         times: Margins of the family's times, besides latencies.
-        reported: Metrics that are shown without being judged.
+        reported: Metrics that are shown but need not agree; they have no margin.
     """
     return {
         "throughput_mb_s": 0.05,
@@ -177,13 +177,13 @@ def margins(
 
 
 def rate(name: str, title: str, unit: str = "1/s", short: str = "") -> Quantity:
-    """Return the quantity that counts a family's operations, such as ``requests_s``."""
+    """Return the metric for a family's operations per second, such as ``requests_s``."""
     return Quantity(name, title, unit, "more", RUNS, short=short)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Search of ``storlab capacity``: the largest parameter value that keeps a metric up."""
+    """Search of ``storlab capacity``: a parameter is raised until a metric falls too low."""
 
     parameter: str  # such as accelerators
     noun: str  # singular, such as accelerator
@@ -192,30 +192,30 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Implementations:
-    """Comparison of implementations (engines) by what each needs for the same work."""
+    """Table that compares implementations (engines) by the time and resources for equal work."""
 
     parameter: str  # parameter whose values are engines to compare
     heads: Mapping[str, str]  # column heads by key of the quantity, in order
-    # columns that are divided by the first implementation's, with their names
+    # names of the columns with ratios to the reference implementation, by key of the metric
     ratios: Mapping[str, str]
     note: str = ""  # text below the table
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Operations of a family, and the rates and latencies of them that are shown."""
+    """Operations of a workload family, and which of their rates and latencies are shown."""
 
     main: tuple[str, ...]  # operations that do the work, in display order
     moved: tuple[str, ...]  # operations whose bytes count as transferred
-    # quantity that counts operations; its unit is used for derived ones, per watt or per TB
+    # metric for operations per second; metrics per watt or per TB are derived from it
     rate: Quantity
-    # Operations such as flushes that have a rate and latencies of their own, but are part of no
-    # sum.
+    # Operations, such as flushes, that have a rate and latencies of their own, but are excluded
+    # from totals.
     auxiliary: tuple[str, ...] = ()
     over_time: tuple[str, ...] = ()  # those for throughput over time; default: ``moved``
     names: Mapping[str, str] = field(default_factory=dict)  # display names: get -> GET
     by_operation: bool = False  # whether throughput and rate are also shown by operation
-    # latency percentiles in tables; several get a table of their own
+    # latency percentiles to show; if there are several, they have a table of their own
     percentiles: tuple[str, ...] = ("p99",)
     first_byte: tuple[str, ...] = ()  # operations with a time to first byte
 
@@ -226,7 +226,7 @@ class Operations:
 
     @property
     def rate_short(self) -> str:
-        """Return the rate as a column head: ``IOPS``, ``requests/s``."""
+        """Return the column heading of operations per second: ``IOPS``, ``requests/s``."""
         return self.rate.short or self.rate.title
 
     def name_of(self, operation: str) -> str:
@@ -236,7 +236,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of a family's points: their roles on the page and their printed forms.
+    """Parameters of a workload family: their roles on the page, and how they are printed.
 
     A swept parameter becomes the horizontal axis or small multiples, or it separates sections.
     """
@@ -247,53 +247,55 @@ class Parameters:
     by_rate: int = 0  # small multiples of at most this many bytes are drawn by rate (IOPS)
     mix: str | None = None  # parameter that names a section even if it is not swept
     mix_words: str = ""  # end of a mix's phrase that is left out on axes: ``read/write``
-    # Display order of the values of a parameter that separates sections; others are sorted.
+    # Display order of the values of parameters that separate sections; other values are sorted.
     order: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)  # display names of parameters
-    # Titles of axes with parameters in braces; without the title if one of them varies.
+    # Axis titles with parameter values in braces; a title is left out if one of these varies.
     axis_titles: Mapping[str, str] = field(default_factory=dict)
     # Function that formats a parameter's value as a phrase (``70/30 read/write``), given all
-    # parameters of the point. None for the default format, empty if another phrase includes it.
+    # parameters of the point. It returns None for the default format, and an empty text if another
+    # phrase includes the value.
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
-    # Function that returns whether a parameter affects the point, and so is worth stating.
+    # Function that returns whether a parameter affects the point; only such ones are printed.
     is_relevant: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
 
     @property
     def sizes(self) -> frozenset[str]:
-        """Return the parameters in bytes."""
+        """Return the names of parameters that are sizes in bytes."""
         return self.model.marked(BYTES)
 
     @property
     def durations(self) -> frozenset[str]:
-        """Return the parameters in nanoseconds."""
+        """Return the names of parameters that are durations in nanoseconds."""
         return self.model.marked(InStudy(Duration))
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How a client generates load, and the parameters that decide it."""
+    """How a client generates load: parameters for workers, concurrency and open loop."""
 
     workers: str = ""  # parameter with the number of worker threads on a client
-    # Function for the number of threads, if no single parameter has it; 0 if unknown.
+    # Function that computes the number of worker threads from the parameters, if no single one has
+    # it; 0 if unknown.
     threads: Callable[[Mapping[str, Any]], int] | None = None
-    # Parameter that sets a client's concurrency, and so adds up over clients; default: workers.
+    # Parameter with the concurrency of one client, which adds up over clients; default: workers.
     concurrency: str = ""
-    # Parameters for outstanding I/O, the usual one first, with lower-case column names in
-    # publications.
+    # Parameters that set the operations in flight, the usual one first, each with its lower-case
+    # names in published tables.
     outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     open_loop: str = ""  # parameter that selects an open loop, which has no fixed concurrency
     byte_limit: str = ""  # parameter that, if given, ends the window after that many bytes
     buffered: bool = False  # whether reads and writes always use the page cache
-    # whether rates are over the whole window, including pauses between spans
+    # whether rates are averages over the whole measure window, including pauses between spans
     whole_window: bool = False
 
     @property
     def per_client(self) -> str:
-        """Return the parameter that adds up over the clients of a cluster, or ""."""
+        """Return the name of the parameter whose values add up over clients, or ""."""
         return self.concurrency or self.workers
 
     def workers_of(self, params: Mapping[str, Any]) -> int:
-        """Return the number of worker threads of a point on a client; 0 if unknown."""
+        """Return the number of worker threads on one client; 0 if unknown."""
         if self.threads is not None:
             return self.threads(params)
         return int(params.get(self.workers) or 0)
@@ -303,75 +305,76 @@ class Load:
 class Metrics:
     """Metrics that reports show and compare, besides the rates and latencies of operations."""
 
-    # The family's own metrics, in table order; if given, other tables are left out.
+    # The family's own metrics, in table order. If there are any, the usual tables are left out.
     quantities: tuple[Quantity, ...] = ()
-    # costs besides rates and latencies; those of group RUNS are shown for each run
+    # resource metrics such as CPU time; those of group RUNS are shown for each run
     costs: tuple[Quantity, ...] = ()
     times: tuple[Time, ...] = ()  # distributions besides latency
     headline: Headline = THROUGHPUT
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL
     findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
-    # keys of the metrics that describe a run in one line; empty for the rate
+    # keys of the metrics in a one-line summary of a run; by default the rate
     run_line: tuple[str, ...] = ()
-    # Metrics to divide by mean power, with the name of the quotient.
+    # metrics to divide by mean power, with the name of the quotient by name of the metric
     per_watt: Mapping[str, str] = field(default_factory=dict)
-    # margins between two engines
+    # relative differences up to which two engines agree, by metric; None: not compared
     margins: Mapping[str, float | None] = field(default_factory=margins)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words of the brief about a family's work."""
+    """Phrases of the brief about a workload family's work."""
 
     work: str = "I/O"  # the work as a whole; parameters in braces, empty if one of them varies
-    # parameters that are stated for the work as a whole if they do not vary
+    # parameters that are printed once for the whole work if they do not vary
     stated: tuple[str, ...] = ()
-    # description of the point of findings: "the largest number of jobs"
+    # description of the point that findings quote, such as "the largest number of jobs"
     last_point: str = "the last point of its axis"
     definitions: tuple[Definition, ...] = ()  # terms for the section on method
-    # Function that describes work scaled down from its name: ``scaled to 1 %``; empty if it is not.
+    # Function that notes if the work is a scaled-down version of the named one: ``scaled to 1 %``;
+    # empty if it is not.
     scale_note: Callable[[Mapping[str, Any]], str] = lambda _params: ""
 
 
 @dataclass(frozen=True, slots=True)
 class Publications:
-    """Rules by which points are matched with workloads of published tables."""
+    """Rules by which measured points are matched with workloads of published tables."""
 
     names: tuple[str, ...] = ()  # words in the names of published workloads of this kind
-    # Function that returns whether a point is comparable with the published ones.
+    # Function that returns whether a point's parameters are comparable with published workloads.
     is_comparable: Callable[[Mapping[str, Any]], bool] = lambda _params: True
     access: str = ""  # parameter with the order of offsets: random, sequential
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Description of a family for the brief and other reports."""
+    """Description of a workload family for the brief and other reports."""
 
-    # Every family has these.
+    # Fields that every family sets:
     operations: Operations
     parameters: Parameters
 
-    # Most families set some of their fields.
+    # Fields that most families set in part:
     load: Load = Load()
     metrics: Metrics = Metrics()
     text: Text = Text()
     flags: tuple[FlagMeaning, ...] = ()  # flags that the family raises, besides common ones
 
-    # Few families have these.
+    # Fields that few families set:
     published: Publications = Publications()
     work_items: tuple[WorkItemKind, ...] = ()  # for fixed work of repeated units
     search: Search | None = None  # for ``storlab capacity``
     implementations: Implementations | None = None  # for families that compare implementations
-    # Further section of the brief as "module:Class", see storlab.brief.family_additions.
+    # class "module:Class" that adds a section to the brief, see storlab.brief.family_additions
     additions: str = ""
-    # Audit function as "module:function" that takes a comparison and yields findings; its name is
-    # the rule.
+    # Function "module:function" that takes a comparison and yields audit findings; its name is the
+    # name of the rule.
     audit: str = ""
 
     @property
     def searched(self) -> Search:
-        """Return the family's search; raise ValueError if it has none."""
+        """Return the family's capacity search; raise ValueError if it has none."""
         if self.search is None:
-            raise ValueError("this family has nothing to search for")
+            raise ValueError("storlab capacity does not support this workload family")
         return self.search

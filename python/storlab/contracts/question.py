@@ -1,6 +1,6 @@
-"""Questions that a study may ask about its targets, as data: the metrics and phrases of the answer.
+"""Questions that a study may ask about its targets, with metrics and phrases of the answers.
 
-The answer to a question is a verdict: which target is ahead, by how much, and how certain.
+The answer says which target is better, by how much, and how certain that is.
 Questions common to all families are defined here; a family can add its own.
 """
 
@@ -15,10 +15,10 @@ Per = Literal["", "tb", "money"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question with its metrics; ``does`` completes a sentence about the leading target.
+    """Question about targets, such as which one has more throughput.
 
-    ``{times}`` is the ratio, as "2.1 times" or "at least 1.5 times"; ``{other}`` is the second
-    target.
+    ``does`` completes a sentence about the leading target. In it, ``{times}`` is the ratio, such as
+    "2.1 times" or "at least 1.5 times", and ``{other}`` is the second target.
     """
 
     name: str  # name in a study, such as durable_time
@@ -26,15 +26,15 @@ class Question:
     keys: tuple[str, ...]  # columns that answer it; the first that was measured is used
     does: str  # "moves {times} as much data per second as {other}"
     per: Per = ""
-    # Sentence if the difference is unclear and ``does`` states which target is better: {times} is
-    # an interval around 1, {ahead} and {other} are the targets.
+    # Sentence for a difference that is not significant, if ``does`` would state which target is
+    # better. {times} is an interval that includes 1; {ahead} and {other} are the targets.
     unsure: str = ""
-    # Function as "module:function" for a textual answer that takes precedence over the ratio. It
-    # takes the comparison and the family's sections, and yields target, text, and where it was
-    # measured.
+    # Function "module:function" for a textual answer, which takes precedence over the ratio. It
+    # takes the comparison and the family's sections, and yields target, text, and the points at
+    # which it was measured.
     textual: str = ""
-    # Default: asked always, only if there is an answer (a meter, a price), or only if the study
-    # names it.
+    # When the question is answered: always, if the data exist (meter, price), or if the study names
+    # it.
     asked: Literal["always", "answered", "named"] = "named"
 
 
@@ -44,12 +44,12 @@ def throughput(
     *,
     asked: Literal["always", "named"] = "named",
 ) -> Question:
-    """Build the question about throughput."""
+    """Build the question which target has the higher throughput."""
     return Question("throughput", "Throughput", keys, does, asked=asked)
 
 
 def latency(keys: tuple[str, ...], does: str) -> Question:
-    """Build the question about the 99th percentile of latency."""
+    """Build the question which target has the lower 99th percentile of latency."""
     return Question("latency", "Latency", keys, does)
 
 
@@ -57,18 +57,18 @@ def efficiency(
     keys: tuple[str, ...] = ("efficiency_mb_s_w.all",),
     does: str = "moves {times} as much data per joule as {other}",
 ) -> Question:
-    """Build the question about data per joule, asked if meters were read."""
+    """Build the question which target moves more data per joule, asked if there are meters."""
     return Question("efficiency", "Per watt", keys, does, asked="answered")
 
 
 def density(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """Build the question about throughput per terabyte of capacity."""
+    """Build the question which target has the higher throughput per terabyte of capacity."""
     words = does or "moves {times} as much data per second and terabyte as {other}"
     return Question("density", "Per terabyte", (key,), words, per="tb")
 
 
 def cost(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """Build the question about throughput per money, asked if prices are declared."""
+    """Build the question which target has more throughput for its price, asked if there are any."""
     words = does or "moves {times} as much data per second as {other} for the same money"
     return Question("cost", "For the money", (key,), words, per="money", asked="answered")
 

@@ -1,4 +1,4 @@
-"""Registries of parts, which are found through entry points of storlab and other packages."""
+"""Registries of plug-ins, which are found through entry points of storlab and other packages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Mapping of the parts of one group by name, each imported on first use.
+    """Mapping of the plug-ins of one entry-point group by name, each imported on first use.
 
-    ``loaded`` holds the imported parts; a class is replaced by its single instance.
+    ``loaded`` has the imported plug-ins; of a class it has the single instance.
     """
 
     def __init__(self, group: str) -> None:
@@ -26,7 +26,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def points(self) -> dict[str, EntryPoint]:
-        """Return registered entry points by name; raise StudyError if two have one name."""
+        """Return the group's entry points by name; raise StudyError if two have the same name."""
         from importlib.metadata import entry_points  # a third of the time of a light verb
 
         by_name: dict[str, EntryPoint] = {}
@@ -36,12 +36,12 @@ class Registry(Mapping[str, T], Generic[T]):
                 raise StudyError(
                     self.group,
                     f"{point.name} is registered twice: {other.value} and {point.value}",
-                    "remove one of the two packages",
+                    "uninstall one of the two packages",
                 )
         return by_name
 
     def __getitem__(self, name: str) -> T:
-        """Import a part; raise KeyError if it is not registered, or the errors of its import."""
+        """Import a plug-in; raise KeyError if it is not registered, or errors of its import."""
         if name not in self.loaded:
             part = self.points[name].load()
             self.loaded[name] = part() if isinstance(part, type) else part

@@ -1,8 +1,9 @@
 """Registries of families, engines, meters and importers, found through entry points.
 
-A package adds parts under ``[project.entry-points."storlab.families"]`` (``storlab.engines``,
-``storlab.meters``, ``storlab.importers``) of its ``pyproject.toml``, without changes to storlab.
-Higher layers also use ``storlab.exporters`` and ``storlab.commands``. See CONTRIBUTING.md.
+Without changes to storlab, a package adds plug-ins in its ``pyproject.toml``, under
+``[project.entry-points."storlab.families"]`` (``storlab.engines``, ``storlab.meters``,
+``storlab.importers``). Higher layers also use ``storlab.exporters`` and ``storlab.commands``. See
+CONTRIBUTING.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interface of progress reporters of a campaign."""
+"""Interface of classes that report the progress of a campaign, such as on the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.result import RunRecord, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Current value of one instrument during a run."""
+    """Current power, temperature or byte count of a target during a run."""
 
     kind: Literal["power", "temperature", "read", "written"]
     target: str
@@ -22,9 +22,9 @@ class Gauge:
 
 
 class Reporter:
-    """Receiver of progress, as a context manager around the campaign.
+    """Base class of progress reporters, used as a context manager around the campaign.
 
-    Methods that a subclass does not override do nothing.
+    The campaign calls the methods. Those that a subclass does not override do nothing.
     """
 
     def __enter__(self) -> Self:
@@ -40,25 +40,25 @@ class Reporter:
         """Stop reporting, also after an error."""
 
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
-        """Report the total of runs, those done before, and the estimated time left in ns."""
+        """Report the total number of runs, how many are done, and the estimated time left in ns."""
 
     def step(self, text: str, total: float | None = None) -> None:
         """Report the start of a preparation step; ``total`` has the unit of ``step_progress``."""
 
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """Report how much of the preparation step is done."""
+        """Report how much of the current preparation step is done."""
 
     def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
         """Report the start of a run with its expected duration."""
 
     def run_progress(self, snapshot: Snapshot) -> None:
-        """Report live figures of the run."""
+        """Report live figures of the current run."""
 
     def run_ended(self, record: RunRecord) -> None:
-        """Report that the run is stored."""
+        """Report that a run has ended and is stored."""
 
     def gauges(self, read: Callable[[], Sequence[Gauge]]) -> None:
-        """Offer a thread-safe function that reads power and temperatures; often ignored."""
+        """Pass a thread-safe function that reads power and temperatures, for live display."""
 
     def note(self, text: str) -> None:
         """Report something that the user should know."""

@@ -1,1 +1,1 @@
-"""Sentences that users read, one module per subject."""
+"""Sentences of briefs, history pages and the terminal, one module per subject."""

@@ -1,4 +1,4 @@
-"""Sentences of an answer: the answer itself, the winner's disadvantages and the caveat."""
+"""Sentences that answer a study's question: comparison, disadvantages of the winner, caveat."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CAVEATS = {
     "different concurrency": f"The two were measured {DIFFERENT_CONCURRENCY}.",
     "unequal boundaries": "Their power was measured at unequal boundaries: {detail}.",
     "different campaigns": (
-        "The two were measured in different campaigns: what changed between them is part of the "
-        "difference."
+        "The two were measured in different campaigns, so the difference includes whatever "
+        "changed between them."
     ),
     "not measured": "The {what} is {detail}.",
     "two repeats": "Each point was run only twice.",
@@ -27,7 +27,7 @@ CAVEATS = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """One answer in words, for the first screen of a brief."""
+    """Sentences and headings of one answer, for the first screen of a brief."""
 
     title: str
     amount: str  # lead of the winner as a multiple; empty without a winner
@@ -44,11 +44,11 @@ class AnswerText:
 
 
 def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
-    """Put an answer into words.
+    """Return the sentences and headings of an answer.
 
     Args:
         verdict: The answer.
-        first: Answer printed before, whose sentences are not repeated.
+        first: Answer that was printed before; its sentences are not repeated.
     """
     answer, *others = sentences(verdict)[bool(verdict.texts) :]
     known = [] if first is None else sentences(first)
@@ -69,7 +69,7 @@ def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
 
 
 def sentences(verdict: Verdict) -> list[str]:
-    """Return the textual answer (if any), the comparison, the disadvantages and the caveat."""
+    """Return the sentences of an answer: text (if any), comparison, disadvantages, caveat."""
     texts = (_textual(verdict), compared(verdict), _disadvantages(verdict))
     return [text for text in (*texts, caveat_text(verdict.caveat)) if text]
 
@@ -82,7 +82,7 @@ def _warnings(verdict: Verdict) -> list[str]:
 
 
 def document(verdict: Verdict) -> dict[str, Any]:
-    """Return the answer as plain values for JSON, with its sentences."""
+    """Return an answer and its sentences as plain values for JSON."""
     return {**verdict.model_dump(), "sentences": sentences(verdict)}
 
 
@@ -111,9 +111,9 @@ def _basis(verdict: Verdict) -> str:
 
 
 def _worse_title(verdict: Verdict) -> str:
-    """Return the heading of the drawbacks.
+    """Return the heading of the list of metrics in which the leading target is worse.
 
-    Without a winner no target is called worse; with two targets the other one is called better.
+    If there is no winner among two targets, the heading says where the other one is better.
     """
     if verdict.winner or not verdict.leader:
         return "Where it is worse"
@@ -124,7 +124,7 @@ def _worse_title(verdict: Verdict) -> str:
 
 
 def contrast_place(standing: Standing) -> str:
-    """Return at how many points a target is better, with the point that the number is from."""
+    """Return a phrase with the number of points at which a target is better, and an example."""
     where = standing.example.where
     if standing.of == 1:
         return f"at {where}"
@@ -134,7 +134,7 @@ def contrast_place(standing: Standing) -> str:
 
 
 def note(decision: Decision) -> str:
-    """Return why the two sides are not fully comparable; empty if they are."""
+    """Return why two compared targets are not fully comparable; empty if they are."""
     if decision.boundaries:
         return f"power at unequal boundaries: {decision.boundaries}"
     return DIFFERENT_CONCURRENCY if decision.concurrency is not None else ""
@@ -151,7 +151,7 @@ def caveat_text(caveat: Caveat | None) -> str:
 
 
 def _textual(verdict: Verdict) -> str:
-    """Return the textual answers, one clause per distinct text.
+    """Return the textual answers as a sentence, one clause per distinct text.
 
     Example: ``Disk: the device saturates at 8 workers; memory: CPU-bound at 8 workers.``
     """
@@ -168,7 +168,7 @@ def _textual(verdict: Verdict) -> str:
 
 
 def compared(verdict: Verdict) -> str:
-    """Return the sentence that compares the targets."""
+    """Return the sentence that says which target is better, or why none is."""
     best = verdict.headline
     family = _family(verdict)
     if verdict.kind == "winner" and best is not None:
@@ -182,7 +182,7 @@ def compared(verdict: Verdict) -> str:
     if verdict.kind == "undecided" and best is not None:
         names = f"{', '.join(verdict.targets[:-1])} and {verdict.targets[-1]}"
         if not best.advantage.is_known:
-            return f"{family}{names} ran once at each point: nothing is decided."
+            return f"{family}{names} ran once at each point, so differences may be chance."
         if digits.is_open(best.advantage):
             return f"{family}{names}: too noisy to estimate {best.what}; add repeats."
         return f"{family}{names}: the difference in {best.what} is {WITHIN_NOISE}."
@@ -221,7 +221,7 @@ def _lead(verdict: Verdict, best: Decision, more: str = "") -> str:
 
 
 def _which_point(verdict: Verdict) -> str:
-    """Return the clause that says which of the points the headline is taken from."""
+    """Return the clause that says from which of the points the quoted lead is."""
     if verdict.points == 1:
         return ""
     if verdict.won == verdict.points:

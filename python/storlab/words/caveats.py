@@ -13,13 +13,16 @@ EVERY_POINT = "every point"
 
 
 def failed(runs: int) -> str:
-    """Return the caveat of runs that failed."""
+    """Return the caveat that runs failed."""
     are, they = ("is", "it is") if runs == 1 else ("are", "they are")
-    return f"{plural(runs, 'run')} failed and {are} part of no mean; {they} listed in the appendix."
+    return (
+        f"{plural(runs, 'run')} failed and {are} excluded from all means; "
+        f"{they} listed in the appendix."
+    )
 
 
 def incomplete(missing: int, planned: int) -> str:
-    """Return the caveat of a campaign with missing runs."""
+    """Return the caveat that runs of the campaign are missing."""
     return (
         f"The campaign is not complete: {plural(missing, 'run')} of {planned:,} "
         f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
@@ -28,9 +31,9 @@ def incomplete(missing: int, planned: int) -> str:
 
 
 def repeated(named: Sequence[tuple[str, str, str]], runs: int) -> str:
-    """Return the caveat of runs that succeeded after failed attempts.
+    """Return the caveat that runs only succeeded after failed attempts.
 
-    Whatever makes a target fail may also make its successful runs slow.
+    The cause of the failures may also have slowed down the successful runs.
 
     Args:
         named: Run id, target and failure of the runs to name.
@@ -40,18 +43,18 @@ def repeated(named: Sequence[tuple[str, str, str]], runs: int) -> str:
     more = f"; and {runs - len(named):,} more" if runs > len(named) else ""
     were = "was" if runs == 1 else "were"
     return (
-        f"{plural(runs, 'run')} failed before and {were} measured again: {names}{more}. All "
-        "failures stand in the records (attempts)."
+        f"{plural(runs, 'run')} failed before and {were} measured again: {names}{more}. The "
+        "records of runs list all failures (attempts)."
     )
 
 
 def flagged(meaning: FlagMeaning, places: Sequence[str]) -> str:
-    """Return the caveat of a flag with the targets and points that have it."""
+    """Return the caveat that runs have a flag, with the targets and points concerned."""
     return f"{meaning.meaning} Marked {meaning.letter}: {and_list(places)}."
 
 
 def flagged_points(target: str, points: int, planned: int) -> str:
-    """Return the place of a flag on one target, such as ``Disk at 3 of 4 points``."""
+    """Return at how many points a target has a flag, such as ``Disk at 3 of 4 points``."""
     if points == planned == 1:
         return target
     where = EVERY_POINT if points == planned else f"{points} of {plural(planned, 'point')}"
@@ -59,38 +62,38 @@ def flagged_points(target: str, points: int, planned: int) -> str:
 
 
 def more_drifts(points: int) -> str:
-    """Return the number of further points whose repeats depend on their order in time."""
-    return f"The repeats of {plural(points, 'more point')} depend on their order, too."
+    """Return the caveat that the repeats of further points depend on their order in time."""
+    return f"The repeats of {plural(points, 'more point')} depend on their order in time, too."
 
 
 def more_workers_than_cores(
     runs: int, workers: int, cores: int, longest_wait_percent: float, *, is_confined: bool
 ) -> str:
-    """Return the caveat of workers that waited for one another.
+    """Return the caveat that workers waited for cores, because there were more workers than cores.
 
     Args:
         runs: Number of such runs.
         workers: Largest number of workers of a run.
         cores: Cores that the run could use.
         longest_wait_percent: Longest wait for a core, in percent of the window.
-        is_confined: Whether affinity or a cpuset limits the cores; then the study is not the cause.
+        is_confined: Whether affinity or a cpuset limits the cores, rather than the machine.
     """
     why = (
         "Some of these runs could use only a part of the machine’s cores (affinity or cpuset of "
-        "the client)"
+        "the client)."
         if is_confined
-        else "That is the work that the study asks for, not others' load"
+        else "The cause is the number of workers in the study, not other programs."
     )
     return (
-        f"In {plural(runs, 'run')} more workers were asked for than there are cores (up to "
-        f"{workers:,} on {cores:,}): they waited for one another in up to "
-        f"{longest_wait_percent:.3g}\u00a0% of the window, and latencies include these waits. "
-        f"{why}; how long they waited stands with each run (longest_wait_percent)."
+        f"{plural(runs, 'run')} used more workers than cores (up to {workers:,} on {cores:,}). "
+        f"Workers waited for a core in up to {longest_wait_percent:.3g}\u00a0% of the window, and "
+        f"latencies include these waits. {why} The record of each run has its wait "
+        "(longest_wait_percent)."
     )
 
 
 def short_window(window_ns: int) -> str:
-    """Return the caveat of a measure window shorter than a minute."""
+    """Return the caveat that the measure window is shorter than a minute."""
     return (
         f"The measure window of {format_duration(window_ns)} is short: caches, garbage collection "
         "and thermal limits of a device may not show in it."

@@ -1,4 +1,4 @@
-"""Sentences of claims: both values, the lead of one over the other, and the numbers used."""
+"""Sentences that compare two targets in one metric, with the numbers that the audit checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHANGE_BELOW = 2.0  # above this ratio, a multiple alone is printed
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Sentences of a claim and the numbers in them."""
+    """Sentences of a claim about two targets, and the numbers in them."""
 
     sentence: str
     short: str  # version for a card that already shows place and ratio
@@ -39,7 +39,7 @@ class Words:
 
 
 def what_of(page: Page, column: Column, quantity: Quantity | None) -> str:
-    """Return the name of a quantity, such as ``throughput`` or ``p99 read latency``."""
+    """Return the name of a metric in a sentence, such as ``p99 read latency``."""
     if quantity is not None:
         return quantity.title
     if column.key == THROUGHPUT:
@@ -53,13 +53,13 @@ def what_of(page: Page, column: Column, quantity: Quantity | None) -> str:
 def words_of(
     claimed: Decision, values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
 ) -> Words:
-    """Return the sentences of a claim with every number that the audit recomputes.
+    """Return the sentences of a claim, with every number that the audit recomputes.
 
     Args:
-        claimed: The decision, with the side that is ahead first.
+        claimed: The comparison, with the target that is ahead as first side.
         values: Values of both sides.
         unit: Unit of the values.
-        quantity: The workload family's own quantity, if it is one.
+        quantity: The workload family's own metric, if it is one.
     """
     first_side, second_side = claimed.sides
     what, where = claimed.what, claimed.where
@@ -97,7 +97,7 @@ def words_of(
 def _values(
     values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
 ) -> list[ClaimNumber] | None:
-    """Return both values with their intervals; None if one of them is too uncertain to print."""
+    """Format the values of both sides with their intervals; None if one is too uncertain."""
     if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in values):
         return None
     factor, space = 1.0, "\u00a0"
@@ -119,7 +119,7 @@ def _values(
 
 
 def times_of(claimed: Decision) -> ClaimNumber:
-    """Return the size of the lead: a multiple, or its lower bound if the ratio is imprecise."""
+    """Format the lead of a claim as a multiple, or as its lower bound if it is imprecise."""
     less, times = claimed.better == "less", claimed.advantage
     words = ratio_bracket(times)
     if digits.is_imprecise(times):
@@ -131,7 +131,7 @@ def times_of(claimed: Decision) -> ClaimNumber:
 
 
 def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
-    """Return the lead in percent; None if a multiple is clearer or the ratio is imprecise."""
+    """Format the lead of a claim in percent; None from a ratio of 2 on, or if it is imprecise."""
     ratio = claimed.ratio
     if digits.is_imprecise(claimed.advantage) or ratio.estimate >= CHANGE_BELOW:
         return None
@@ -142,43 +142,46 @@ def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
 
 
 def joint_bounds(joint: Decision) -> str:
-    """Return a line such as ``95 % interval 1.2-1.5, over all 12 comparisons together``."""
+    """Return a line such as ``95 % interval 1.2-1.5, for all 12 comparisons together``."""
     ends = digits.ends_text(joint.advantage)
     if not ends:
         return ""
     count = joint.comparisons
-    together = f", over all {count:,} comparisons together" if count > 1 else ""
+    together = f", for all {count:,} comparisons together" if count > 1 else ""
     return f"95\u00a0% interval {ends}{together}"
 
 
 def joint_note(joint: Decision) -> str:
-    """Return a note if the interval of all comparisons together includes 1; otherwise empty."""
+    """Return a note that a difference is not significant for all comparisons together.
+
+    Empty if its simultaneous interval excludes 1.
+    """
     if joint.decided:
         return ""
-    return f"Not decided when all {joint.comparisons:,} comparisons are counted."
+    return f"Not significant if all {joint.comparisons:,} comparisons are taken together."
 
 
 def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float]) -> str:
-    """Return the caveat of latencies taken at different effective concurrency."""
+    """Return the caveat that latencies were measured at different effective concurrency."""
     first, other = (digits3(value) for value in concurrency)
     return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
 
 
 def undecided(ratio: Interval, sides: tuple[str, str], noun: str, where: str) -> str:
-    """Return a clause on a ratio whose interval includes 1 or is missing."""
+    """Return a clause with a ratio that is not significant, or that has no interval."""
     target, baseline = sides
     if digits.is_open(ratio):
-        return f"{target} at {where}: {noun} not known to within tenfold"
+        return f"{target} at {where}: {noun} is uncertain by more than a factor of ten"
     return f"{target} at {where}: {ratio_bracket(ratio)} the {noun} of {baseline}"
 
 
 def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Interval]) -> str:
-    """Return at how many points a target is ahead or behind, and by how much.
+    """Return a sentence with the points at which a target is better or worse, and its mean ratio.
 
     Args:
-        target: The first side of the ratios.
-        baseline: The other side.
-        headline: Words of the family's main quantity.
+        target: Target that is the numerator of the ratios.
+        baseline: Target that is the denominator.
+        headline: Phrases for the family's main metric.
         ratios: One ratio per point; at least one.
     """
     points = len(ratios)

@@ -1,6 +1,7 @@
-"""Titles of figures: the result that a figure shows, with the digits that are certain.
+"""Titles of figures, which state the result that a figure shows.
 
-In a ratio the larger side comes first, so that the number is above 1.
+Numbers have as many digits as their intervals justify. A ratio is stated with the larger side
+first, so that it is above 1.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ OF = "{larger}’s {what} is {times} {smaller}’s"
 def ratio_title(
     comparison: Comparison, rows: Sequence[Row], key: str, noun: str, template: str = OF
 ) -> str:
-    """Return a clause per target against the baseline, as ``A’s energy is 1.2× B’s``.
+    """Return a title that compares each target with the baseline: ``A’s energy is 1.2× B’s``.
 
     Empty if the rows have no ratio of the column.
 
     Args:
         comparison: Comparison with targets and baseline.
-        rows: The points.
+        rows: Rows (points) of the comparison that the figure shows.
         key: Key of the column.
-        noun: What is compared, such as "energy".
+        noun: Name of the metric that is compared, such as "energy".
         template: Clause with {larger}, {times}, {smaller} and, optionally, {what}.
     """
     clauses = ratio_clauses(comparison, rows, key, noun, template)
@@ -38,7 +39,7 @@ def ratio_title(
 def ratio_clauses(
     comparison: Comparison, rows: Sequence[Row], key: str, noun: str, template: str = OF
 ) -> list[tuple[str, list[Decision]]]:
-    """Return the clauses of :func:`ratio_title`, each with the decisions behind it."""
+    """Return the clauses of :func:`ratio_title`, each with the comparisons it is based on."""
     by_target = (
         (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
         for target in comparison.others
@@ -54,9 +55,9 @@ def ratio_clauses(
 def ratio_range(
     ratios: Sequence[Interval], target: str, baseline: str, noun: str, template: str = OF
 ) -> str:
-    """Return a clause with the range of the decided ratios and the number of points.
+    """Return a clause with the range of a target's significant ratios and the number of points.
 
-    Ratios of single runs count as decided, because they have no interval.
+    Ratios of single runs have no interval, and are used as if they were significant.
     """
     decided = [ratio for ratio in ratios if ratio.excludes(1) or not ratio.is_known]
     if not decided:
@@ -99,14 +100,14 @@ def _span(least: Interval, most: Interval) -> str:
 
 
 def _short(times: Interval) -> str:
-    """Format one end of a range with the digits that its interval allows."""
+    """Format one end of a range of ratios with the digits that its interval justifies."""
     return f"{digits.number(times.estimate, digits.rounding_step(times))}\u00d7"
 
 
 def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> str:
     """Return a clause with the numbers of points at which a target is above or below the baseline.
 
-    Example: ``SSD against HDD is above at 2 and undecided at 1 of 3 points``.
+    Example: ``SSD compared with HDD: above at 2 and undecided at 1 of 3 points``.
     """
     points = len(ratios)
     decided = [ratio.estimate for ratio in ratios if ratio.excludes(1)]
@@ -120,14 +121,15 @@ def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> 
     parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
     undecided = points - above - below
     parts += [f"undecided at {undecided}"] if undecided else []
-    return f"{target} against {baseline} is {and_list(parts)} of {points} points"
+    return f"{target} compared with {baseline}: {and_list(parts)} of {points} points"
 
 
 def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
     """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
 
     Args:
-        decisions: Mean latency of the same two sides by name of the operation; may be empty.
+        decisions: Names of operations, each with the comparison of the same two targets in its mean
+            latency; may be empty.
     """
     slower: dict[tuple[str, str], list[str]] = {}
     undecided = []
@@ -153,10 +155,10 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
 
 
 def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:
-    """Return values by target and, if given, place: ``3.10 GB/s on A with 8 jobs, 2.00 GB/s on B``.
+    """Format values of targets in a list, such as ``3.10 GB/s on A with 8 jobs, 2.00 GB/s on B``.
 
     Args:
-        values: Target, value, and the place on the axis or an empty text.
+        values: Target, value, and the point on the axis ("8 jobs") or an empty text.
         unit: Unit of the values.
     """
     return ", ".join(

@@ -1,4 +1,4 @@
-"""Sentences of history pages on changes and their candidates."""
+"""Sentences of history pages about changes of metrics and their possible causes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 160  # longest printed fact in characters; mount options of an overla
 
 
 class Levels(NamedTuple):
-    """Levels of a quantity before and after a change."""
+    """Levels of a metric before and after a change."""
 
     before: float
     after: float
@@ -26,24 +26,24 @@ class Levels(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Both levels, as ``1,000 MB/s to 950 MB/s``."""
+        """Both levels as text, such as ``1,000 MB/s to 950 MB/s``."""
         return f"{value_text(self.before, self.unit)} to {value_text(self.after, self.unit)}"
 
 
 def unchanged_text(results: int, changes: str) -> str:
-    """Return ``changes``, or a note that there are too few results to detect a change."""
+    """Return the text ``changes``, or a note that the results are too few to detect a change."""
     if not 0 < results < FEWEST:
         return changes
     return f"{plural(results, 'result')}: too few to detect a change, {FEWEST} are needed"
 
 
 def shift_text(ratio: Interval | None, levels: Levels) -> str:
-    """Return a change as ``5.0 % less``, or the levels if there is no ratio."""
+    """Format a change of level as ``5.0 % less``, or as both levels if there is no ratio."""
     return f"from {levels.words}" if ratio is None else change(ratio.estimate).words
 
 
 def shift_sign(ratio: Interval | None) -> str:
-    """Return the shortest text of a change, for drawings: ``−5.0 %``."""
+    """Format a change of level as short text for drawings: ``−5.0 %``."""
     if ratio is None:
         return "changed"
     described = change(ratio.estimate)
@@ -53,7 +53,7 @@ def shift_sign(ratio: Interval | None) -> str:
 
 
 def shift_levels(ratio: Interval | None, levels: Levels) -> str:
-    """Return ``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: levels and the ratio's interval."""
+    """Format both levels and the interval: ``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return levels.words
     low, high = change(ratio.low), change(ratio.high)
@@ -64,25 +64,25 @@ def shift_levels(ratio: Interval | None, levels: Levels) -> str:
 
 
 def chance_text(chance: float) -> str:
-    """Return the significance of a change, as ``under 1 %``."""
+    """Format the false-alarm probability of a change, such as ``under 1 %``."""
     return _CHANCES[chance]
 
 
 def changed_text(titles: Sequence[str]) -> str:
-    """Return the quantities that changed together, as ``Throughput and 5 others``."""
+    """Return the names of metrics that changed together, as ``Throughput and 5 others``."""
     more = len(titles) - 1
     return titles[0] + (f" and {plural(more, 'other')}" if more else "")
 
 
 def course_text(changes: Sequence[tuple[str, str]], results: int) -> str:
-    """Return the changes of a quantity, each with its date, or that there is none."""
+    """Return the changes of a metric with their dates, or a note that there is none."""
     if changes:
         return "; ".join(f"{text} from {date}" for text, date in changes)
     return "no change found" if results >= FEWEST else "too few results to detect a change"
 
 
 def course_alt(name: str, course: str, results: int, newest: str) -> str:
-    """Return the description of the drawing of a quantity over time."""
+    """Return the alternative text of a drawing of a metric over time."""
     return (
         f"{name} of {plural(results, 'result')} over time, each with its interval and its runs. "
         f"{sentence_case(course)}. The newest: {newest}. The table of results has the values."
@@ -90,7 +90,7 @@ def course_alt(name: str, course: str, results: int, newest: str) -> str:
 
 
 def field_text(path: str) -> str:
-    """Return a fact's path as text: ``firmware of drive 1``, ``CPU model``."""
+    """Format the path of an environment fact: ``firmware of drive 1``, ``CPU model``."""
     if path == "versions.storlab":
         return "storlab"
     drive = _DRIVE.fullmatch(path)
@@ -101,25 +101,25 @@ def field_text(path: str) -> str:
 
 
 def candidate_text(candidate: Candidate) -> str:
-    """Return a candidate as ``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
+    """Format a possible cause: ``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
     difference = candidate.difference
     notes = []
     if candidate.offset:
         after = "later" if candidate.offset > 0 else "earlier"
         notes.append(f"{plural(abs(candidate.offset), 'result')} {after}")
     if candidate.elsewhere:
-        notes.append(f"changed {plural(candidate.elsewhere, 'time')} elsewhere")
+        notes.append(f"also changed {plural(candidate.elsewhere, 'other time')}")
     note = f" ({', '.join(notes)})" if notes else ""
     there, here = _fact(difference.there), _fact(difference.here)
     return f"{field_text(difference.field)}: {there}, then {here}{note}"
 
 
 def candidates_text(candidates: Sequence[Candidate], *, is_imported: bool) -> list[str]:
-    """Return the candidates and the number of others, or a note that there are none.
+    """Return the possible causes of a change and the number of others, or a note if none.
 
     Args:
-        candidates: Facts that changed near a change of a quantity.
-        is_imported: Whether a result beside the change was imported.
+        candidates: Environment facts that changed near a change of a metric.
+        is_imported: Whether the result before or after the change was imported.
     """
     if candidates:
         shown = [candidate_text(candidate) for candidate in candidates[:MOST_CANDIDATES]]

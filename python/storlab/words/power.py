@@ -1,4 +1,4 @@
-"""Sentences of the power section of a brief, and caveats of power."""
+"""Sentences of a brief's section on power, and caveats about power."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from storlab.words.text import (
 
 
 def not_metered(target: str, reason: str) -> str:
-    """Return that the power of a target was not measured, with the reason."""
+    """Return a sentence that a target's power was not measured, with the reason."""
     return f"Power of {target}: {MISSING} ({reason})."
 
 
 def drawn(target: str, account: Account, watts: Sequence[float], points: int, missing: int) -> str:
-    """Return the range of the power that a target drew.
+    """Return a sentence with the range of the power that a target drew.
 
     Args:
-        target: The target.
-        account: Its meter: provenance and boundary.
+        target: Name of the target.
+        account: Energy account of the target, for provenance and power boundary.
         watts: Mean power of each point, in watts.
         points: Number of points with power.
-        missing: Number of points without.
+        missing: Number of points without power.
     """
     low, high = digits3(min(watts)), digits3(max(watts))
     span = f"{low} W" if low == high else f"{low} to {high} W"
@@ -40,7 +40,7 @@ def drawn(target: str, account: Account, watts: Sequence[float], points: int, mi
 
 
 def refused(sides: tuple[str, str], boundaries: str) -> str:
-    """Return that efficiencies at unequal boundaries are not compared."""
+    """Return a sentence that efficiencies at different power boundaries are not compared."""
     return (
         f"The efficiencies of {sides[0]} and {sides[1]} are not compared: their power was taken at "
         f"different boundaries, {boundaries}."
@@ -48,15 +48,15 @@ def refused(sides: tuple[str, str], boundaries: str) -> str:
 
 
 def no_ratio(sides: tuple[str, str]) -> str:
-    """Return that no point has the efficiency of both sides."""
-    return f"No ratio of data per joule: at no point is it known of both {sides[0]} and {sides[1]}."
+    """Return a sentence that no point has the efficiency of both targets."""
+    return f"No ratio of data per joule: no point has a value of both {sides[0]} and {sides[1]}."
 
 
 def per_joule(decisions: Sequence[Decision]) -> str:
-    """Return how much data a target moved per joule, as a multiple of the baseline's.
+    """Return a sentence with the data per joule of a target as a multiple of the baseline's.
 
     Args:
-        decisions: One decision per point, of the same two sides; at least one.
+        decisions: Comparisons of the same two targets, one per point; at least one.
     """
     target, baseline = decisions[0].sides
     what = f"as much data as {baseline}"
@@ -67,14 +67,14 @@ def per_joule(decisions: Sequence[Decision]) -> str:
         where = "all of them" if decided == len(decisions) else f"{decided or 'none'} of them"
         of = f" of {plural(len(decisions), 'point')}"
         mean = mean_ratio([decision.ratio for decision in decisions], what, of)
-        span = f"{mean}; this is decided at {where}. {BIAS}"
+        span = f"{mean}; the difference is significant at {where}. {BIAS}"
     boundaries = decisions[0].boundaries
     accepted = f" The study accepts their unequal boundaries: {boundaries}." if boundaries else ""
     return f"Per joule, {target} moved {span}{accepted}"
 
 
 def boundary_caveat(boundaries: str) -> str:
-    """Return the caveat of power measured at unequal boundaries."""
+    """Return the caveat that power was measured at different power boundaries."""
     return f"Power at unequal boundaries, which the study accepts: {boundaries}."
 
 

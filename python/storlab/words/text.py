@@ -12,7 +12,7 @@ from storlab.analysis import digits
 from storlab.base.units import NS_PER_S, significant
 from storlab.model.decision import Interval
 
-BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
+BIAS = "Because of noise, the smallest and largest of many ratios overstate the true range."
 MISSING = "not measured"
 WITHIN_NOISE = "within run-to-run variation"
 DIFFERENT_CONCURRENCY = "at different effective concurrency"
@@ -20,14 +20,14 @@ LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
 
 def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, float]:
-    """Choose one unit for several values: the largest in which all are at least ``least``."""
+    """Choose one time unit for several values: the largest in which all are at least ``least``."""
     smallest = min(values_ns, default=1e6)
     fitting = [(unit, factor) for unit, factor in LATENCY_UNITS if smallest >= least * factor]
     return fitting[-1] if fitting else ("ns", 1.0)
 
 
 def digits3(value: float) -> str:
-    """Format with three significant digits and no exponent: ``1,240``, ``85.1``, ``0.412``."""
+    """Format a number with three significant digits: ``1,240``, ``85.1``, ``0.412``."""
     if value == 0:
         return "0"
     magnitude = abs(value)
@@ -55,7 +55,7 @@ def value_text(value: float, unit: str) -> str:
 
 
 def interval_text(interval: Interval | None, show: Callable[[float], str] = digits3) -> str:
-    """Format as ``1,240 [1,200, 1,280]``, or as the estimate with "(one run)" without bounds."""
+    """Format an estimate with its interval: ``1,240 [1,200, 1,280]``, or ``1,240 (one run)``."""
     if interval is None:
         return MISSING
     if interval.low is None or interval.high is None:
@@ -75,7 +75,7 @@ def spread_text(
 def cell_texts(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> tuple[str, str]:
-    """Format a table number and its interval; "not decided" if it spans a factor of ten."""
+    """Format estimate and interval for a table; "not decided" if it spans a factor of ten."""
     if digits.is_open(interval):
         return digits.NOT_DECIDED, ""
     return show(interval.estimate / factor), spread_text(interval, factor, show)
@@ -87,7 +87,7 @@ def times_text(ratio: float) -> str:
 
 
 def ratio_digits(ratio: float) -> str:
-    """Format a ratio like ``times_text`` but without the multiplication sign."""
+    """Format a ratio as ``0.42``, like ``times_text`` but without the multiplication sign."""
     if 0 < ratio < 0.095:
         return significant(ratio, 2)
     return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)
@@ -96,7 +96,7 @@ def ratio_digits(ratio: float) -> str:
 def ratio_text(ratio: Interval) -> str:
     r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
 
-    If only its bound is certain, the text starts with ``at most 0.11\u00d7``.
+    If the ratio is imprecise, the text starts with its bound, such as ``at most 0.11\u00d7``.
     """
     plain = interval_text(ratio, ratio_digits)
     if not digits.is_imprecise(ratio):
@@ -105,7 +105,7 @@ def ratio_text(ratio: Interval) -> str:
 
 
 def ratio_bracket(interval: Interval) -> str:
-    """Format a ratio, ``0.42× [0.40–0.44]``, or ``at least 1.5×`` if it is imprecise."""
+    """Format a ratio as ``0.42× [0.40–0.44]``, or as ``at least 1.5×`` if it is imprecise."""
     ends = "" if digits.is_imprecise(interval) else digits.ends_text(interval)
     return digits.times(interval) + (f" [{ends}]" if ends else "")
 
@@ -118,7 +118,7 @@ def ratio_spread(interval: Interval) -> str:
 
 
 def ratio_texts(ratio: Interval) -> tuple[str, str]:
-    """Format a table ratio and its interval; "not decided" if it is wide and includes 1."""
+    """Format ratio and interval for a table; "not decided" if it is wide and includes 1."""
     if digits.is_open(ratio) and not ratio.excludes(1.0):
         return digits.NOT_DECIDED, ""
     if digits.is_imprecise(ratio):
@@ -135,7 +135,7 @@ def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
 
 
 class Change(NamedTuple):
-    """Ratio expressed as a change in words, with the number they contain."""
+    """Ratio in words, such as "71 % less", with the number in the words."""
 
     kind: Literal["less", "more", "multiple"]
     number: str
@@ -143,10 +143,10 @@ class Change(NamedTuple):
 
 
 def change(ratio: float) -> Change:
-    """Express a ratio as a change.
+    """Express a ratio as a change in words.
 
-    Below 1 it is a decrease (at most 100 %), up to 2 an increase, above 2 a multiple: 0.29 is "71 %
-    less", 1.4 is "40 % more", 3.5 is "3.50 times as much".
+    Below 1 it is a decrease (at most 100 %), up to 2 an increase, from 2 on a multiple: 0.29 is
+    "71 % less", 1.4 is "40 % more", 3.5 is "3.50 times as much".
     """
     if ratio < 1:
         return Change("less", percent_digits(1 - ratio), f"{percent(1 - ratio)} less")
@@ -156,12 +156,12 @@ def change(ratio: float) -> Change:
 
 
 def percent(share: float) -> str:
-    """Format a share as a percentage such as ``71 %``, with another digit if it is small."""
+    """Format a fraction as a percentage such as ``71 %``, with one decimal below 10 %."""
     return f"{percent_digits(share)}\u00a0%"
 
 
 def percent_digits(share: float) -> str:
-    """Format a share as a percentage without the sign."""
+    """Format a fraction as a percentage without the sign, such as ``71``."""
     value = 100 * share
     if 1e-6 <= abs(value) < 0.05:  # smaller values are rounding errors of floating point
         return significant(value, 1)

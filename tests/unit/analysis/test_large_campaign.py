@@ -224,7 +224,7 @@ def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(
     crowded = [run for run in data.all_runs() if run.record.params["jobs"] > 2]  # cores: 2
     assert 0 < len(crowded) < 120
     (sentence,) = [text for text in caveats(compare(data)) if "more workers" in text]
-    assert sentence.startswith(f"In {len(crowded)}\u00a0runs ")
+    assert sentence.startswith(f"{len(crowded)}\u00a0runs ")
     assert "up to 16 on 2" in sentence
     assert "61.5\u00a0%" in sentence
     assert crowded_runs(campaign.plan, 2) == (len(crowded), 16)
