@@ -1,8 +1,8 @@
-//! Memory budget in bytes, shared by all threads of a run.
+//! Memory budget of a run in bytes, shared by all its threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Memory budget: limit, current use and peak in bytes.
+/// Memory budget: limit, current use and peak, in bytes.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -10,7 +10,7 @@ pub struct Budget {
     peak: AtomicUsize,
 }
 
-/// Reservation of a budget's bytes, released on drop.
+/// Reservation of bytes of a budget, released on drop.
 #[derive(Debug)]
 pub struct Held<'b> {
     budget: &'b Budget,
@@ -23,7 +23,7 @@ impl Budget {
         Budget { limit, used: AtomicUsize::new(0), peak: AtomicUsize::new(0) }
     }
 
-    /// Reserve `bytes`. Return false, with nothing reserved, if less is left.
+    /// Reserve `bytes` bytes. Return false, with nothing reserved, if fewer are left.
     pub fn take(&self, bytes: usize) -> bool {
         let sum = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self.used.fetch_update(Relaxed, Relaxed, sum);
@@ -35,7 +35,7 @@ impl Budget {
         self.used.fetch_sub(bytes, Relaxed);
     }
 
-    /// Reserve `bytes` until the returned value is dropped; `None` if less is left.
+    /// Reserve `bytes` bytes until the returned value is dropped; `None` if fewer are left.
     pub fn hold(&self, bytes: usize) -> Option<Held<'_>> {
         self.take(bytes).then(|| Held { budget: self, bytes })
     }
@@ -45,7 +45,7 @@ impl Budget {
         self.limit
     }
 
-    /// Return the bytes that are reserved now.
+    /// Return the number of bytes that are reserved now.
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
@@ -58,7 +58,7 @@ impl Budget {
 }
 
 impl Held<'_> {
-    /// Reserve `bytes` more. Return false, with nothing reserved, if less is left.
+    /// Reserve `bytes` bytes in addition. Return false, with nothing changed, if fewer are left.
     pub fn more(&mut self, bytes: usize) -> bool {
         let taken = self.budget.take(bytes);
         self.bytes += if taken { bytes } else { 0 };

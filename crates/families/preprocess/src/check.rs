@@ -1,7 +1,7 @@
-//! Digests of a finished output by any engine, for testing whether two outputs are equal.
+//! Check and digests of a finished output of any engine, to test whether two outputs are equal.
 //!
-//! All files are read in step, in blocks of rows, and every value is checked. Ids are digested as
-//! 32-bit numbers, so digests do not depend on the width in which ids are stored.
+//! All files are read together, one block of rows after the other, and every value is checked. Ids
+//! are digested as 32-bit numbers, so digests do not depend on the width in which ids are stored.
 
 mod dictionary;
 mod features;
@@ -25,26 +25,27 @@ mod tests;
 
 const NUMERICAL: usize = 13;
 const CATEGORIES: usize = 26;
-/// Bytes of an id in a digest.
+/// Size of an id in a digest, in bytes.
 const ID: usize = size_of::<u32>();
-/// Rows of all files that are in memory at a time.
+/// Number of rows (of all files) that are in memory at a time.
 const BLOCK_ROWS: usize = 1 << 18;
-/// Rows that a thread digests per task.
+/// Number of rows that a thread digests per task.
 const STRETCH_ROWS: usize = 1 << 13;
-/// Rows assembled at a time; they fit into the L1 cache.
+/// Number of rows that are assembled at a time; they fit into the L1 cache.
 const TILE_ROWS: usize = 128;
 const FIX: &str = "make the output again";
 
-/// Predicate that returns true when the run is over.
+/// Function that returns true once the run is over.
 type Over<'o> = &'o (dyn Fn() -> bool + Sync);
 
-/// Check the output of a run and digest it.
+/// Check the output of a run, and compute its digests.
 ///
 /// Returns JSON with `rows`, `cardinalities`, `dtypes`, `columns` (a digest of each column's values
-/// in order), `rows_digest` (independent of the order of rows), `dictionary_digest` (vocabularies)
-/// and `bytes` (size of the split binary). Digests are XXH3 with 64 bits, in hexadecimal.
+/// in order), `rows_digest` (independent of the order of rows), `dictionary_digest` (of the
+/// vocabularies) and `bytes` (size of the split binary). Digests are XXH3 with 64 bits, in
+/// hexadecimal.
 ///
-/// `directory` contains `binary/` and `vocabulary/`.
+/// `directory` must contain `binary/` and `vocabulary/`.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read, [`Error::Spec`] if the output is empty or inconsistent.
@@ -83,7 +84,7 @@ fn digits(digest: u64) -> String {
     format!("{digest:016x}")
 }
 
-/// Build the error for a file that contradicts itself or another file.
+/// Build the error for an output file that is inconsistent in itself or with another file.
 fn wrong(path: &Path, what: impl Into<String>) -> Error {
     Error::spec(path.display().to_string(), what, FIX)
 }
@@ -94,7 +95,7 @@ fn open(path: &Path) -> Result<(fs::File, u64)> {
     Ok((file, bytes))
 }
 
-/// Run `work` on all tasks, on up to `threads` threads.
+/// Run `work` on every task, on up to `threads` threads.
 fn in_parallel<T: Send>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,
@@ -107,7 +108,7 @@ fn in_parallel<T: Send>(
     };
     let failed = |_| Err(panicked("check", "a thread"));
     std::thread::scope(|scope| {
-        // If a thread cannot be started, the others do its work.
+        // A thread that cannot be started is not needed: the other threads do its tasks.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let first = run();
@@ -116,19 +117,19 @@ fn in_parallel<T: Send>(
     })
 }
 
-/// Content of an output file, which determines the bytes per row.
+/// Content of an output file, which determines its number of bytes per row.
 #[derive(Clone, Copy)]
 enum Kind {
     Label,
-    /// Numerical features, with the width of a number in bytes.
+    /// Numerical features; the number is the width of a value in bytes.
     Numerical(usize),
-    /// Ids of a category column: width of an id in bytes, and the cardinality, which exceeds every
-    /// id.
+    /// Ids of a category column: width of an id in bytes, and the column's cardinality, which is
+    /// larger than every id.
     Ids(usize, u64),
 }
 
 impl Kind {
-    /// Return the bytes of a row in the file.
+    /// Return the number of bytes per row in the file.
     fn stored(self) -> usize {
         match self {
             Kind::Label => 1,
@@ -137,7 +138,7 @@ impl Kind {
         }
     }
 
-    /// Return the bytes of a row in a digest.
+    /// Return the number of bytes per row in a digest.
     fn digested(self) -> usize {
         match self {
             Kind::Ids(..) => ID,
@@ -146,14 +147,14 @@ impl Kind {
     }
 }
 
-/// A file of the output, with the block of rows that is loaded.
+/// File of the output, with the block of rows that is loaded.
 struct Source {
     path: PathBuf,
     file: fs::File,
     bytes: u64,
     kind: Kind,
     stored: Vec<u8>,
-    /// Values of `stored`, in the form in which they are digested.
+    /// Values of `stored` in the form in which they are digested.
     values: Vec<u8>,
     /// Hash state of each column in the file.
     columns: Vec<Xxh3>,
@@ -167,7 +168,7 @@ impl Source {
         Ok(Source { path, file, bytes, kind, stored: Vec::new(), values: Vec::new(), columns })
     }
 
-    /// Load the next `rows` rows, and check them; `first` rows precede them.
+    /// Load and check the next `rows` rows. `first` is the number of rows before them.
     fn load(&mut self, first: u64, rows: usize) -> Result<()> {
         self.stored.resize(rows * self.kind.stored(), 0);
         self.file.read_exact(&mut self.stored).map_err(failed("read", &self.path))?;
@@ -196,7 +197,7 @@ impl Source {
         Ok(())
     }
 
-    /// Build the error for the first id of the block that is not below the cardinality.
+    /// Build the error for the first id of the block that is not smaller than the cardinality.
     fn stranger(&self, first: u64, cardinality: u64) -> Error {
         let ids = self.values.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id));
         let strange = (first + 1..).zip(ids).find(|(_, id)| u64::from(*id) >= cardinality);
@@ -204,7 +205,8 @@ impl Source {
         wrong(&self.path, format!("has id {id} in row {row}, and the cardinality is {cardinality}"))
     }
 
-    /// Yield name and digest of each column.
+    /// Yield name and digest of each column in the file. `place` is the file's position in the
+    /// table.
     fn digests(&self, place: usize) -> impl Iterator<Item = (String, u64)> + '_ {
         let kind = self.kind;
         let named = move |column| match kind {
@@ -216,7 +218,8 @@ impl Source {
     }
 }
 
-/// Widen ids to 32 bits. Return the largest as unsigned, so that a negative id exceeds all others.
+/// Convert ids to 32 bits. Return the largest as an unsigned number, so that a negative id is
+/// larger than all others.
 fn widen<const W: usize>(stored: &[u8], ids: &mut [u8], decode: impl Fn([u8; W]) -> i32) -> u32 {
     let mut largest = 0;
     for (from, to) in stored.as_chunks::<W>().0.iter().zip(ids.as_chunks_mut().0) {
@@ -227,7 +230,7 @@ fn widen<const W: usize>(stored: &[u8], ids: &mut [u8], decode: impl Fn([u8; W])
     largest
 }
 
-/// Digest one column of a row-major matrix of numbers.
+/// Digest one column of the matrix of numerical features, which is stored row by row.
 fn digest_numbers<const W: usize>(rows: &[u8], column: usize, hash: &mut Xxh3) {
     let mut together = [[0; W]; STRETCH_ROWS];
     for stretch in rows.as_chunks().0.chunks(NUMERICAL * STRETCH_ROWS) {
@@ -240,7 +243,7 @@ fn digest_numbers<const W: usize>(rows: &[u8], column: usize, hash: &mut Xxh3) {
     }
 }
 
-/// All files of rows, in the order of columns.
+/// All output files with one record per row, in the order of columns.
 struct Table {
     sources: Vec<Source>,
     rows: u64,
@@ -282,8 +285,8 @@ impl Table {
 
     /// Digest all rows, `block_rows` at a time.
     ///
-    /// Returns the digest that is independent of the order of rows; `None` if the run is over
-    /// before.
+    /// Returns the digest of all rows, which does not depend on their order; `None` if the run is
+    /// over before.
     fn digest(&mut self, threads: usize, block_rows: usize, over: Over<'_>) -> Result<Option<u64>> {
         let sum = AtomicU64::new(0);
         let mut first = 0;
@@ -314,8 +317,8 @@ impl Table {
         })
     }
 
-    /// Sum the digests of up to `STRETCH_ROWS` rows that begin at row `first` of the block's
-    /// `rows`.
+    /// Return the sum of the digests of up to `STRETCH_ROWS` rows. They begin at row `first` of the
+    /// loaded block, which has `rows` rows.
     fn digest_rows(&self, first: usize, rows: usize) -> u64 {
         let (short, ids) = self.sources.split_at(2);
         let ids: Vec<&[[u8; ID]]> = ids.iter().map(|source| source.values.as_chunks().0).collect();
@@ -343,7 +346,7 @@ impl Table {
     }
 }
 
-/// Column of a block with its hash state.
+/// Column of the loaded block, with its hash state.
 struct Column<'t> {
     kind: Kind,
     values: &'t [u8],

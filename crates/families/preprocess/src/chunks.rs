@@ -24,14 +24,14 @@ pub struct Group<'p> {
     metadata: ParquetMetaData,
 }
 
-/// Values of one column in one row group. Buffers are reused.
+/// Values of one column in one row group. The buffers are reused.
 #[derive(Default)]
 pub struct Column {
     values: Vec<i32>,
     levels: Vec<i16>,
-    /// Number of rows in the row group, nulls included.
+    /// Number of rows in the row group, including nulls.
     pub rows: usize,
-    /// Bytes of the column chunk in the file.
+    /// Size of the column chunk in the file, in bytes.
     pub bytes: u64,
 }
 
@@ -46,18 +46,18 @@ impl Column {
         &self.values
     }
 
-    /// Return the definition levels: 1 for a value, 0 for null, by row; empty if no row is null.
+    /// Return the definition level of each row: 1 for a value, 0 for null. Empty if no row is null.
     pub fn levels(&self) -> &[i16] {
         if self.values.len() == self.rows { &[] } else { &self.levels }
     }
 }
 
 impl<'p> Group<'p> {
-    /// Open the file, and read its footer.
+    /// Open the Parquet file at `path`, and read its footer.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Spec`] if it does not have the schema
-    /// that ingest writes.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Spec`] if its schema is not the one that
+    /// the ingest stage writes.
     pub fn open(path: &'p Path) -> Result<Self> {
         let file = File::open(path).map_err(failed("open", path))?;
         let metadata =
@@ -69,7 +69,7 @@ impl<'p> Group<'p> {
         Ok(Group { path, file, metadata })
     }
 
-    /// Check the number of rows: extra rows would be written over those of the next part.
+    /// Check that the file has `due` rows. More rows would overwrite those of the next part.
     ///
     /// # Errors
     /// [`Error::Spec`] if the file does not have exactly `due` rows.
@@ -132,7 +132,7 @@ fn decode(stored: Stored, chunk: &ColumnChunkMetaData, column: &mut Column) -> P
     Ok(())
 }
 
-/// Bytes of a column chunk, addressed by their offset in the file.
+/// Bytes of one column chunk, addressed by their offset in the file.
 struct Stored {
     start: u64,
     bytes: Bytes,

@@ -1,9 +1,9 @@
 //! Generator of click logs as text, with realistic shares of empty fields, cardinalities and skew.
 //!
-//! Ranks are drawn by octaves: rank 0, ranks 1 and 2, ranks 3 to 6, and so on. All ranks of an
-//! octave are equally likely, and the weight of an octave is a fixed fraction of the previous
-//! one's. This approximates a power law with integer arithmetic only, so every machine draws the
-//! same values.
+//! A column's values are numbered by rank, the most frequent first. Ranks are drawn by octaves:
+//! rank 0, ranks 1 and 2, ranks 3 to 6, and so on. All ranks of an octave are equally likely, and
+//! each octave has a fixed fraction of the weight of the previous one. This approximates a power
+//! law with integer arithmetic only, so every machine draws the same values.
 
 use rand_core::Rng as _;
 use storlab_base::{Rng, stream};
@@ -11,20 +11,20 @@ use storlab_base::{Rng, stream};
 #[cfg(test)]
 mod tests;
 
-/// Rows per block; each block has its own random stream.
+/// Number of rows per block; each block has its own random stream.
 pub const BLOCK_ROWS: u64 = 16_384;
-/// Upper bound of the bytes of a row: label, integers of up to nine characters, categories,
-/// separators.
+/// Upper bound of the size of a row in bytes: label, integers of up to nine characters, categories
+/// and separators.
 pub const MOST_ROW_BYTES: usize = 2 + 13 * 10 + 26 * 9;
 
-/// Rows with label 1 (clicked) per 1000 rows.
+/// Number of rows per 1000 with label 1 (clicked).
 const CLICKED: u64 = 32;
 
-/// Columns of integers: empty fields per 1000, the largest value, and the weight of an octave in
-/// sixteenths of the previous one's.
+/// Integer columns: number of empty fields per 1000, largest value, and the weight of an octave in
+/// sixteenths of the weight of the previous octave.
 ///
 /// Shares of empty fields and largest values approximate Criteo's sample of seven days (the Kaggle
-/// Display Advertising Challenge, train.txt); the weights approximate its medians.
+/// Display Advertising Challenge, train.txt). The weights approximate its medians.
 const INTEGERS: [(u64, u64, u64); 13] = [
     (454, 5_775, 10),
     (0, 257_675, 12),
@@ -41,9 +41,9 @@ const INTEGERS: [(u64, u64, u64); 13] = [
     (217, 7_393, 12),
 ];
 
-/// Columns of categories: empty fields per 1000, which approximate the same sample, and the number
-/// of distinct values in Criteo's full set of 24 days, as published with NVIDIA's DLRM without a
-/// frequency threshold.
+/// Category columns: number of empty fields per 1000, and number of distinct values. The former
+/// approximate Criteo's sample of seven days. The latter are those of Criteo's full set of 24 days,
+/// as published with NVIDIA's DLRM without a frequency threshold.
 const CATEGORIES: [(u64, u64); 26] = [
     (0, 227_605_432),
     (0, 39_060),
@@ -72,17 +72,18 @@ const CATEGORIES: [(u64, u64); 26] = [
     (440, 108),
     (440, 36),
 ];
-/// Columns with fewer distinct values than this are sampled with more skew.
+/// Number of distinct values below which a column is drawn with more skew.
 const MANY: u64 = 100_000;
 
 /// Sampler of the ranks of one column.
 struct Octaves {
-    /// Cumulative bounds in units of 2^-32: draws below the first one are empty, draws below the
-    /// next one fall into the first octave, and so on.
+    /// Cumulative bounds in units of 2^-32. Draws below the first bound are empty fields, draws
+    /// below the second fall into the first octave, and so on.
     bounds: Vec<u64>,
     /// First rank and number of ranks of each octave.
     ranks: Vec<(u64, u64)>,
-    /// Index of the first candidate bound, by the highest eight bits of a draw.
+    /// For each value of the highest eight bits of a draw, the index of the first bound to compare
+    /// it with.
     guide: [u8; 256],
 }
 
@@ -107,7 +108,7 @@ impl Octaves {
         Octaves { guide: std::array::from_fn(guide), bounds, ranks }
     }
 
-    /// Map 64 random bits to a rank; `None` for an empty field.
+    /// Map 64 random bits to a rank; `None` means an empty field.
     #[inline]
     fn draw(&self, random: u64) -> Option<u32> {
         let high = random >> 32;
@@ -137,7 +138,7 @@ impl Text {
         Text { integers: INTEGERS.map(integer).into(), categories: CATEGORIES.map(category).into() }
     }
 
-    /// Append the first `rows` rows of a block to `text`. They depend on the arguments only.
+    /// Append the first `rows` rows of a block to `text`. The rows depend on the arguments only.
     pub fn write(&self, seed: u64, file: u32, block: u64, rows: u64, text: &mut Vec<u8>) {
         let mut rng = stream(seed, "clicks", (u64::from(file) << 32) | block);
         text.reserve(rows as usize * MOST_ROW_BYTES);
@@ -164,7 +165,8 @@ impl Text {
     }
 }
 
-/// Map a rank to an integer. Only column I2 has negative values: -1, -2 and -3 follow 0.
+/// Map a rank to the value of an integer column. Column I2 alone has negative values: -1, -2 and -3
+/// have the ranks after that of 0.
 fn integer(column: usize, rank: u32) -> i32 {
     match (column, rank as i32) {
         (1, rank @ 1..=3) => -rank,
@@ -173,8 +175,8 @@ fn integer(column: usize, rank: u32) -> i32 {
     }
 }
 
-/// Map a rank to a category value by an invertible hash: values are distinct, and their order is
-/// unrelated to their ranks.
+/// Map a rank to a category value by an invertible hash, so that values are distinct and their
+/// order is unrelated to their ranks.
 fn category(column: u32, rank: u32) -> u32 {
     let mut value = rank.wrapping_add(column.wrapping_mul(0x9e37_79b9));
     for factor in [0x7feb_352d, 0x846c_a68b] {
@@ -201,7 +203,7 @@ fn write_decimal(value: i32, text: &mut Vec<u8>) {
     text.extend_from_slice(&digits[first..]);
 }
 
-/// Format as eight lowercase hexadecimal digits.
+/// Format a number as eight lowercase hexadecimal digits.
 fn hexadecimal(value: u32) -> [u8; 8] {
     let mut digits = u64::from(value);
     for (shift, mask) in
@@ -209,7 +211,8 @@ fn hexadecimal(value: u32) -> [u8; 8] {
     {
         digits = (digits | (digits << shift)) & mask;
     }
-    // For all bytes at once: adding 6 carries into the upper half for digits from 10 on.
+    // Find all bytes that need a letter at once: for digits from 10 on, adding 6 carries into the
+    // upper half of the byte.
     let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     let gap = u64::from(b'a' - b'9' - 1);
     (digits + 0x3030_3030_3030_3030 + letters * gap).to_be_bytes()

@@ -1,4 +1,4 @@
-//! Columns of a row group while it is parsed, and how they are written as Parquet.
+//! Columns of one row group: filled by the parser, then written as Parquet.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -16,18 +16,18 @@ use super::spec::Codec;
 pub const INTEGERS: usize = 13;
 /// Number of category columns, `C1` to `C26`.
 pub const CATEGORIES: usize = 26;
-/// Memory per row while it is parsed and written, in bytes: values, mask, levels and pages in
-/// progress.
+/// Memory per row while rows are parsed and written, in bytes: values, mask, levels and unfinished
+/// pages.
 pub const ROW_BYTES: usize = 240;
 
 const NULLABLE: usize = INTEGERS + CATEGORIES;
-/// Values of a column that are examined for repetition.
+/// Number of values of a column that are examined for repeated values.
 const SAMPLE: usize = 8192;
-/// Bits of the hash set that detects repeated values.
+/// Size in bits of the hash set that detects repeated values.
 const SEEN: usize = 1 << 16;
 
-/// Rows of one row group. Each column holds its non-null values; a bit mask per row says which
-/// columns have one.
+/// Rows of one row group, by column. Each column holds its non-null values only; a bit mask per row
+/// tells which columns have one.
 pub struct Columns {
     labels: Vec<i32>,
     /// Mask of each row: bit `c` is set if the row has a value in column `c`.
@@ -39,7 +39,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Create columns for at most `limit` rows.
+    /// Create empty columns with space for `limit` rows.
     pub fn new(limit: usize) -> Self {
         Columns {
             labels: Vec::with_capacity(limit),
@@ -51,7 +51,7 @@ impl Columns {
         }
     }
 
-    /// Append a value of the current row to a column if `there`.
+    /// Append a value of the current row to a column, if `there`; otherwise the column is null.
     #[inline]
     pub fn put(&mut self, column: usize, value: u32, there: bool) {
         let length = &mut self.lengths[column];
@@ -59,14 +59,14 @@ impl Columns {
         *length += usize::from(there);
     }
 
-    /// Complete the current row with its label and its mask of non-null columns.
+    /// Complete the current row with its label and the mask of its non-null columns.
     #[inline]
     pub fn end_row(&mut self, label: i32, present: u64) {
         self.labels.push(label);
         self.present.push(present);
     }
 
-    /// Discard the current row: remove its values from the columns in `present`.
+    /// Discard the current row: remove its values from the columns whose bit is set in `present`.
     pub fn undo(&mut self, present: u64) {
         for (column, length) in self.lengths.iter_mut().enumerate() {
             *length -= (present >> column & 1) as usize;
@@ -78,7 +78,7 @@ impl Columns {
         self.labels.len()
     }
 
-    /// Return whether the row group is full.
+    /// Return whether the row group has reached its limit of rows.
     pub fn is_full(&self) -> bool {
         self.labels.len() == self.limit
     }
@@ -88,7 +88,7 @@ impl Columns {
         &self.values[column][..self.lengths[column]]
     }
 
-    /// Remove all rows, but keep the buffers.
+    /// Remove all rows, but keep the buffers for reuse.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.present.clear();
@@ -102,7 +102,7 @@ impl Columns {
         for column in 0..NULLABLE {
             self.levels.clear();
             self.levels.extend(self.present.iter().map(|mask| (mask >> column & 1) as i16));
-            // Parquet stores 32-bit columns as `i32`, signed or not.
+            // Parquet stores signed and unsigned 32-bit columns as `i32`.
             let values = bytemuck::must_cast_slice(&self.values[column][..self.lengths[column]]);
             write_column(&mut group, values, Some(&self.levels))?;
         }
@@ -128,8 +128,8 @@ fn name_of(column: usize) -> String {
     }
 }
 
-/// Return the schema: `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32. Built once,
-/// because every part and every footer needs it.
+/// Return the Parquet schema: `label` int8, `I1` to `I13` nullable int32, `C1` to `C26` nullable
+/// uint32. It is built once, because it is needed for every part and every footer.
 pub fn schema() -> Result<TypePtr> {
     static MADE: OnceLock<TypePtr> = OnceLock::new();
     if let Some(made) = MADE.get() {
@@ -155,8 +155,8 @@ fn make_schema() -> Result<TypePtr> {
     Ok(Arc::new(Type::group_type_builder("clicks").with_fields(fields).build()?))
 }
 
-/// Choose codec and encodings. Columns with repeated values get a dictionary: it makes files
-/// smaller, and the time to build it is regained when reading.
+/// Choose codec and encodings of a Parquet file. Columns with repeated values get a dictionary: it
+/// makes files smaller, and the time to build it is regained when reading.
 pub fn properties(codec: Codec, columns: &Columns) -> WriterPropertiesPtr {
     let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
@@ -180,7 +180,7 @@ pub fn properties(codec: Codec, columns: &Columns) -> WriterPropertiesPtr {
     Arc::new(properties.build())
 }
 
-/// Return whether at most half of the first values are distinct.
+/// Return whether at most half of the first 8192 values are distinct.
 fn repeat(values: &[u32]) -> bool {
     let first = &values[..values.len().min(SAMPLE)];
     let mut seen = vec![0u64; SEEN / 64];

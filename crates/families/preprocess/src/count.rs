@@ -1,4 +1,4 @@
-//! Counting of the values of a column within a memory budget: see [`Counting`].
+//! Counting of a column's distinct values within a memory budget: see [`Counting`].
 
 mod table;
 #[cfg(test)]
@@ -20,22 +20,23 @@ use super::lookup::lines::mix;
 use super::merge::{END, Tournament, Vocabulary};
 use table::Table;
 
-/// Number of shards of a column; a value's shard is given by the top bits of its hash.
+/// Number of shards of a column. The top bits of a value's hash determine its shard.
 pub const SHARDS: usize = 256;
 const HASH_BITS: u32 = u32::BITS - SHARDS.ilog2();
 
-/// Pairs that a worker gathers for a shard before it locks the shard.
+/// Number of pairs that a worker collects for a shard before it locks the shard.
 const BLOCK: usize = 128;
-/// Slots of the worker's own cache of frequent values.
+/// Number of slots of a worker's own cache of frequent values.
 const FREQUENT: usize = 1 << FREQUENT_BITS;
 const FREQUENT_BITS: u32 = 12;
-/// Values after which the worker re-evaluates whether this cache pays off.
+/// Number of values after which a worker checks again whether its cache pays off.
 const CHUNK: usize = 4096;
-/// Chunks that bypass the cache if it does not pay off.
+/// Number of chunks that bypass the cache after it did not pay off.
 const PAUSE: usize = 15;
-/// Counts above this are moved to `carried`, a map of 64-bit counts.
+/// Count above which a table moves counts to `carried`, a map with 64-bit counts.
 const LIMIT: u32 = 1 << 31;
-/// Most values that a worker gathers, so that their count plus `LIMIT` fits 32 bits.
+/// Maximum number of values that a worker collects, so that their count plus `LIMIT` fits into 32
+/// bits.
 const GATHERED: usize = 1 << 30;
 
 /// One pass over a column, shared by all workers.
@@ -49,27 +50,28 @@ pub struct Counting<'b> {
     first: usize,
     end: AtomicUsize,
     shards: Vec<Mutex<Table<'b>>>,
-    /// Held by the worker that is discarding shards.
+    /// Locked by the worker that is discarding shards.
     shedding: Mutex<()>,
-    /// Number of times that shards were discarded, incremented after their memory is free.
+    /// Number of times that shards were discarded; incremented after their memory was freed.
     sheds: AtomicUsize,
     limit: u32,
 }
 
-/// Buffer of one worker in front of the shards: pairs of a hash (upper 32 bits) and a count.
+/// Buffer in which one worker collects counts before it adds them to the shards. An entry is a pair
+/// of a hash (upper 32 bits) and a count.
 #[derive(Debug)]
 pub struct Scatter<'b> {
     blocks: Vec<[u64; BLOCK]>,
     lengths: [usize; SHARDS],
     frequent: Vec<u64>,
-    /// Upper bound of the counts in `frequent` and the blocks.
+    /// Upper bound of every count in `frequent` and `blocks`.
     gathered: usize,
     pause: usize,
     _held: Held<'b>,
 }
 
 impl<'b> Counting<'b> {
-    /// Create a pass over the shards from `first` on.
+    /// Create a pass that counts the shards from `first` on.
     pub fn new(budget: &'b Budget, first: usize) -> Self {
         Self::with_limit(budget, first, LIMIT)
     }
@@ -81,7 +83,7 @@ impl<'b> Counting<'b> {
         Counting { budget, first, end, shards, shedding, sheds, limit }
     }
 
-    /// Create the buffer of one worker, which takes about 300 kB of the budget.
+    /// Create the buffer of one worker. It takes about 300 kB of the budget.
     ///
     /// # Errors
     /// [`Error::Spec`] if the budget is too small even with a single shard.
@@ -104,7 +106,7 @@ impl<'b> Counting<'b> {
         })
     }
 
-    /// Count values.
+    /// Count `values`.
     ///
     /// # Errors
     /// [`Error::Spec`] if the budget is too small for a single shard.
@@ -128,8 +130,8 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Count values in the cache `frequent`, in which each value has one slot. Return the
-    /// evictions.
+    /// Count values in the worker's cache `frequent`, in which each value can use one slot only.
+    /// Return the number of evicted entries.
     fn add_frequent(&self, scatter: &mut Scatter<'b>, values: &[u32]) -> Result<usize> {
         let mut evicted = 0;
         for value in values {
@@ -138,7 +140,8 @@ impl<'b> Counting<'b> {
             let before = *place;
             let same = (before >> 32) as u32 == hash;
             *place = if same { before + 1 } else { u64::from(hash) << 32 | 1 };
-            // Always store; the length grows only on eviction. A branch here would mispredict.
+            // Always store, and increase the length only on eviction. A branch here would
+            // mispredict.
             let leaves = usize::from(!same) * usize::from(before as u32 != 0);
             evicted += leaves;
             let shard = (before >> (32 + HASH_BITS)) as usize;
@@ -164,7 +167,7 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Move all entries of `frequent` to the blocks.
+    /// Move all entries of the worker's cache `frequent` to its blocks.
     fn settle(&self, scatter: &mut Scatter<'b>) -> Result<()> {
         for place in 0..FREQUENT {
             let pair = std::mem::take(&mut scatter.frequent[place]);
@@ -176,8 +179,8 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Move everything that a worker has gathered to the shards; required for each worker before
-    /// `finish`.
+    /// Add everything that a worker has collected to the shards. It must be called for each worker
+    /// before [`Counting::finish`].
     pub fn flush(&self, scatter: &mut Scatter<'b>) -> Result<()> {
         self.settle(scatter)?;
         (0..SHARDS).try_for_each(|shard| self.drain(scatter, shard))
@@ -201,11 +204,11 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Discard the upper half of the shards, unless another worker has done so since the caller
-    /// read `sheds`, before the budget was exhausted.
+    /// Discard the upper half of the shards, because the budget is exhausted. Do nothing if another
+    /// worker has done so since the caller read `sheds`.
     ///
-    /// `end` is lowered before the shards are freed under their locks, so whoever locks a shard
-    /// later sees that it is discarded.
+    /// `end` is lowered before the shards are freed under their locks. So a worker that locks a
+    /// shard later sees that it was discarded.
     fn shed(&self, sheds: usize) -> Result<()> {
         let _one = lock(&self.shedding);
         if self.sheds.load(Relaxed) > sheds {
@@ -224,7 +227,7 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Drop values counted less than `threshold` times and sort the rest, on `workers` threads.
+    /// Drop values counted fewer than `threshold` times and sort the rest, on `workers` threads.
     pub fn finish(self, threshold: u64, workers: usize) -> Sorted<'b> {
         let end = self.end.into_inner();
         let tables = self.shards.into_iter().take(end).skip(self.first);
@@ -250,36 +253,36 @@ impl<'b> Counting<'b> {
     }
 }
 
-/// Value whose count exceeded the limit of a table: it sorts before all others.
+/// Value whose count exceeded the limit of a table. It precedes all others in the vocabulary.
 #[derive(Clone, Copy, Debug)]
 struct Heavy {
     count: u64,
     value: u32,
 }
 
-/// Counts of one pass, in the order of a vocabulary.
+/// Counts of one pass, sorted in the order of a vocabulary.
 #[derive(Debug)]
 pub struct Sorted<'b> {
-    /// First shard of the next pass; [`SHARDS`] after the last pass.
+    /// First shard of the next pass; [`SHARDS`] if there is none.
     pub end: usize,
     tables: Vec<Table<'b>>,
     heavy: Vec<Heavy>,
 }
 
 impl Sorted<'_> {
-    /// Return the number of values that reached the threshold.
+    /// Return the number of values that were counted at least `threshold` times.
     pub fn kept(&self) -> u64 {
         let kept = self.tables.iter().map(|table| table.kept().len()).sum::<usize>();
         (kept + self.heavy.len()) as u64
     }
 
-    /// Return the number of distinct values.
+    /// Return the number of distinct values, whatever their count.
     pub fn distinct(&self) -> u64 {
         self.tables.iter().map(Table::distinct).sum()
     }
 
-    /// Write values (32 bits) and counts (64 bits), little endian, by descending count, then by
-    /// value.
+    /// Write values (32 bits) and counts (64 bits) in little endian. The order is by descending
+    /// count, then by ascending value.
     pub fn write(self, values: &mut dyn Write, counts: &mut dyn Write) -> io::Result<()> {
         let mut vocabulary = Vocabulary::new(values, counts);
         for entry in &self.heavy {

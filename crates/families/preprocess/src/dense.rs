@@ -3,24 +3,25 @@
 #[cfg(test)]
 mod tests;
 
-/// Bits of an integer after its leading one that select a cell. Each cell spans at most two halves:
-/// for integers with more bits than this, halves are at least 2^-8 apart, which is more than the
-/// logarithm grows within a cell.
+/// Number of bits after an integer's leading one that select its cell. Logarithms within a cell
+/// round to at most two halves (float16 numbers): for integers with more bits than this, halves are
+/// at least 2^-8 apart, which is more than the logarithm grows within a cell.
 const CELL_BITS: u32 = 8;
-/// Number of integers whose float32 logarithm is tabulated.
+/// Number of integers whose logarithm is tabulated as float32.
 const SMALL: usize = 1 << 12;
 
-/// Tables for ln(x + 3), which is defined as 0 for x <= -3.
+/// Tables for ln(x + 3). The result is defined as 0 for x <= -3.
 #[derive(Debug)]
 pub struct Dense {
     halves: Vec<Cell>,
     floats: Vec<f32>,
 }
 
-/// Integers that share their leading bits: their logarithms round to one half or to two.
+/// Integers with the same leading bits, whose logarithms round to one half (float16 number) or to
+/// two.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Smallest integer that rounds to the higher half.
+    /// Smallest integer that rounds to the higher of the two halves.
     above: u32,
     half: u16,
 }
@@ -55,7 +56,7 @@ impl Dense {
     }
 }
 
-/// Return x + 3, or 1, whose logarithm is 0, for all smaller x.
+/// Return x + 3; for x below -2 return 1, whose logarithm is 0.
 #[inline]
 fn shifted(x: i32) -> u32 {
     x.max(-2).wrapping_add(3) as u32
@@ -72,8 +73,8 @@ impl Cell {
     fn new(cell: u32) -> Self {
         let bits = cell >> CELL_BITS;
         let leading = u64::from(1 << CELL_BITS | cell & ((1 << CELL_BITS) - 1));
-        // Cells of integers with fewer bits than `CELL_BITS` that are not reached here are never
-        // looked up.
+        // For integers with fewer bits than `CELL_BITS`, several cells round down to one integer;
+        // cells that no integer selects are never looked up.
         let first = (leading << bits >> CELL_BITS) as u32;
         let last = (((leading + 1) << bits >> CELL_BITS) - 1).max(u64::from(first)) as u32;
         let half = half_of_ln(first);
@@ -86,7 +87,7 @@ impl Cell {
                 above = middle;
             }
         }
-        // In the last cell the boundary may exceed all integers.
+        // In the last cell, the boundary may be larger than all integers.
         Cell { above: u32::try_from(above).unwrap_or(u32::MAX), half }
     }
 }
@@ -98,7 +99,8 @@ fn half_of_ln(n: u32) -> u16 {
     half_bits(f64::from(n).ln())
 }
 
-/// Round to the nearest float16, ties to even; `number` is in its normal range, 2^-14 to 65504.
+/// Round to the nearest float16, ties to even, and return its bits. `number` must be in the normal
+/// range of float16, 2^-14 to 65504.
 fn half_bits(number: f64) -> u16 {
     const DROPPED: u32 = 52 - 10;
     const BIAS: u64 = (1023 - 15) << 10;

@@ -1,7 +1,8 @@
-//! Encode stage: Parquet and vocabularies to split binary.
+//! Encode stage: from Parquet files and vocabularies to the split binary.
 //!
-//! Every row has a fixed place in every file, so workers write at any position. If the lookup
-//! tables of all columns do not fit into memory together, the data is read in several passes.
+//! Every row has a fixed position in every output file, so workers can write in any order. If the
+//! lookup tables of all columns do not fit into memory together, the data is read in several
+//! passes.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -31,7 +32,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub struct Encoded {
     /// Number of passes over the data.
     pub passes: usize,
-    /// Parts, summed over all passes, that an earlier process had completed.
+    /// Number of parts, summed over all passes, that an earlier process had completed.
     pub resumed: usize,
 }
 
@@ -44,7 +45,7 @@ struct Slice {
     take: u64,
 }
 
-/// Write the split binary, unless it exists.
+/// Write the split binary, unless it exists already.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read or written, [`Error::Spec`] if memory is too small for
@@ -108,7 +109,8 @@ pub fn run(
     Ok(Encoded { passes: plan.len(), resumed })
 }
 
-/// Assign ids to passes, so that the tables of no pass need more than `memory` bytes.
+/// Divide the ids of all columns into passes, so that the lookup tables of each pass fit into
+/// `memory` bytes. `kept` is the number of ids per column.
 fn plan(kept: &[u64], memory: usize) -> Result<Vec<Vec<Slice>>> {
     let mut most = *kept.iter().max().unwrap_or(&0);
     while Lookup::bytes_for(most) > memory {
@@ -162,7 +164,7 @@ fn publish(partial: &Path, whole: &Path, features: &str) -> Result<()> {
     durable::name(partial, whole)
 }
 
-/// Output files while they are written.
+/// Output files of the split binary, opened for writing.
 struct Outputs {
     label: OutputFile,
     numerical: OutputFile,
@@ -172,7 +174,7 @@ struct Outputs {
 struct OutputFile {
     path: PathBuf,
     file: File,
-    /// Bytes of a row in the file.
+    /// Number of bytes per row in the file.
     bytes: usize,
 }
 
@@ -344,7 +346,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Convert each value and store it in its row's place; store zeros for nulls.
+/// Convert each value with `make` and store it at its row's position; store zeros for nulls.
 fn spread<'o, const N: usize>(
     column: &Column,
     places: impl Iterator<Item = &'o mut [u8]>,
@@ -357,7 +359,7 @@ fn spread<'o, const N: usize>(
         }
         return;
     }
-    // Branch-free: which rows have a value is unpredictable, so a branch would mispredict.
+    // Branch-free: it is unpredictable which rows have a value, so a branch would mispredict.
     let Some(last) = values.len().checked_sub(1) else { return };
     let mut next = 0;
     for (&level, place) in levels.iter().zip(places) {
@@ -368,8 +370,8 @@ fn spread<'o, const N: usize>(
     }
 }
 
-/// Store the id of every row in its place. The last of `ids` is a dummy 0 that follows the last
-/// value.
+/// Store the id of every row at the row's position. The last of `ids` is an extra 0, which is read
+/// for nulls after the last value.
 fn place_ids<const N: usize>(
     levels: &[i16],
     ids: &[u32],
@@ -388,14 +390,15 @@ fn place_ids<const N: usize>(
     }
 }
 
-/// Merge ids that earlier passes found into `out`.
+/// Merge the ids that earlier passes have written into `out`.
 fn add_ids(ids: &[u8], out: &mut [u8]) {
-    // At most one pass finds the id of a row, and 0 means no id, so a bitwise OR suffices.
+    // At most one pass finds the id of a row, and 0 means that none was found, so a bitwise OR
+    // suffices.
     out.iter_mut().zip(ids).for_each(|(place, &before)| *place |= before);
 }
 
-/// Journal of encoded parts, from which a run resumes. Its entries are valid only until the machine
-/// reboots, because data that was not flushed may then be lost.
+/// Journal of encoded parts, from which a later process resumes. Its entries are valid only until
+/// the machine reboots, because data that was not flushed may then be lost.
 struct Journal {
     path: PathBuf,
     file: Mutex<File>,
@@ -428,8 +431,8 @@ impl Journal {
         lock(&self.file).write_all(line.as_bytes()).map_err(failed("write", &self.path))
     }
 
-    /// Discard the journal after a failed flush: the kernel may have dropped written data, so all
-    /// must be written again. Errors are ignored, because the failed flush is already reported.
+    /// Discard the journal after a failed flush: the kernel may have dropped written data, so
+    /// everything must be written again. Errors are ignored, because the failed flush is reported.
     fn distrust(partial: &Path) {
         let _ = Self::remove(partial);
     }
@@ -440,7 +443,7 @@ impl Journal {
     }
 }
 
-/// Parse complete entries only: the last one may be torn.
+/// Parse the complete entries of a journal. The last entry may be incomplete and is then ignored.
 fn entries(text: &str) -> HashSet<(usize, usize)> {
     let entry = |line: &str| {
         let (pass, part) = line.strip_suffix(';')?.split_once(' ')?;

@@ -34,7 +34,7 @@ impl Numerical {
     }
 }
 
-/// Return the content of the file; `cardinalities` are those of `C1` to `C26`.
+/// Return the content of `feature_spec.yaml`. `cardinalities` are those of `C1` to `C26`.
 pub fn text(cardinalities: &[u64], numerical: Numerical) -> String {
     let list = |text: &mut String, indent: &str, prefix: &str, count: usize, suffix: &str| {
         for number in 0..count {

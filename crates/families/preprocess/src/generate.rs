@@ -1,7 +1,7 @@
-//! Generation of click logs. Complete files are kept, so an interrupted run resumes.
+//! Generate click logs. Complete files are kept, so that an interrupted run can continue.
 //!
-//! Threads take blocks of rows in order, and generate their text in parallel. Only then is a
-//! block's length known, so blocks are assigned their file offsets in order, and are written while
+//! Threads take blocks of rows in order, and generate their text in parallel. Only then is the
+//! length of a block known. Therefore blocks get their file offsets in order, and are written while
 //! other blocks are generated.
 
 use std::collections::BTreeMap;
@@ -32,13 +32,13 @@ mod tests;
 
 const KINDS: [Kind; 1] = [Kind::new(0, "write")];
 const MOST_THREADS: usize = 8;
-/// Name of the file that describes the data set in its directory.
+/// Name of the sidecar file that describes the data set in its directory.
 const SIDECAR: &str = "data.json";
-/// Version of the generator's content: files of another version are generated again.
+/// Version of the generator's content. Files of another version are generated again.
 const VERSION: u32 = 1;
 
-/// Generate all missing files. The outcome counts what was written now; its details list all
-/// complete files.
+/// Generate all missing files of click logs. The outcome counts only what was written now; its
+/// details list all complete files.
 pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     run_with(available_cores().min(MOST_THREADS), job, control, board)
 }
@@ -67,7 +67,7 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
     totals.finish(end_ns, control, extras)
 }
 
-/// Generate on `threads` threads. Return the bytes that each one wrote.
+/// Generate all missing files on `threads` threads. Return the number of bytes that each wrote.
 fn make_all(
     works: &GeneratorShared,
     threads: usize,
@@ -121,8 +121,8 @@ struct DataSet {
 }
 
 impl DataSet {
-    /// Read the sidecar, and keep its entries of files that are present with the right size. Empty
-    /// if the directory holds a different data set.
+    /// Read the sidecar, and keep only its entries of files that are present with the right size.
+    /// Keep none if the directory has a different data set.
     fn open(directory: &Path, clicks: &Clicks) -> Result<Self> {
         let Clicks { rows, files, seed } = *clicks;
         let none = DataSet { version: VERSION, rows, files, seed, bytes: BTreeMap::new() };
@@ -148,9 +148,9 @@ impl DataSet {
     }
 }
 
-/// Block of rows that a thread generates at once.
+/// Block of rows, which one thread generates.
 struct Block {
-    /// Position among all blocks to generate.
+    /// Position of the block among all blocks to generate.
     turn: u64,
     file: u32,
     number: u64,
@@ -166,7 +166,7 @@ struct Growing {
     left: AtomicU64,
 }
 
-/// Position at which the next block is written.
+/// Position in the files at which the next block is written.
 #[derive(Default)]
 struct Line {
     turn: u64,
@@ -174,7 +174,7 @@ struct Line {
     offset: u64,
 }
 
-/// State shared by the generating threads.
+/// State shared by the threads that generate click logs.
 struct GeneratorShared<'r> {
     clicks: Clicks,
     directory: &'r Path,
@@ -196,8 +196,8 @@ impl<'r> GeneratorShared<'r> {
         let missing: Vec<u32> =
             (0..clicks.files).filter(|&file| !set.bytes.contains_key(&name_of(file))).collect();
         if !missing.is_empty() {
-            // Saved before anything is generated, so that the sidecar lists no file of another data
-            // set.
+            // Saved before any file is generated, so that the sidecar does not list files of
+            // another data set.
             set.save(directory)?;
         }
         Ok(GeneratorShared {
@@ -211,7 +211,8 @@ impl<'r> GeneratorShared<'r> {
         })
     }
 
-    /// Return the number of blocks; a file without rows has one too, so that it is created.
+    /// Return the number of blocks of a file. A file without rows has one too, so that it is
+    /// created.
     fn blocks_of(&self, file: u32) -> u64 {
         self.clicks.rows_of(file).div_ceil(BLOCK_ROWS).max(1)
     }
@@ -227,7 +228,7 @@ impl<'r> GeneratorShared<'r> {
         })
     }
 
-    /// Run a thread's work; if it fails or panics, stop the other threads.
+    /// Run a thread's work. If it fails or panics, stop the other threads.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let ended = guarded("preprocess", "a thread", work);
         if ended.is_err() {
@@ -236,7 +237,7 @@ impl<'r> GeneratorShared<'r> {
         ended
     }
 
-    /// Generate and write blocks until there are none. Return the bytes written.
+    /// Generate and write blocks until none are left. Return the number of bytes written.
     fn make(&self, next: impl Fn() -> Option<Block>, recorder: &mut WorkerRecorder) -> Result<u64> {
         let mut text = Vec::new();
         let mut made = 0;
@@ -261,7 +262,7 @@ impl<'r> GeneratorShared<'r> {
     }
 
     /// Wait until all earlier blocks have their offsets. Return the file and the offset for a block
-    /// of `bytes`, or `None` if the run is stopping.
+    /// of `bytes` bytes; `None` if the run is stopping.
     fn place(&self, block: &Block, bytes: u64) -> Result<Option<(Arc<Growing>, u64)>> {
         let reached = self.line.poll(|line| {
             let reached = line.turn == block.turn;
@@ -270,7 +271,7 @@ impl<'r> GeneratorShared<'r> {
         if !reached {
             return Ok(None);
         }
-        // Only this block's thread changes the line in its turn.
+        // In a block's turn, only the thread of that block changes the position.
         self.line.change(|line| {
             if block.number == 0 {
                 line.file = Some(Arc::new(self.create(block.file)?));
@@ -299,10 +300,10 @@ impl<'r> GeneratorShared<'r> {
         set.save(self.directory)
     }
 
-    /// Remove unfinished files of an ended run.
+    /// Remove the temporary files that are left after the run.
     fn clear(&self) {
         for name in self.missing.iter().copied().map(name_of).chain([SIDECAR.to_owned()]) {
-            // Usually they are gone already; any that stay are overwritten by the next run.
+            // Usually they do not exist any more; a file that stays is overwritten by the next run.
             let _ = fs::remove_file(aside(self.directory, &name));
         }
     }

@@ -17,10 +17,10 @@ use super::spec::PreprocessJob;
 use super::stages::INGEST;
 use super::worker_pool::{Turn, WorkerPool};
 
-/// Most bytes of a malformed line that are kept as a sample.
+/// Maximum number of bytes of a malformed line that are kept as a sample.
 const SAMPLE_BYTES: usize = 200;
 
-/// Write the Parquet file of every part that has none.
+/// Write the Parquet file of every part that does not have one yet.
 pub fn run(job: &PreprocessJob, parts: &[Part], pool: &mut WorkerPool<'_>) -> Result<()> {
     for part in parts {
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
@@ -69,7 +69,7 @@ fn ingest_part(
     part.finish(&facts)
 }
 
-/// Parquet file of a part. Its encodings are chosen from its first rows.
+/// Parquet file of a part while it is written. Its first rows determine its encodings.
 struct Output<'j> {
     job: &'j PreprocessJob,
     path: &'j Path,
@@ -119,7 +119,7 @@ impl<'j> Output<'j> {
     }
 }
 
-/// Count a malformed line, keep it as a sample, and return where the next line begins.
+/// Count a malformed line and keep it as a sample. Return the position of the next line.
 fn malformed(job: &PreprocessJob, data: &[u8], at: usize, facts: &mut PartFacts) -> usize {
     let end = data[at..].iter().position(|&byte| byte == b'\n').map_or(data.len(), |n| at + n);
     let (reason, field) = diagnose(&data[at..end]);
@@ -139,7 +139,7 @@ fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(text).collect()
 }
 
-/// Unwrap the kernel's error from Parquet's.
+/// Return the kernel's error that a Parquet error contains.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

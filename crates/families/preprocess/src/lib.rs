@@ -1,8 +1,8 @@
-//! Workload family `preprocess`: DLRM preprocessing of raw click logs.
+//! Workload family `preprocess`: preprocessing of raw click logs for DLRM (a recommendation model).
 //!
-//! Three stages: ingest (text to Parquet), vocabulary (count the values of each category column)
-//! and encode (to split binary, a file per feature). Each stage resumes where a killed run stopped.
-//! Their semantics are in docs/preprocess.md.
+//! It has three stages: ingest (text to Parquet), vocabulary (count the values of each category
+//! column) and encode (write the split binary, a file per feature). Each stage resumes where a
+//! killed run stopped. What each stage computes is described in docs/preprocess.md.
 
 mod budget;
 mod check;
@@ -57,19 +57,20 @@ use worker_pool::WorkerPool;
 
 pub use check::check;
 
-/// Memory per worker besides its rows: blocks of text, Parquet pages and counting buffers, in
-/// bytes.
+/// Memory per worker in addition to its rows, in bytes: blocks of text, Parquet pages and counting
+/// buffers.
 const WORKER_BYTES: usize = 16 << 20;
-/// Memory per row group of a worker's Parquet file, for its column metadata. `WORKER_BYTES` covers
-/// `FREE_GROUPS` groups.
+/// Memory per row group of a worker's Parquet file in bytes, for its column metadata.
+/// `WORKER_BYTES` already covers `FREE_GROUPS` groups.
 const GROUP_BYTES: usize = 40 << 10;
 const FREE_GROUPS: usize = 128;
 
-/// Start a run that preprocesses, generates click logs, or removes the output directory. If `held`,
-/// the work begins when the run is released.
+/// Start a run that preprocesses click logs, generates them, or removes the output directory. If
+/// `held`, the work begins only when the caller releases the run.
 ///
 /// # Errors
-/// [`Error::Spec`] for an invalid order, also if `memory_bytes` is too small for the workers.
+/// [`Error::Spec`] for an invalid job description, or if `memory_bytes` is too small for the
+/// workers.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = PreprocessJob::from_json(order)?;
     Clock::prepare();
@@ -89,7 +90,7 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begun.map(Run::ends_though_stuck)
 }
 
-/// Return the memory left for hash tables after every worker has its rows.
+/// Return how many bytes of memory are left for hash tables after every worker has its rows.
 fn table_memory(job: &PreprocessJob) -> Result<usize> {
     let rows = job.row_group_rows.saturating_mul(ROW_BYTES);
     let groups = (job.part_rows() / job.row_group_rows).saturating_sub(FREE_GROUPS);
@@ -107,7 +108,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
     })
 }
 
-/// State of a preprocessing run across its stages.
+/// State of a preprocessing run, kept across its stages.
 struct Stages<'b> {
     job: &'b PreprocessJob,
     pool: WorkerPool<'b>,
@@ -128,13 +129,14 @@ struct Begun {
     device: Option<DeviceBytes>,
 }
 
-/// Results of a stage for the run's details.
+/// Results of a stage, for the run's details.
 #[derive(Default)]
 struct Done {
     rows: u64,
     output_bytes: u64,
     parts: usize,
-    /// Tasks that workers take in parallel: raw parts; of a vocabulary, those of one column.
+    /// Number of tasks that workers can take in parallel: the parts of the input. In the vocabulary
+    /// stage, that is the number per column.
     tasks: usize,
     resumed: usize,
     passes: usize,
@@ -165,8 +167,8 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     stages.finish(control)
 }
 
-/// Claim the directory, list the parts, and evict the inputs from the page cache if the run is
-/// cold.
+/// Claim the output directory, list the parts of the inputs, and if the job asks for a cold start,
+/// evict the inputs from the page cache.
 fn prepare(job: &PreprocessJob, control: &Control) -> Result<Vec<Part>> {
     outputs::claim(job)?;
     let parts = Part::of_job(job)?;
@@ -187,7 +189,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Run the ingest stage; `None` if the run ended before the stage did.
+    /// Run the ingest stage. Return its findings; `None` if the run ended before.
     fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
@@ -225,7 +227,7 @@ impl Stages<'_> {
         if self.pool.is_over() {
             return Ok(());
         }
-        // 4 bytes of value and 8 bytes of count per entry.
+        // An entry has 4 bytes of value and 8 bytes of count.
         let output_bytes = outputs().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
         let (rows, tasks) = (findings.rows, parts.len());
         self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, tasks, resumed, passes });
@@ -297,7 +299,7 @@ impl Stages<'_> {
         }));
     }
 
-    /// End the window, check the output after it, and build the outcome.
+    /// End the window, then check the output, and build the outcome.
     fn finish(self, control: &Control) -> Outcome {
         let Stages { job, pool, board, device, mut extras, .. } = self;
         let end_ns = match extras.spans.last() {
@@ -329,7 +331,7 @@ impl Stages<'_> {
     }
 }
 
-/// Fail if malformed lines are not allowed, or the input has no rows.
+/// Fail if there are malformed lines and the job does not allow them, or if the input has no rows.
 fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
     let count = findings.malformed();
     if count > 0 && job.malformed == Malformed::Refuse {

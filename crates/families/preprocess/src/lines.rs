@@ -9,26 +9,27 @@ use storlab_base::{Error, Result};
 
 use super::parse::PADDING;
 
-/// Most bytes of a click log that are read at a time.
+/// Maximum number of bytes of a click log that are read at a time.
 pub const BLOCK_BYTES: usize = 4 << 20;
-/// Bytes read past the end of the part, for the rest of its last line; more if it is longer.
+/// Number of bytes to read past the end of the part, for the rest of its last line. More are read
+/// if the line is longer.
 const TAIL_BYTES: usize = 64 << 10;
-/// Longest accepted line in bytes, without its line feed: no click log has longer ones, and memory
-/// is limited.
+/// Longest accepted line in bytes, without its line feed. Click logs do not have longer lines, and
+/// the limit bounds the memory.
 const LONGEST_LINE: usize = 4 << 20;
 const LF: u8 = b'\n';
 
-/// Reader of the lines that begin in a range of a file.
+/// Reader of the lines that begin in a byte range of a file.
 pub struct Lines<'p> {
     path: &'p Path,
     file: File,
     /// Size of the file in bytes.
     size: u64,
-    /// Lines that begin here or later belong to other parts.
+    /// End of the range: lines that begin here or later belong to other parts.
     end: u64,
     /// Offset in the file of the next read.
     next: u64,
-    /// Bytes in the buffer that are not handed over yet.
+    /// Number of bytes in the buffer that were not returned yet.
     kept: usize,
     buffer: Vec<u8>,
 }
@@ -39,12 +40,12 @@ pub struct Block<'b> {
     pub data: &'b [u8],
     /// Length of the lines in bytes, without the padding.
     pub len: usize,
-    /// Bytes of the part that were read for the block.
+    /// Number of the part's bytes that were read for the block.
     pub bytes: u64,
 }
 
 impl<'p> Lines<'p> {
-    /// Open the file for the lines that begin in `start..end`.
+    /// Open a file to read the lines that begin in `start..end`.
     pub fn open(path: &'p Path, start: u64, end: u64) -> Result<Self> {
         let failed = |e| Error::io("open", path.display().to_string(), 0, e);
         let file = File::open(path).map_err(failed)?;
@@ -57,8 +58,8 @@ impl<'p> Lines<'p> {
         Ok(lines)
     }
 
-    /// Skip the line that contains `start`, which belongs to the previous part, unless it begins
-    /// there.
+    /// Move to the first line that begins at `start` or later. The line before it belongs to the
+    /// previous part.
     fn skip_to_line(&mut self, start: u64) -> Result<()> {
         let mut probe = vec![0; 4096];
         let mut at = start - 1;
@@ -76,7 +77,7 @@ impl<'p> Lines<'p> {
         }
     }
 
-    /// Return the next block of whole lines; `None` after the last.
+    /// Return the next block of whole lines; `None` after the last one.
     pub fn block(&mut self) -> Result<Option<Block<'_>>> {
         let before = self.next - self.kept as u64;
         if before >= self.end {
@@ -93,7 +94,7 @@ impl<'p> Lines<'p> {
                 self.next += 1;
             }
             self.not_endless(before, before_fill)?;
-            // The last line of the part is the last one that begins before the part's end.
+            // The part's last line is the last one that begins before the part's end.
             let own = (self.end - before) as usize;
             let limit = if self.kept >= own {
                 let after = self.buffer[own - 1..self.kept].iter().position(|&b| b == LF);
@@ -109,8 +110,8 @@ impl<'p> Lines<'p> {
         }
     }
 
-    /// Fail if a line that continues past the first `filled` bytes of the buffer is too long; no
-    /// other line can be. The buffer begins at offset `at` of the file.
+    /// Fail if a line is too long. Only a line that continues past the first `filled` bytes of the
+    /// buffer can be. The buffer begins at offset `at` of the file.
     fn not_endless(&self, at: u64, filled: usize) -> Result<()> {
         let (before, after) = self.buffer[..self.kept].split_at(filled);
         if before.is_empty() {
@@ -127,7 +128,7 @@ impl<'p> Lines<'p> {
     }
 
     fn hand_over(&mut self, len: usize, last: bool, bytes: u64) -> Block<'_> {
-        // The incomplete line at the end of the buffer is read again with the next block.
+        // The incomplete line at the end of the buffer will be read again with the next block.
         self.next -= (self.kept - len) as u64;
         self.kept = 0;
         if last {
@@ -136,7 +137,7 @@ impl<'p> Lines<'p> {
         Block { data: &self.buffer[..len + PADDING], len, bytes }
     }
 
-    /// Append a read to the buffer. Reads little beyond the end of the part.
+    /// Read more bytes into the buffer, but only a little beyond the end of the part.
     fn fill(&mut self) -> Result<()> {
         let held = self.kept;
         let tail = TAIL_BYTES.max(held) as u64;

@@ -1,4 +1,4 @@
-//! Lookup of a value's id: see [`Lookup`].
+//! Lookup of the id of a value: see [`Lookup`].
 
 pub mod lines;
 #[cfg(test)]
@@ -6,24 +6,27 @@ mod tests;
 
 use lines::{LAST, Lines, find, full, home, last, mix, next, prefetch, put};
 
-/// Average load of a line's eight lanes: higher costs time, lower costs memory.
+/// Average number of used lanes per line (of eight). A higher number costs time, a lower one
+/// memory.
 const ENTRIES_PER_LINE: u64 = 4;
-/// Flag beside the id in the last lane of a full line: the search for an absent value goes on in
-/// the next line.
+/// Flag in the id of the last lane of a full line. If set, the search for a value that is not in
+/// this line continues in the next one.
 const PASSED: u32 = 1 << 31;
-/// Number of values whose lines are prefetched together.
+/// Number of values whose cache lines are prefetched together.
 const BATCH: usize = 64;
-/// Tables up to this size are not prefetched: they fit into a near cache.
+/// Size in bytes up to which tables are not prefetched: they fit into a CPU cache close to the
+/// core.
 const NEAR_BYTES: usize = 1 << 18;
 
-/// Hash table from values of a vocabulary to ids; built once, then shared by all workers.
+/// Hash table from the values of a vocabulary to their ids. It is built once, then shared by all
+/// workers.
 #[derive(Debug)]
 pub struct Lookup {
     lines: Lines,
 }
 
 impl Lookup {
-    /// Return the memory in bytes of a table with this many entries.
+    /// Return the size in bytes of a table with this many entries.
     pub fn bytes_for(entries: u64) -> usize {
         Lines::bytes(Self::lines_for(entries))
     }
@@ -32,8 +35,8 @@ impl Lookup {
         (entries / ENTRIES_PER_LINE) as usize + 1
     }
 
-    /// Build a table of the first `entries` of `values`, which must be distinct. Ids are
-    /// consecutive from `first_id`, which is at least 1; all are below 2^31.
+    /// Build a table of the first `entries` of `values`, which must be distinct. They get
+    /// consecutive ids from `first_id` on, which must be at least 1; all ids must be below 2^31.
     pub fn build(entries: u64, values: impl Iterator<Item = u32>, first_id: u32) -> Self {
         let mut lines = Lines::new(Self::lines_for(entries));
         let all = lines.as_mut_slice();
@@ -48,7 +51,8 @@ impl Lookup {
         Lookup { lines }
     }
 
-    /// Store the id of each value in `ids`, 0 if it has none. Both slices have the same length.
+    /// Store the id of each value in `ids`, or 0 if it has none. Both slices must have the same
+    /// length.
     pub fn find(&self, values: &[u32], ids: &mut [u32]) {
         let lines = self.lines.as_slice();
         if size_of_val(lines) <= NEAR_BYTES {
@@ -74,8 +78,7 @@ impl Lookup {
 fn look(lines: &[lines::Line], value: u32, at: usize) -> u32 {
     let line = &lines[at];
     let id = find(line, value) & !PASSED;
-    // Combined arithmetically, so that this is a single, rarely taken branch instead of one per
-    // condition.
+    // Both conditions are combined arithmetically into a single branch, which is rarely taken.
     if id.wrapping_sub(1) & last(line) >= PASSED {
         return look_on(lines, value, at);
     }

@@ -2,32 +2,33 @@
 
 use std::fs;
 
-/// Resident memory relative to a baseline.
+/// Resident memory of the process, relative to a baseline.
 pub struct Memory {
     before: u64,
 }
 
 impl Memory {
-    /// Take the current resident memory as the baseline.
+    /// Use the current resident memory as the baseline.
     pub fn begin() -> Self {
         trim();
         Memory { before: status("VmRSS:").unwrap_or(0) }
     }
 
-    /// Reset the peak to the current value.
+    /// Reset the kernel's peak of resident memory to the current value.
     pub fn reset_peak() {
-        // If this is not permitted, the peak of the whole process remains, which overestimates.
+        // If this is not permitted, the peak since the start of the process remains, which is too
+        // high.
         let _ = fs::write("/proc/self/clear_refs", "5");
     }
 
-    /// Return the peak since the last reset, in bytes above the baseline.
+    /// Return the peak of resident memory since the last reset, in bytes above the baseline.
     pub fn peak(&self) -> u64 {
         status("VmHWM:").unwrap_or(0).saturating_sub(self.before)
     }
 }
 
-/// Return free memory of the allocator to the kernel: what it keeps from an earlier run would count
-/// into the baseline although this run reuses it.
+/// Return the allocator's free memory to the kernel. Memory kept from an earlier run would count
+/// into the baseline, although this run uses it again.
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]

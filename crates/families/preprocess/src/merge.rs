@@ -1,4 +1,4 @@
-//! Merge of sorted runs of values into the files of a vocabulary.
+//! Merge of sorted runs (results of counting passes) into the files of a vocabulary.
 
 #[cfg(test)]
 mod tests;
@@ -8,8 +8,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 const BUFFER_BYTES: usize = 1 << 16;
 const RUN_BUFFER_BYTES: usize = 1 << 14;
 
-/// Output of one counting pass: values (32 bits) and counts (64 bits), little endian, by descending
-/// count, then by value.
+/// Sorted result of one counting pass: values (32 bits) and counts (64 bits) in little endian, by
+/// descending count, then by ascending value.
 #[derive(Debug)]
 pub struct Run<R> {
     values: BufReader<R>,
@@ -17,13 +17,13 @@ pub struct Run<R> {
 }
 
 impl<R: Read> Run<R> {
-    /// Create a run from the beginning of both readers, which it buffers.
+    /// Create a run that reads from the beginning of both readers, with buffers.
     pub fn new(values: R, counts: R) -> Self {
         let buffered = |reader| BufReader::with_capacity(RUN_BUFFER_BYTES, reader);
         Run { values: buffered(values), counts: buffered(counts) }
     }
 
-    /// Return the next rank; [`END`] after the last.
+    /// Return the next sort key (see [`rank`]); [`END`] after the last.
     fn next(&mut self) -> io::Result<u128> {
         let ends = (self.values.fill_buf()?.is_empty(), self.counts.fill_buf()?.is_empty());
         if ends == (true, true) {
@@ -36,11 +36,12 @@ impl<R: Read> Run<R> {
     }
 }
 
-/// Merge runs without common values into one. Return the number of values.
+/// Merge runs, which must not have values in common, into one vocabulary. Return the number of
+/// values.
 ///
 /// # Errors
-/// A run cannot be read or an output cannot be written; [`io::ErrorKind::UnexpectedEof`] if a run
-/// has fewer counts than values.
+/// If a run cannot be read or an output cannot be written; [`io::ErrorKind::UnexpectedEof`] if a
+/// run has fewer counts than values.
 pub fn merge<R: Read>(
     runs: &mut [Run<R>],
     values: &mut dyn Write,
@@ -56,7 +57,7 @@ pub fn merge<R: Read>(
     vocabulary.finish()
 }
 
-/// Writer of the two files of a vocabulary.
+/// Writer of the two files of a vocabulary: values and counts.
 pub struct Vocabulary<'w> {
     values: BufWriter<&'w mut dyn Write>,
     counts: BufWriter<&'w mut dyn Write>,
@@ -78,7 +79,7 @@ impl<'w> Vocabulary<'w> {
         Ok(())
     }
 
-    /// Flush both files. Return the number of values.
+    /// Write out both buffers. Return the number of values.
     pub fn finish(mut self) -> io::Result<u64> {
         self.values.flush()?;
         self.counts.flush()?;
@@ -86,26 +87,26 @@ impl<'w> Vocabulary<'w> {
     }
 }
 
-/// Return the sort key of a value in a vocabulary: descending count, then value.
+/// Return the sort key of a value in a vocabulary: by descending count, then by ascending value.
 #[inline]
 pub fn rank(value: u32, count: u64) -> u128 {
     u128::from(!count) << u32::BITS | u128::from(value)
 }
 
-/// Sort key after all others: counts are at least 1.
+/// Sort key that is larger than all others: counts are at least 1.
 pub const END: u128 = (1 << 96) - 1;
 
-/// Loser tree (Knuth, The Art of Computer Programming 3, 5.4.1) over sorted sources: finds the
-/// smallest rank with one comparison per level.
+/// Loser tree (Knuth, The Art of Computer Programming 3, 5.4.1) over sorted sources. It finds the
+/// smallest sort key with one comparison per level.
 #[derive(Debug)]
 pub struct Tournament {
-    /// The winner, then the loser of each match, the final first: match n is played by the winners
-    /// of matches 2n and 2n + 1. A node is a rank, with its source in the low 32 bits.
+    /// The overall winner, then the loser of each match, the final first. Match n is played by the
+    /// winners of matches 2n and 2n + 1. A node is a sort key, with its source in the low 32 bits.
     nodes: Vec<u128>,
 }
 
 impl Tournament {
-    /// Create the tree from the first rank of each source, [`END`] for an empty one.
+    /// Create the tree from the first sort key of each source; [`END`] stands for an empty source.
     pub fn new(firsts: impl Iterator<Item = u128>) -> Self {
         let mut winners: Vec<u128> =
             firsts.zip(0..).map(|(rank, n)| with_source(rank, n)).collect();
@@ -125,7 +126,7 @@ impl Tournament {
         Tournament { nodes }
     }
 
-    /// Return the first value, its count and its source; `None` if all sources are empty.
+    /// Return value, count and source of the smallest sort key; `None` if all sources are empty.
     pub fn winner(&self) -> Option<(u32, u64, usize)> {
         let winner = self.nodes[0];
         let rank = winner >> u32::BITS;
@@ -133,14 +134,14 @@ impl Tournament {
         (rank < END).then_some((rank as u32, !((rank >> u32::BITS) as u64), source))
     }
 
-    /// Replace the winner by the next rank of its source.
+    /// Replace the winner by the next sort key of its source.
     pub fn replace(&mut self, rank: u128) {
         let source = self.nodes[0] as u32;
         let mut winner = with_source(rank, source);
         let mut node = (self.nodes.len() + source as usize) >> 1;
         while node > 0 {
             let other = self.nodes[node];
-            // Branch-free: the outcome is unpredictable, so a branch would mispredict.
+            // Branch-free: it is unpredictable which one wins, so a branch would mispredict.
             let swap = u128::from(other < winner).wrapping_neg() & (winner ^ other);
             self.nodes[node] = other ^ swap;
             winner ^= swap;

@@ -14,7 +14,7 @@ use super::spec::PreprocessJob;
 
 const RUN: &str = "run.json";
 const PARTIAL: &str = ".partial-";
-/// Names of everything that a run creates.
+/// Names of all files and directories that a run creates in its output directory.
 const OWN: [&str; 5] = [RUN, "parquet", "vocabulary", "binary", "binary.partial"];
 
 /// Create a directory and its parents.
@@ -22,18 +22,18 @@ pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-/// Return the temporary path of a file that is being written.
+/// Return the temporary path at which a file is written before it is renamed.
 pub fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{PARTIAL}{name}"))
 }
 
-/// Rename a file, written at [`aside`] and flushed, to its final name.
+/// Rename a file from its temporary path ([`aside`]) to `path`. It must be flushed before.
 pub fn name_file(path: &Path) -> Result<()> {
     durable::name(&aside(path), path)
 }
 
-/// Write a small file durably and atomically.
+/// Write a small file durably and atomically: under a temporary name, then renamed.
 pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
     durable::write(&aside(path), content)?;
     name_file(path)
@@ -44,8 +44,8 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Evict files from the page cache, so that they are read from their device. Stops when the run is
-/// over.
+/// Evict files from the page cache, so that they will be read from their device. Stops early if the
+/// run is over.
 pub fn evict_page_cache(
     paths: &mut dyn Iterator<Item = &Path>,
     over: &dyn Fn() -> bool,
@@ -57,7 +57,7 @@ pub fn evict_page_cache(
     Ok(())
 }
 
-/// Describe an input: path, size and modification time.
+/// Describe an input file: path, size and modification time.
 fn state(path: &Path) -> Result<Value> {
     let metadata = fs::metadata(path).map_err(failed("open", path))?;
     let modified = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
@@ -65,7 +65,7 @@ fn state(path: &Path) -> Result<Value> {
     Ok(json!({"path": path, "bytes": metadata.len(), "modified_ns": modified as i64}))
 }
 
-/// Describe everything that the output depends on.
+/// Describe the inputs and all settings on which the output depends.
 fn fingerprint(job: &PreprocessJob) -> Result<Value> {
     let inputs: Vec<Value> = job.inputs.iter().map(|path| state(path)).collect::<Result<_>>()?;
     Ok(json!({
@@ -82,11 +82,11 @@ fn fingerprint(job: &PreprocessJob) -> Result<Value> {
     }))
 }
 
-/// Create the directory of a run, or take over an existing one if the order says to resume.
+/// Create the output directory of a run. If the job says to resume, take over an existing one.
 ///
 /// # Errors
-/// [`Error::Spec`] if the directory holds foreign files or a run of another order; [`Error::Io`] if
-/// it cannot be read or written.
+/// [`Error::Spec`] if the directory contains foreign files, or a run with other inputs or settings;
+/// [`Error::Io`] if it cannot be read or written.
 pub fn claim(job: &PreprocessJob) -> Result<()> {
     let fingerprint = fingerprint(job)?;
     let path = job.directory.join(RUN);
@@ -103,10 +103,10 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
     publish(&path, format!("{fingerprint:#}\n").as_bytes())
 }
 
-/// Check that all inputs are the same as at the beginning of the run.
+/// Check that no input has changed since the beginning of the run.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first one that has changed: its parts may mix two states of the file.
+/// [`Error::Spec`] for the first input that has changed: its parts may mix two states of the file.
 pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
     let begun: Value = read_json(&job.directory.join(RUN)).unwrap_or_default();
     for (number, path) in job.inputs.iter().enumerate() {
@@ -166,8 +166,8 @@ fn check_foreign(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Remove everything in a run's directory, but keep the directory: it may be a mount point, or
-/// open.
+/// Remove everything in a run's directory, but keep the directory itself: it may be a mount point,
+/// or another process may have it open.
 fn clear(directory: &Path) -> Result<()> {
     check_foreign(directory)?;
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
@@ -182,7 +182,8 @@ fn clear(directory: &Path) -> Result<()> {
 /// Remove a run's directory. Succeed if it does not exist.
 ///
 /// # Errors
-/// [`Error::Spec`], with nothing removed, if it holds foreign files; [`Error::Io`].
+/// [`Error::Spec`], with nothing removed, if it contains foreign files; [`Error::Io`] if it cannot
+/// be read or removed.
 pub fn remove(directory: &Path) -> Result<()> {
     check_foreign(directory)?;
     match fs::remove_dir_all(directory) {

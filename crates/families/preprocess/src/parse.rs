@@ -1,8 +1,8 @@
-//! Parser of one line of a click log at a time: forty fields into columns, or the reason why it is
-//! malformed.
+//! Parser of click logs, one line at a time: puts the forty fields into columns, or tells why the
+//! line is malformed.
 //!
-//! Fields are six bytes long on average, so searching for delimiters would cost more than examining
-//! eight bytes at once: an integer and a category each take one load.
+//! Fields have six bytes on average, so searching for delimiters would cost more than examining
+//! eight bytes at once. An integer and a category each take one load of eight bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::columns::{CATEGORIES, Columns, INTEGERS};
 
 /// Number of fields in a line of a click log.
 pub const FIELDS: usize = 1 + INTEGERS + CATEGORIES;
-/// Bytes that must be readable after a line.
+/// Number of bytes that must be readable after the end of a line.
 pub const PADDING: usize = 8;
 
 const TAB: u8 = b'\t';
@@ -19,15 +19,15 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Reason why a line is malformed. The leftmost invalid field decides.
+/// Reason why a line is malformed. If several fields are invalid, it is that of the leftmost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The number of fields is not forty.
+    /// The line does not have forty fields.
     Fields,
     /// The label is neither `0` nor `1`.
     Label,
-    /// An integer field is neither empty nor an integer of 32 bits.
+    /// An integer field is neither empty nor a 32-bit integer.
     Integer,
     /// A category is neither empty nor eight hexadecimal digits.
     Category,
@@ -45,8 +45,8 @@ impl Reason {
     }
 }
 
-/// Parse the line that begins at `at`. Return where the next line begins; `None` if the line is
-/// malformed, with `columns` unchanged.
+/// Parse the line that begins at `at`. Return the position of the next line; `None` if the line is
+/// malformed, which leaves `columns` unchanged.
 ///
 /// `data` must contain the line's end and [`PADDING`] more bytes.
 pub fn line(data: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
@@ -99,14 +99,15 @@ fn load(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Set the high bit of each byte that is at least `least`; all bytes must be below 128.
+/// Set the high bit of each byte that is at least `least`, and clear all other bits. All bytes must
+/// be below 128.
 #[inline]
 fn at_least(bytes: u64, least: u8) -> u64 {
     bytes.wrapping_add(ONES * u64::from(0x80 - least)) & HIGHS
 }
 
-/// Parse up to seven digits before a tab. Return the value and the number of digits; `None` for
-/// anything else.
+/// Parse up to seven digits followed by a tab. Return the value and the number of digits; `None`
+/// for any other input.
 #[inline]
 fn short_integer(bytes: u64) -> Option<(i32, usize)> {
     let tabs = bytes ^ (ONES * u64::from(TAB));
@@ -115,7 +116,7 @@ fn short_integer(bytes: u64) -> Option<(i32, usize)> {
         return None;
     }
     let length = hits.trailing_zeros() as usize / 8;
-    // Shift the digits to the end of eight bytes, with zeros before them.
+    // Move the digits to the end of the eight bytes, and put zero digits before them.
     let digits = (bytes << (56 - 8 * length) << 8) | (ZEROS >> (8 * length));
     if digits & HIGHS != 0 || at_least(digits, b'0') & !at_least(digits, b'9' + 1) != HIGHS {
         return None;
@@ -127,7 +128,8 @@ fn short_integer(bytes: u64) -> Option<(i32, usize)> {
     Some(((low.wrapping_add(high) >> 32) as i32, length))
 }
 
-/// Parse any integer before a tab, digit by digit.
+/// Parse an integer of any length followed by a tab, digit by digit. Return the value and its
+/// length in characters; `None` if it is not a 32-bit integer.
 #[cold]
 fn long_integer(data: &[u8], at: usize) -> Option<(i32, usize)> {
     let negative = data[at] == b'-';
@@ -145,7 +147,7 @@ fn long_integer(data: &[u8], at: usize) -> Option<(i32, usize)> {
     Some((value, end - at))
 }
 
-/// Parse eight hexadecimal digits, the first one the most significant.
+/// Parse eight hexadecimal digits, the most significant one first; `None` for any other input.
 #[inline]
 fn hexadecimal(bytes: u64) -> Option<u32> {
     let small = bytes | (ONES * 0x20);
@@ -161,8 +163,8 @@ fn hexadecimal(bytes: u64) -> Option<u32> {
     Some((quads | (quads >> 16)) as u32)
 }
 
-/// Return why a line is malformed, and the number of the invalid field, from 1. `line` excludes its
-/// line feed.
+/// Return the reason why a line is malformed, and the number of the invalid field, counted from 1.
+/// `line` must not include its line feed.
 pub fn diagnose(line: &[u8]) -> (Reason, Option<usize>) {
     if line.split(|&byte| byte == TAB).count() != FIELDS {
         return (Reason::Fields, None);

@@ -1,4 +1,4 @@
-//! Parts of input files, and the facts recorded about each part when its Parquet file is complete.
+//! Parts of input files, and the facts stored beside each part's Parquet file once it is complete.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::spec::PreprocessJob;
 /// Part of an input file: the lines that begin in a byte range.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Index of the input in the order.
+    /// Index of the input file in the job's `inputs`.
     pub file: usize,
     /// Offset of the range's first byte in the file.
     pub start: u64,
@@ -28,23 +28,23 @@ pub struct Part {
 /// Sample of a malformed line.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Sample {
-    /// Number of the line, counted from 0 at the part's first line.
+    /// Number of the line, counted from 0 within the part.
     pub line: u64,
     /// Reason why the line is malformed.
     pub reason: Reason,
-    /// Number of the invalid field, from 1.
+    /// Number of the invalid field, counted from 1; `None` if the number of fields is wrong.
     pub field: Option<usize>,
     /// First bytes of the line.
     pub text: String,
 }
 
-/// Content of the sidecar of a part's Parquet file; its presence means that the Parquet file is
-/// complete.
+/// Facts about a part, stored in a sidecar beside its Parquet file. If the sidecar exists, the
+/// Parquet file is complete.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PartFacts {
     /// Number of rows in the Parquet file.
     pub rows: u64,
-    /// Number of lines of the input in the part.
+    /// Number of input lines in the part.
     pub lines: u64,
     /// Number of malformed lines by reason.
     pub malformed: BTreeMap<String, u64>,
@@ -74,12 +74,12 @@ impl Part {
         self.parquet.with_extension("json")
     }
 
-    /// Read the sidecar; `None` if the part is not complete.
+    /// Read the part's sidecar; `None` if the part is not complete.
     pub fn facts(&self) -> Option<PartFacts> {
         read_json(&self.sidecar())
     }
 
-    /// Write the sidecar, which marks the part as complete.
+    /// Write the part's sidecar, which marks the part as complete.
     pub fn finish(&self, facts: &PartFacts) -> Result<()> {
         publish(&self.sidecar(), json!(facts).to_string().as_bytes())
     }
@@ -99,7 +99,7 @@ pub struct Findings {
     pub rows: u64,
     /// Number of input lines of all parts.
     pub lines: u64,
-    /// Index of the first row of each part.
+    /// For each part, the index of its first row in the output.
     pub first_row: Vec<u64>,
     by_reason: BTreeMap<String, u64>,
     samples: Vec<Value>,
@@ -155,7 +155,7 @@ impl Findings {
         self.by_reason.values().sum()
     }
 
-    /// Return counts and samples of malformed lines for the run's details.
+    /// Return the counts and samples of malformed lines as JSON, for the run's details.
     pub fn malformed_details(&self) -> Value {
         json!({"count": self.malformed(), "by_reason": self.by_reason, "samples": self.samples})
     }

@@ -1,4 +1,4 @@
-//! The order for one preprocessing run.
+//! Job description (JSON) of one preprocessing run.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use storlab_base::Result;
 use storlab_run::order::{Order, at_least_one, require};
 
-/// Fewest bytes of a row's text: a label and 39 tabs.
+/// Smallest size of a row's text in bytes: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
 
 /// Purpose of a run: preprocess, generate click logs, or remove the output.
@@ -16,7 +16,7 @@ pub enum Task {
     /// Preprocess: run all stages.
     #[default]
     Run,
-    /// Generate click logs.
+    /// Generate click logs as input.
     Generate,
     /// Remove the output directory with everything in it.
     Remove,
@@ -35,7 +35,8 @@ pub struct Clicks {
 }
 
 impl Clicks {
-    /// Return the number of rows of a file: the remainder of the division goes to the first files.
+    /// Return the number of rows of a file. The rows are divided evenly; the first files take the
+    /// remainder.
     pub fn rows_of(&self, file: u32) -> u64 {
         let files = u64::from(self.files);
         self.rows / files + u64::from(u64::from(file) < self.rows % files)
@@ -54,7 +55,7 @@ pub enum Codec {
     Zstd,
 }
 
-/// Type of the numbers in `numerical.bin`.
+/// Type of the numerical features in `numerical.bin`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -68,14 +69,14 @@ pub enum Numerical {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Malformed {
-    /// A malformed line fails the run.
+    /// The first malformed line makes the run fail.
     #[default]
     Refuse,
     /// Malformed lines are counted and skipped.
     Skip,
 }
 
-/// Order for one preprocessing run: inputs, output directory and the parameters of all stages.
+/// Job description of one preprocessing run: inputs, output directory and parameters of all stages.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct PreprocessJob {
@@ -118,7 +119,7 @@ impl Order for PreprocessJob {
 }
 
 impl PreprocessJob {
-    /// Return the most rows that a part can have.
+    /// Return the maximum number of rows that a part can have.
     pub fn part_rows(&self) -> usize {
         usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
     }

@@ -1,4 +1,4 @@
-//! The three stages, each of which is a kind of operation.
+//! The three stages; each is a kind of operation in the counters.
 
 use storlab_run::sampling::Kind;
 

@@ -1,4 +1,5 @@
-//! Vocabulary stage: the values of each category column in order of their ids, with their counts.
+//! Vocabulary stage: lists the values of each category column in the order of their ids, with their
+//! counts.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -27,7 +28,7 @@ pub struct Files {
     facts: PathBuf,
 }
 
-/// Content of the sidecar of a column; its presence means that the vocabulary is complete.
+/// Sidecar of a column's vocabulary. If the sidecar exists, the vocabulary is complete.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// Number of values that have an id.
@@ -47,7 +48,7 @@ impl Files {
         }
     }
 
-    /// Read the sidecar; `None` if the column is not complete.
+    /// Read the sidecar; `None` if the column's vocabulary is not complete.
     pub fn facts(&self) -> Option<Facts> {
         read_json(&self.facts)
     }
@@ -70,9 +71,9 @@ impl Files {
     }
 }
 
-/// Count the values of every column that has no vocabulary.
+/// Count the values of every column that does not have a vocabulary yet.
 ///
-/// Returns the largest number of passes over the data for any column; more than 1 if memory is too
+/// Returns the largest number of passes that any column took. It is more than 1 if memory is too
 /// small for a column.
 ///
 /// # Errors
@@ -86,8 +87,8 @@ pub fn run(
 ) -> Result<usize> {
     let place = job.directory.join("vocabulary");
     make_directory(&place)?;
-    // A killed process may have left files of more passes than this one needs, which would not be
-    // overwritten.
+    // A killed process may have left files of further passes, which this process would not
+    // overwrite.
     clear_aside(&place)?;
     let budget = Budget::new(memory);
     let mut most = 0;
@@ -143,7 +144,7 @@ fn make(
     }
 }
 
-/// Return the temporary paths for the result of one of several passes.
+/// Return the temporary paths for the result of one pass, if a column takes several.
 fn run_files(files: &Files, pass: usize) -> Files {
     let beside = |path: &Path| path.with_extension(format!("pass-{pass}"));
     Files {
@@ -200,7 +201,8 @@ fn count(
     })
 }
 
-/// Reduce the values modulo `modulo`, if there is one.
+/// Reduce the values modulo `modulo` and store them in `into`. Without a modulus, return them
+/// unchanged.
 pub fn reduce<'v>(values: &'v [u32], modulo: Option<u64>, into: &'v mut Vec<u32>) -> &'v [u32] {
     let Some(modulo) = modulo else { return values };
     into.clear();
@@ -208,8 +210,8 @@ pub fn reduce<'v>(values: &'v [u32], modulo: Option<u64>, into: &'v mut Vec<u32>
     into
 }
 
-/// Iterator over the values of a vocabulary in order of id. A read error ends it, and
-/// [`Values::end`] returns the error.
+/// Iterator over the values of a vocabulary in the order of their ids. A read error ends it early;
+/// [`Values::end`] then returns the error.
 pub struct Values {
     path: PathBuf,
     file: BufReader<File>,
@@ -218,7 +220,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Open the file; skip `skip` values and yield the next `take`.
+    /// Open the file of values, skip the first `skip` and yield the next `take`.
     pub fn open(path: &Path, skip: u64, take: u64) -> Result<Self> {
         let mut file = File::open(path).map(BufReader::new).map_err(failed("open", path))?;
         file.seek(SeekFrom::Start(skip * 4)).map_err(failed("read", path))?;

@@ -1,4 +1,4 @@
-//! Thread pool of a run, whose workers take tasks until none is left.
+//! Thread pool of a run. Its workers take tasks until none is left.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -25,7 +25,7 @@ pub struct WorkerPool<'b> {
     moved: AtomicU64,
 }
 
-/// Access of one worker to the tasks of a round and to its counters.
+/// One worker's access to the tasks of the current round and to its counters.
 pub struct Turn<'c> {
     /// Operations and bytes that the worker has counted.
     recorder: &'c mut WorkerRecorder,
@@ -37,7 +37,7 @@ pub struct Turn<'c> {
 }
 
 impl Turn<'_> {
-    /// Take the next task; `None` if there is none left, or the run is over.
+    /// Take the next task; `None` if none is left or the run is over.
     pub fn next(&mut self) -> Option<usize> {
         if self.is_over() {
             return None;
@@ -51,7 +51,8 @@ impl Turn<'_> {
         self.stop.load(Relaxed) || self.control.stopping()
     }
 
-    /// Record a finished operation of a stage that began at `start_ns`.
+    /// Record a finished operation of a stage. `place` is the stage's index, `start_ns` the time at
+    /// which the operation began.
     pub fn record(&mut self, place: usize, bytes: u64, start_ns: u64) {
         let now = monotonic_ns();
         self.moved.fetch_add(bytes, Relaxed);
@@ -102,15 +103,16 @@ impl<'b> WorkerPool<'b> {
         self.totals.start_ns()
     }
 
-    /// Return the bytes recorded since the previous call.
+    /// Return the number of bytes recorded since the previous call.
     pub fn take_moved(&self) -> u64 {
         self.moved.swap(0, Relaxed)
     }
 
-    /// Run `work` once on each worker, which takes its tasks (0 to `tasks - 1`) from its [`Turn`].
+    /// Run `work` once on each worker, which takes tasks (numbers 0 to `tasks - 1`) from its
+    /// [`Turn`].
     ///
     /// # Errors
-    /// The first error of any worker; the others then stop early.
+    /// The first error of any worker; the other workers then stop early.
     pub fn carry_out(
         &mut self,
         tasks: usize,

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{Over, failed, in_parallel, open, wrong};
 
-/// Entries of a vocabulary that are read at a time.
+/// Number of vocabulary entries that are read at a time.
 const ENTRIES: usize = 1 << 16;
 const VALUE: usize = size_of::<u32>();
 const COUNT: usize = size_of::<u64>();
@@ -20,7 +20,7 @@ const COUNT: usize = size_of::<u64>();
 ///
 /// # Errors
 /// [`storlab_base::Error::Io`] if a file cannot be read, [`storlab_base::Error::Spec`] if a
-/// vocabulary is not in order or lacks an entry for an id other than 0.
+/// vocabulary is not sorted, or does not have one entry for each id except 0.
 pub fn digest(
     directory: &Path,
     cardinalities: &[u64],

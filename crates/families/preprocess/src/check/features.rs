@@ -8,13 +8,13 @@ use storlab_base::Result;
 
 use super::{CATEGORIES, NUMERICAL, failed, wrong};
 
-/// Types and cardinalities in `feature_spec.yaml`.
+/// Types and cardinalities of the features, as given in `feature_spec.yaml`.
 pub struct Features {
     /// Type of numerical features: `float16` or `float32`.
     pub numerical: String,
     /// Width of a numerical feature in bytes.
     pub numerical_width: usize,
-    /// Cardinalities of cat_0 to cat_25: the largest possible id + 1.
+    /// Cardinalities of cat_0 to cat_25: one more than the largest possible id.
     pub cardinalities: Vec<u64>,
     /// Width of the ids of each category column in bytes.
     pub id_widths: Vec<usize>,
@@ -22,11 +22,11 @@ pub struct Features {
     pub bytes: u64,
 }
 
-/// Values by feature name, then by field name.
+/// Fields of the features: for each feature name, the values by field name.
 type Fields<'t> = BTreeMap<&'t str, BTreeMap<&'t str, &'t str>>;
 
 impl Features {
-    /// Parse and check the file.
+    /// Parse and check `feature_spec.yaml`.
     ///
     /// # Errors
     /// [`storlab_base::Error::Io`] if it cannot be read, [`storlab_base::Error::Spec`] if a field

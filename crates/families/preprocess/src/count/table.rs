@@ -1,4 +1,4 @@
-//! Hash table with the counts of one shard.
+//! Hash table with the counts of one shard of a column.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use crate::merge::rank;
 
 use super::{HASH_BITS, Heavy};
 
-/// Average load of a line's eight lanes above which the table grows.
+/// Average number of used lanes per line (of eight) above which the table grows.
 const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
-/// Tables of up to this many lines are not prefetched: all shards of a column fit into a near
-/// cache.
+/// Number of lines up to which tables are not prefetched: the tables of all shards of a column then
+/// fit into a CPU cache close to the core.
 const NEAR_LINES: usize = 16;
 const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
 
-/// Hash table from keys to counts. A key is the value's hash within its shard plus 1, so that 0
-/// marks a free lane.
+/// Hash table from keys to counts, with eight lanes (key and count) per cache line. A key is the
+/// value's hash within its shard plus 1, so that 0 marks a free lane.
 ///
-/// Counts above `limit` are moved to `carried`. That map is not part of the budget: it gains at
-/// most one entry per `limit` rows.
+/// Counts above `limit` are moved to `carried`. That map is not part of the memory budget: it gains
+/// at most one entry per `limit` rows.
 #[derive(Debug, Default)]
 pub struct Table<'b> {
     lines: Lines,
@@ -31,9 +31,9 @@ pub struct Table<'b> {
 }
 
 impl<'b> Table<'b> {
-    /// Count pairs of a hash and a count (see `Scatter`).
+    /// Count pairs of a hash and a count, as `Scatter` collects them.
     ///
-    /// Returns the number of pairs that could not be counted because the budget is exhausted; they
+    /// Returns the number of pairs that could not be counted because the budget is exhausted; these
     /// are then at the front of `pairs`.
     pub fn add(&mut self, pairs: &mut [u64], limit: u32, budget: &'b Budget) -> usize {
         if self.lines.count() == 0 && !self.grow(budget) {
@@ -54,8 +54,8 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count the pairs whose key is in its home line. Return the number of remaining pairs, which
-    /// are then at the front.
+    /// Count the pairs whose key is found in its home line. Return the number of other pairs, which
+    /// are then at the front of `pairs`.
     fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
         let lines = self.lines.as_mut_slice();
         let mut left = 0;
@@ -64,7 +64,7 @@ impl<'b> Table<'b> {
             let (key, number) = entry(pairs[at]);
             let home = home(hash(key), lines.len());
             let count = bump(&mut lines[home], key, number);
-            // Branch-free, because both outcomes are common.
+            // Branch-free, because found and not found are both common.
             pairs[left] = pairs[at];
             left += usize::from(count == 0);
             above |= count > limit;
@@ -75,8 +75,8 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count a pair whose key may be in any line, or absent. Return false if the table must grow
-    /// and the budget is exhausted.
+    /// Count a pair whose key may be in any line, or not in the table. Return false if the table
+    /// would have to grow but the budget is exhausted.
     fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
         let (key, number) = entry(pair);
         let lines = self.lines.as_mut_slice();
@@ -103,8 +103,8 @@ impl<'b> Table<'b> {
         true
     }
 
-    /// Move counts above `limit` to `carried`, but leave 1 in the table, so that the lane is not
-    /// free.
+    /// Move all counts above `limit` to `carried`, but leave 1 of each in the table, so that its
+    /// lane is not free.
     #[cold]
     fn carry_all(&mut self, limit: u32) {
         for line in self.lines.as_mut_slice() {
@@ -116,7 +116,8 @@ impl<'b> Table<'b> {
         }
     }
 
-    /// Double the table. Return false, with nothing changed, if the budget is exhausted.
+    /// Double the size of the table. Return false, with nothing changed, if the budget is
+    /// exhausted.
     fn grow(&mut self, budget: &'b Budget) -> bool {
         let before = self.lines.count();
         if before == 0 {
@@ -143,8 +144,8 @@ impl<'b> Table<'b> {
         self.entries as u64
     }
 
-    /// Compact entries that were counted at least `threshold` times into sorted pairs at the front
-    /// of the same memory. Return the entries with carried counts instead.
+    /// Compact the values counted at least `threshold` times into sorted pairs at the front of the
+    /// table's own memory. Values with counts in `carried` are returned instead.
     pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
         let mut heavy = Vec::new();
         let mut kept = 0;
@@ -158,8 +159,8 @@ impl<'b> Table<'b> {
                 if above.is_some() && total >= threshold {
                     heavy.push(Heavy { count: total, value });
                 } else if total >= threshold {
-                    // A line yields at most eight pairs, so they never overwrite lines that are
-                    // still to be read.
+                    // A line yields at most eight pairs, so they never overwrite lines that have
+                    // not been read yet.
                     pairs[kept] = [!count, value];
                     kept += 1;
                 }
@@ -172,13 +173,13 @@ impl<'b> Table<'b> {
         heavy
     }
 
-    /// Yield the ranks that `finish` kept, in order.
+    /// Yield the sort keys of the values that [`Table::finish`] kept, in order.
     pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
         let lines = self.lines.as_slice();
         let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
         pairs.iter().enumerate().map(|(at, [above, value])| {
-            // Prefetch explicitly: many shards are read in turn, which hides the sequence from the
-            // CPU.
+            // Prefetch explicitly: many shards are read in turn, so the CPU does not detect the
+            // sequence.
             if at % LANES == 0 {
                 prefetch(lines, at / LANES + 1);
             }
@@ -187,7 +188,7 @@ impl<'b> Table<'b> {
     }
 }
 
-/// Split a pair into the table's key and the count.
+/// Split a pair of hash and count into the table's key and the count.
 #[inline]
 fn entry(pair: u64) -> (u32, u32) {
     (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
@@ -199,7 +200,8 @@ fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
 }
 
-/// Store an absent key in the first free lane from its home line on. One lane must be free.
+/// Store a key that is not in the table in the first free lane, searching from its home line. At
+/// least one lane must be free.
 fn place(lines: &mut [Line], key: u32, count: u32) {
     let mut at = home(hash(key), lines.len());
     while full(&lines[at]) {
@@ -208,7 +210,8 @@ fn place(lines: &mut [Line], key: u32, count: u32) {
     put(&mut lines[at], key, count);
 }
 
-/// Add to the count of a key in a line, branch-free. Return the new count; 0 if the key is absent.
+/// Add `number` to the count of a key in a line, without branches. Return the new count; 0 if the
+/// key is not in the line.
 #[inline]
 fn bump(line: &mut Line, key: u32, number: u32) -> u32 {
     let (keys, counts) = line.split_at_mut(LANES);

@@ -1,15 +1,16 @@
-//! Hash table whose buckets are cache lines: eight keys and their eight numbers share a line, so
+//! Hash table whose buckets are cache lines. Eight keys and their eight numbers share a line, so
 //! that a lookup costs one cache miss and eight branch-free comparisons.
 
 #![allow(unsafe_code)]
 
-/// Number of keys in a line of the hash table.
+/// Number of lanes per line: each is a key with its number.
 pub const LANES: usize = 8;
 const WORDS: usize = 2 * LANES;
 /// Index of the last lane's number in a line.
 pub const LAST: usize = WORDS - 1;
 
-/// Eight keys, then their numbers. Lanes fill from the first; a free lane has the number 0.
+/// Line of the hash table: eight keys, then their numbers. Lanes are filled from the first one; a
+/// free lane has the number 0.
 pub type Line = [u32; WORDS];
 
 /// Array of lines, aligned to cache lines. All lanes are free at first.
@@ -28,20 +29,21 @@ impl Lines {
         Lines { words, start, count }
     }
 
-    /// Return the index of the first aligned word. `bytes` includes one spare line for this.
+    /// Return the index of the first word that is aligned to a cache line. [`Lines::bytes`]
+    /// includes a spare line for the words skipped.
     fn boundary(words: &[u32]) -> usize {
         words.as_ptr().align_offset(size_of::<Line>()).min(WORDS)
     }
 
-    /// Return the memory of `count` lines in bytes.
+    /// Return the memory that `count` lines need, in bytes.
     pub const fn bytes(count: usize) -> usize {
         (count + 1) * size_of::<Line>()
     }
 
-    /// Double the number of lines in place, without a second copy.
+    /// Double the number of lines in place, without a second copy of the table.
     ///
-    /// Returns those of the `entries` that must be inserted again, because they were not in their
-    /// key's home line.
+    /// The table has `entries` entries. Returns those that must be inserted again, because they
+    /// were not in the home line of their key.
     pub fn double(&mut self, entries: usize, hash: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
         let (before, start) = (self.count, self.start);
         self.words.reserve_exact(before * WORDS);
@@ -59,8 +61,8 @@ impl Lines {
                 let (key, number) = (line[lane], line[LANES + lane]);
                 let into = home(hash(key), 2 * before);
                 let stays = into / 2 == at && number != 0;
-                // Always store; the length grows only for entries that stay. A branch here would
-                // mispredict.
+                // Always store, and increase the length only for entries that stay. A branch here
+                // would mispredict.
                 let (half, end) = (&mut halves[into % 2], &mut lengths[into % 2]);
                 let lane = *end % LANES;
                 half[lane] = if stays { key } else { half[lane] };
@@ -93,7 +95,8 @@ impl Lines {
     }
 }
 
-/// Return the line where the search for a key begins; lines are in the order of hashes.
+/// Return the home line of a key, at which the search for it begins. Lines are in the order of
+/// hashes.
 #[inline]
 pub fn home(hash: u32, lines: usize) -> usize {
     ((u64::from(hash) * lines as u64) >> 32) as usize
@@ -105,7 +108,7 @@ pub fn next(at: usize, lines: usize) -> usize {
     if at + 1 < lines { at + 1 } else { 0 }
 }
 
-/// Return the number that a cache line of the table stores for a key; 0 if the key is absent.
+/// Return the number stored for a key in a line; 0 if the key is not in the line.
 #[inline]
 pub fn find(line: &Line, key: u32) -> u32 {
     let (keys, numbers) = line.split_at(LANES);
@@ -116,13 +119,13 @@ pub fn find(line: &Line, key: u32) -> u32 {
     number
 }
 
-/// Return whether every slot of a cache line is taken, so that a key may be in the next line.
+/// Return whether all lanes of a line are used, so that a key may be in the next line instead.
 #[inline]
 pub fn full(line: &Line) -> bool {
     last(line) != 0
 }
 
-/// Return the number of the last lane; 0 if it is free.
+/// Return the number of the last lane of a line; 0 if that lane is free.
 #[inline]
 pub fn last(line: &Line) -> u32 {
     line[LAST]
@@ -136,7 +139,7 @@ pub fn put(line: &mut Line, key: u32, number: u32) {
     line[LANES + lane] = number;
 }
 
-/// Yield the keys of a line with their numbers, free lanes excluded.
+/// Yield the keys of a line with their numbers, without free lanes.
 #[inline]
 pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
     let (keys, numbers) = line.split_at(LANES);
@@ -144,7 +147,7 @@ pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
     pairs.take_while(|(_, number)| *number != 0)
 }
 
-/// Prefetch a line into the CPU cache, if it exists.
+/// Prefetch a line into the CPU cache, if the line exists.
 #[inline]
 pub fn prefetch(lines: &[Line], at: usize) {
     if let Some(line) = lines.get(at) {
@@ -155,22 +158,23 @@ pub fn prefetch(lines: &[Line], at: usize) {
 const FIRST: u32 = 0x9e37_79b1;
 const SECOND: u32 = 0x85eb_ca6b;
 
-/// Return a hash that is a bijection, inverted by [`unmix`]. Its upper bits are mixed best.
+/// Return the hash of a value. The function is a bijection, inverted by [`unmix`]. The upper bits
+/// of the hash are mixed best.
 #[inline]
 pub const fn mix(value: u32) -> u32 {
     let once = value.wrapping_mul(FIRST);
     (once ^ (once >> 15)).wrapping_mul(SECOND)
 }
 
-/// Return the value that has this hash.
+/// Return the value that has this hash; the inverse of [`mix`].
 #[inline]
 pub const fn unmix(hash: u32) -> u32 {
     let once = hash.wrapping_mul(inverse(SECOND));
     (once ^ (once >> 15) ^ (once >> 30)).wrapping_mul(inverse(FIRST))
 }
 
-/// Return the inverse of an odd number modulo 2^32, by Newton's method: each step doubles the
-/// correct bits.
+/// Return the inverse of an odd number modulo 2^32, by Newton's method. Each step doubles the
+/// number of correct bits.
 const fn inverse(odd: u32) -> u32 {
     let mut guess = odd;
     let mut step = 0;
