@@ -55,7 +55,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a run may use of a target: files and devices, a bucket prefix, or a directory.
+    """Files, devices, bucket prefix or directory of a target that a run may use.
 
     ``home`` is the directory in which families create their own files; all of its content belongs
     to storlab. Data sets are in ``<home>/<Estimate.data_set>/``, files of a run in directories

@@ -268,7 +268,7 @@ class ChildRun(ABC):
     def printed(self, name: str) -> bytes:
         """Return the child's ``stdout.txt`` or ``stderr.txt`` without secrets.
 
-        Of long output, the middle is left out.
+        The middle of long output is left out.
         """
         content = (self.launch.work_dir / name).read_bytes()
         if len(content) > 2 * _MOST_TEXT:
