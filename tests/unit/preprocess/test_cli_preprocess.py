@@ -173,8 +173,8 @@ WRONG = [
     ("/dev/null --out o", ExitCode.USAGE, "/dev/null: is not a regular file"),
     ("day_2.gz --out o", ExitCode.USAGE, "day_2.gz: is compressed"),
     ("day_0 day_1 ./day_0 --out o", ExitCode.USAGE, "day_0: is given twice"),
-    ("day_0 --out .", ExitCode.USAGE, "day_0: lies in the directory of the output"),
-    ("day_0 --out day_1", ExitCode.USAGE, "--out day_1: is a file"),
+    ("day_0 --out .", ExitCode.USAGE, "day_0: is in the output directory"),
+    ("day_0 --out day_1", ExitCode.USAGE, "--out day_1: is not a directory"),
     ("day_0 --out day_1/o", ExitCode.PREFLIGHT, "--out day_1/o: "),
     ("day_0", ExitCode.USAGE, "--out"),
     ("--out o", ExitCode.USAGE, "FILE"),
@@ -194,14 +194,22 @@ WRONG = [
     ("day_0 --out o --compression gzip", ExitCode.USAGE, "--compression: should be 'none', "),
     ("day_0 --out o --workers 64", ExitCode.USAGE, "--memory: 4GiB do not hold a row group"),
     ("day_0 --out o --memory 1MiB", ExitCode.USAGE, "--memory: 1MiB do not hold a row group"),
-    ("day_0 --out mine", ExitCode.GUARD, "--out mine: holds parquet/thesis"),
-    ("day_0 --out beside", ExitCode.GUARD, "--out beside: holds notes.txt, "),
-    ("day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
-    ("day_0 day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
+    ("day_0 --out mine", ExitCode.GUARD, "--out mine: contains parquet/thesis"),
+    ("day_0 --out beside", ExitCode.GUARD, "--out beside: contains notes.txt, "),
+    ("day_1 --out begun", ExitCode.USAGE, "begun was started with other files"),
+    ("day_0 day_1 --out begun", ExitCode.USAGE, "begun was started with other files"),
     ("day_0 --out begun --engine pandas", ExitCode.USAGE, "give --engine native, or name another"),
-    ("day_0 --out begun --modulo 5", ExitCode.USAGE, "--modulo: begun was begun without it"),
+    (
+        "day_0 --out begun --modulo 5",
+        ExitCode.USAGE,
+        "--modulo: the run in begun was started without it",
+    ),
     ("day_0 --out begun --part-size 1MiB", ExitCode.USAGE, "give --part-size 64MiB"),
-    ("day_0 --out begun --threshold 3", ExitCode.USAGE, "--threshold: begun was begun with 15"),
+    (
+        "day_0 --out begun --threshold 3",
+        ExitCode.USAGE,
+        "--threshold: the run in begun was started with 15",
+    ),
 ]
 
 
@@ -227,7 +235,7 @@ def test_files_that_have_changed_since_are_refused(
     with (place / "day_0").open("ab") as file:
         file.write(LINE)
     assert main(["preprocess", "day_0", "--out", "begun"]) == ExitCode.USAGE
-    assert "day_0: has changed since begun was begun" in capsys.readouterr().err
+    assert "day_0: has changed since the run in begun" in capsys.readouterr().err
 
 
 def test_an_output_of_a_data_framework_is_recognised(
@@ -236,7 +244,7 @@ def test_an_output_of_a_data_framework_is_recognised(
     day = place / "day_0"
     begin(place / "frame", [[str(day), day.stat().st_size]], engine="pandas")
     assert main(["preprocess", "day_0", "--out", "frame"]) == ExitCode.USAGE
-    assert "--engine: frame was begun with pandas" in capsys.readouterr().err
+    assert "--engine: the run in frame was started with pandas" in capsys.readouterr().err
     assert main(["preprocess", "day_0", "--out", "frame", "--engine", "pandas"]) == ExitCode.OK
     assert len(engine.jobs) == 1
 
@@ -335,7 +343,7 @@ def test_what_cannot_be_written_is_said(
         pytest.skip("root may write everywhere")
     (place / "closed").mkdir(mode=0o500)
     assert main(["preprocess", "day_0", "--out", "closed/o"]) == ExitCode.PREFLIGHT
-    assert "may not make files" in capsys.readouterr().err
+    assert "may not create files" in capsys.readouterr().err
     assert engine.jobs == []
 
 
@@ -352,7 +360,7 @@ def test_two_at_a_time_do_not_share_an_output(
     engine.before_end = second
     assert main(["preprocess", "day_0", "--out", "o"]) == ExitCode.OK
     assert codes == [ExitCode.RESULT]
-    assert "another process is preprocessing into it" in capsys.readouterr().err
+    assert "in use by another process" in capsys.readouterr().err
 
 
 def test_stages_digests_and_the_feature_specification_are_told(

@@ -214,13 +214,13 @@ def test_files_are_those_of_the_directory_that_was_granted(
     [
         ("night_*", 'input: "night_*" matches no file in '),
         ("day_9", 'input: "day_9" matches no file in '),
-        ("/etc/hosts", 'input: "/etc/hosts" leads out of the target\'s directory'),
-        ("../day_0", 'input: "../day_0" leads out of the target\'s directory'),
-        ("link", "link leads out of "),
-        ("sub", "sub is not a regular file; name files only"),
-        ("pipe", "pipe is not a regular file; name files only"),
-        ("storlab-data/day_0", "lies in storlab-data, which is emptied after a study; move it"),
-        ("day_0.gz", "day_0.gz is compressed; unpack it first"),
+        ("/etc/hosts", 'input: "/etc/hosts" is not a path inside'),
+        ("../day_0", 'input: "../day_0" is not a path inside'),
+        ("link", "link is a link to a file outside of "),
+        ("sub", "sub is not a regular file"),
+        ("pipe", "pipe is not a regular file"),
+        ("storlab-data/day_0", "day_0 is in storlab-data"),
+        ("day_0.gz", "day_0.gz is compressed"),
     ],
 )
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, message: str) -> None:
@@ -232,7 +232,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, mes
     found = refusal(PREPROCESS.check(point(f'input = ["{pattern}"]').params, target))
     assert found is not None
     assert message in found
-    with pytest.raises(ValueError, match=r"matches|leads|regular|lies|compressed"):
+    with pytest.raises(ValueError, match=r"matches|not a path|outside|regular|is in|compressed"):
         PREPROCESS.job(point(f'input = ["{pattern}"]'), context(target))
 
 
@@ -242,7 +242,7 @@ def test_a_compressed_file_is_refused_whatever_it_is_called(
 ) -> None:
     target = day_files(tmp_path, "day_0", "day_1")
     (tmp_path / "day_1").write_bytes(pack(b"0\t1\n" * 100))
-    with pytest.raises(ValueError, match=r"day_1 is compressed; unpack it"):
+    with pytest.raises(ValueError, match=r"day_1 is compressed"):
         job('input = ["day_*"]', target)
 
 
@@ -369,7 +369,7 @@ def test_what_a_run_wrote_is_removed_also_where_its_raw_files_are_gone() -> None
 
 
 def test_a_run_without_a_directory_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="t: it has no directory"):
+    with pytest.raises(ValueError, match="t: preprocessing needs a target with a directory"):
         PREPROCESS.job(point(), context(access=Access()))
 
 

@@ -295,7 +295,7 @@ def test_files_are_made_past_the_page_cache_even_for_buffered_reads() -> None:
 
 
 def test_a_run_without_a_directory_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="neither a directory nor a bucket"):
+    with pytest.raises(ValueError, match="needs a directory or an S3 bucket"):
         TRAINING.job(point(), context(access=Access()))
 
 

@@ -1,1 +1,1 @@
-"""Object family: requests to S3 buckets."""
+"""Object family: GET, PUT and other requests to S3 buckets."""

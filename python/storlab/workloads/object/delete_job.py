@@ -1,4 +1,4 @@
-"""Job that deletes the objects of any family from a bucket."""
+"""Job that deletes objects from a bucket, whichever workload family made them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ BACKOFF_NS = 200_000_000
 
 
 class Clear:
-    """Mixin that implements ``ClearsBuckets`` of storlab.contracts.services."""
+    """Mixin with the job that deletes objects (``ClearsBuckets`` of storlab.contracts.services)."""
 
     def clear(self, access: S3Access, below: str) -> ObjectJob:
-        """Return a job that deletes all objects and open uploads below a prefix."""
+        """Return a job that deletes all objects and unfinished uploads below a prefix."""
         return ObjectJob(
             task="clean",
             store=access.store,

@@ -1,4 +1,4 @@
-"""Details of a run of object requests, as reported by its engine."""
+"""Records of an engine's report about a run of object requests, apart from metrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from storlab.contracts.details import Details, DetailsTable
 
 
 class EndpointRequests(DetailsTable):
-    """HTTP requests of one kind to one server that ended in the measure window."""
+    """Counters of the requests of one kind to one server that ended in the measure window."""
 
     endpoint: str  # as configured in the study
     address: str | None = None  # IP address and port of the server; None: no connection was made
-    # An operation or, for multipart uploads, "part" (of full size) or "upload" (all others).
+    # An operation; in multipart uploads "part" (a part of full size) or "upload" (other requests).
     kind: str
     requests: int = 0  # successful requests, which the bytes and latencies refer to
     bytes: int = 0
@@ -26,7 +26,7 @@ class EndpointRequests(DetailsTable):
 
 
 class ObjectDetails(Details):
-    """Details of a run of object requests."""
+    """Report about a run of object requests: counters of each endpoint."""
 
     error_examples: Mapping[str, str] = Field(default_factory=dict)  # one message per kind of error
     endpoints: tuple[EndpointRequests, ...] = ()  # empty: not counted by endpoint

@@ -1,4 +1,4 @@
-"""Requests by endpoint and server address: sums over clients and runs, and slow endpoints."""
+"""Add up requests by endpoint and server address, and find slow endpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOW_TAIL_SHARE = 0.05  # share of requests slower than that; with equal servers
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests of one kind to one server, summed over clients or runs."""
+    """Counters of the requests of one kind to one server, added up over clients or runs."""
 
     requests: int = 0
     bytes: int = 0
@@ -53,13 +53,13 @@ class Traffic:
         return self.latency.percentile(99.0) if self.requests else 0
 
     def share_beyond(self, limit_ns: float) -> float:
-        """Return the share of the requests that took at least ``limit_ns``."""
+        """Return the fraction of requests that took at least ``limit_ns``."""
         beyond = sum(count for low, _, count in self.latency.buckets() if low >= limit_ns)
         return beyond / self.requests if self.requests else 0.0
 
 
 def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
-    """Merge request counters of several clients, by endpoint, server address and kind.
+    """Add up request counters of several clients by endpoint, server address and kind.
 
     Raises:
         ValueError: A histogram is damaged.
@@ -85,9 +85,9 @@ def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
 
 
 def traffic_by_server(rows: Iterable[EndpointRequests]) -> dict[str, dict[str, Traffic]]:
-    """Sum request counters of one or several runs, by kind of request and name of the server.
+    """Add up request counters of runs by kind of request and server.
 
-    A server is named by its endpoint, and by its address if the endpoint has several.
+    The name of a server is its endpoint, followed by the address if the endpoint has several.
 
     Raises:
         ValueError: A histogram is damaged.
@@ -117,7 +117,10 @@ class SlowEndpoint:
 
 
 def slow_endpoints(run: HasDetails) -> Iterator[SlowEndpoint]:
-    """Yield servers of a run that are slower than the fastest; see docs/method/object.md.
+    """Yield servers of a run that were clearly slower than the fastest one.
+
+    docs/method/object.md gives the limits.
+
 
     Raises:
         ValueError: A histogram is damaged.
@@ -145,7 +148,7 @@ def _slower(kind: str, traffic: Mapping[str, Traffic]) -> Iterator[SlowEndpoint]
 
 
 def uneven_flag(run: HasDetails) -> Flag | None:
-    """Return a flag that names the slow endpoints of a run; None if there are none."""
+    """Return a flag that names the slow endpoints of a run; None if there is none."""
     slow = list(slow_endpoints(run))
     if not slow:
         return None

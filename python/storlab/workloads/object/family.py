@@ -1,7 +1,8 @@
 """Workload family for object storage (S3).
 
-A pool of objects is created once and read by all runs that need an equal pool. A run writes below a
-prefix of its own, which is deleted after it. No other object in the bucket is touched.
+A pool of objects is created before runs, and shared by all runs that need an equal one. Each run
+writes below a prefix of its own, which is deleted after the run. Other objects in the bucket are
+never touched.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
 
-# Version of the objects' content, part of a pool's name: pools with other content are ignored,
-# because their data would fail verification.
+# Version of the objects' content. It is part of a pool's name, so that pools with older content,
+# which would fail verification, are not used.
 CONTENT = 3
 
 
 class ObjectWorkload(Clear, Starter, Workload):
-    """Workload family for object storage."""
+    """Workload family for requests to object storage."""
 
     kind = "object"
     fixed_work = False
@@ -67,7 +68,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
+        """Estimate duration and written bytes of a run; these are None if only time limits them."""
         params = ObjectParams.of(point.params)
         asked = shares(params)
         size = mean_size(params.object_size)
@@ -92,7 +93,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         )
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:
-        """Build the job of one run for its engine; raise ValueError if it has no bucket."""
+        """Build the job of one run; raise ValueError if the target has no bucket."""
         params, header = ObjectParams.of(point.params), context.header
         access = _s3(context)
         lanes = params.concurrency_per_operation
@@ -134,7 +135,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Return the steps that fill the pools of these points, each once."""
+        """Return the steps that create the pools of objects for these points, each pool once."""
         pools: dict[str, ObjectParams] = {}
         for params in (ObjectParams.of(point.params) for point in points):
             if _uses_pool(params):
@@ -144,7 +145,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         return [_fill(params, context) for params in pools.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return the steps that delete the run's objects, and refill the pool after deletions."""
+        """Return the steps that delete a run's objects and restore pool objects that it deleted."""
         params = ObjectParams.of(point.params)
         asked = shares(params)
         steps: list[Step] = []
@@ -156,7 +157,7 @@ class ObjectWorkload(Clear, Starter, Workload):
         return steps
 
     def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
-        """Merge the details of all clients into those of the run."""
+        """Merge what the clients of a cluster report about a run."""
         told = [ObjectDetails.model_validate(part.details) for part in parts]
         return {
             **parts[0].details,
@@ -164,11 +165,11 @@ class ObjectWorkload(Clear, Starter, Workload):
         }
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured requests in flight, and the successful ones by Little's law."""
+        """Return the requests in flight, as configured and (successful ones) by Little's law."""
         return run_concurrency(ObjectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return rates, latencies, time to first byte, errors, CPU and effective concurrency."""
+        """Compute rates, latencies, time to first byte, errors, CPU and effective concurrency."""
         return run_metrics(ObjectParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
@@ -178,7 +179,7 @@ class ObjectWorkload(Clear, Starter, Workload):
 
 def _s3(context: JobContext) -> S3Access:
     if context.access.s3 is None:
-        raise ValueError(f"{context.target.name}: it has no bucket")
+        raise ValueError(f"{context.target.name}: object requests need an S3 bucket")
     return context.access.s3
 
 
@@ -187,7 +188,7 @@ def _uses_pool(params: ObjectParams) -> bool:
 
 
 def _pool_name(params: ObjectParams) -> str:
-    """Return the name of a pool, which points with equal sizes, number and prefixes share."""
+    """Return the name of a point's pool; points with equal sizes, number and prefixes share it."""
     sizes = [CONTENT, params.object_size, params.objects, params.prefixes, params.part_size]
     text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
     return f"pool-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -205,7 +206,7 @@ def _pool(params: ObjectParams, context: JobContext) -> Pool:
         objects=params.objects,
         shards=params.prefixes,
         sizes=sizes_of(params.object_size),
-        # The same on every target and in every session.
+        # independent of target and session, so that pools have equal objects everywhere
         seed=derive_seed(context.header.seed, name),
     )
 
@@ -223,9 +224,9 @@ def _fill(params: ObjectParams, context: JobContext) -> Step:
 def _unmeasured(
     task: Literal["fill", "clean"], params: ObjectParams, context: JobContext
 ) -> ObjectJob:
-    """Return the job that fills the pool or deletes a run's objects, with retries.
+    """Return a job that creates pool objects or deletes a run's objects.
 
-    Retries do no harm here, since neither is measured.
+    It retries failed requests, which is harmless, as it is not measured.
     """
     access = _s3(context)
     pool = _pool(params, context) if task == "fill" else None

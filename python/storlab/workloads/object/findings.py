@@ -1,4 +1,4 @@
-"""Table of endpoints in a brief, for targets with several endpoints or addresses."""
+"""Table in a brief of requests by endpoint, for targets with several endpoints or addresses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HEAD = [
 
 
 def endpoint_table(comparison: Comparison) -> DataTable | None:
-    """Return the table of endpoints; None if no target has several endpoints or addresses."""
+    """Build the table of endpoints; None if no target has several endpoints or addresses."""
     leaves: list[Leaf] = []
     for section, facet, point in far_places(comparison, comparison.kinds.get(KIND, ())):
         where = ", ".join(text for text in (place_of(section, facet), section.at(point)) if text)
@@ -73,7 +73,7 @@ def _leaves(where: str, cell: Cell) -> Iterator[Leaf]:
 
 
 def _shown(traffic: dict[str, Traffic]) -> list[str]:
-    """Return the servers that get a row: if there are many, those with the highest medians."""
+    """Return the servers to list; of many, only those with the highest median latency."""
     if len(traffic) <= MOST_SERVERS:
         return list(traffic)
     slowest = sorted(traffic, key=lambda name: traffic[name].p50_ns, reverse=True)
@@ -81,7 +81,7 @@ def _shown(traffic: dict[str, Traffic]) -> list[str]:
 
 
 def _marks(cell: Cell) -> tuple[Mark, ...]:
-    """Return the marks of a slow endpoint, shown next to its latencies."""
+    """Return the marks to print beside the latencies of a slow endpoint."""
     runs = len(cell.runs)
     return tuple(
         mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
@@ -111,7 +111,7 @@ def _numbers(
 def endpoint_data(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the requests of each endpoint, server address and kind at every point.
 
-    All repeats are merged. Targets with one endpoint and one address are left out.
+    Repeats are merged. Targets with a single endpoint and address are left out.
     """
     return [
         {
@@ -135,10 +135,10 @@ def _rows(cell: Cell) -> list[dict[str, Any]]:
 
 
 class Findings(FamilyAdditions):
-    """Additions of the object family to a brief: the requests of single endpoints."""
+    """Section, table and data on requests by endpoint, for a brief."""
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return the section of endpoints; None if every target has one endpoint."""
+        """Build the section on endpoints; None if every target has only one endpoint."""
         del scale
         table = endpoint_table(comparison)
         if table is None:
@@ -152,11 +152,11 @@ class Findings(FamilyAdditions):
         )
 
     def tables(self, comparison: Comparison) -> list[DataTable]:
-        """Return the table of endpoints for ``storlab compare``."""
+        """Build the table of endpoints for ``storlab compare``."""
         table = endpoint_table(comparison)
         return [] if table is None else [table]
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Return the requests of the endpoints at every point."""
+        """Return the counters of each endpoint at every point."""
         rows = endpoint_data(comparison)
         return {"endpoints": rows} if rows else {}

@@ -1,4 +1,4 @@
-"""Kinds of flags that only object requests raise."""
+"""Kinds of flags that only runs of object workloads can have."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ OBJECT_OPERATIONS = ("get", "put", "head", "list", "delete", "multi_delete")
 class ObjectSizes(Table):
     """Distribution of object sizes.
 
-    Object ``i`` of a pool always has the same size with the same seed. ``fixed`` and ``weighted``
-    use ``sizes``; ``uniform`` draws from ``low`` to ``high`` inclusive; ``lognormal`` has median
-    ``median`` and shape ``sigma`` (of the natural logarithm), and sizes outside ``low`` to ``high``
-    are drawn again.
+    The size of object ``i`` depends only on ``i`` and the seed. ``fixed`` and ``weighted`` use
+    ``sizes``. ``uniform`` draws from ``low`` to ``high``, both included. ``lognormal`` has median
+    ``median`` and shape ``sigma`` (of the natural logarithm); sizes outside ``low`` to ``high`` are
+    drawn again.
     """
 
     kind: Literal["fixed", "weighted", "uniform", "lognormal"]
@@ -34,7 +34,7 @@ class ObjectSizes(Table):
 
 
 class Pool(Table):
-    """Objects that exist before a run.
+    """Pool of objects that exist before a run.
 
     Object ``i`` has the key ``<prefix><i % shards as 4 hex digits>/<i as 8 hex digits>``.
     """
@@ -47,7 +47,7 @@ class Pool(Table):
 
 
 class ObjectMix(Table):
-    """Percentages of requests by kind; each request draws its kind, so actual shares vary."""
+    """Percentages of requests by kind, according to which each request's kind is drawn."""
 
     get: float = 0
     put: float = 0
@@ -58,7 +58,7 @@ class ObjectMix(Table):
 
 
 class Keys(Table):
-    """Distribution by which GET and HEAD choose objects of the pool."""
+    """Distribution according to which GET and HEAD choose objects of the pool."""
 
     kind: Literal["uniform", "zipf", "hot_cold"] = "uniform"
     theta: float = 1.1
@@ -67,11 +67,11 @@ class Keys(Table):
 
 
 class ObjectJob(Job):
-    """Job of one run against an S3 store.
+    """All that an engine needs to know for one task at an S3 store; sizes in bytes, times in ns.
 
-    ``task = "run"`` is the load itself. ``fill`` creates the pool's objects that are missing or
-    have the wrong size; ``clean`` deletes all objects and open multipart uploads below
-    ``write_prefix``. Both end when they are done, with their requests counted in the totals.
+    ``task = "run"`` is a measured run. ``fill`` creates those objects of the pool that are missing
+    or have a wrong size. ``clean`` deletes all objects and unfinished multipart uploads below
+    ``write_prefix``. Both end when this is done; their requests are counted in the totals.
     """
 
     kind: ClassVar[str] = "object"
@@ -102,6 +102,6 @@ class ObjectJob(Job):
     window_ns: int | None = None  # for task = run
 
     def secrets(self) -> dict[str, str]:
-        """Return the credentials of the store; empty for anonymous requests."""
+        """Return the credentials of the S3 store; empty for anonymous requests."""
         credentials = self.store.credentials
         return {} if credentials is None else credentials.as_dict()

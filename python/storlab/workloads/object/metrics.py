@@ -1,7 +1,7 @@
 """Metrics, effective concurrency and flags of a run of object requests.
 
-Definitions are in docs/method/object.md. A failed request appears in no metric except ``errors``
-and ``error_percent``: not in a rate, not in a byte count, not in a histogram.
+docs/method/object.md defines them. Failed requests count only in ``errors`` and ``error_percent``,
+but not in rates, bytes or histograms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAMAGED = ("wrong body",)  # a short body counts as an error of the connection,
 
 
 def run_concurrency(params: ObjectParams, outcome: RunOutcome) -> Concurrency:
-    """Return requests in flight: as configured, and of successful ones by Little's law."""
+    """Return the requests in flight, as configured and (successful ones) by Little's law."""
     return Concurrency(
         configured=float(params.concurrency),
         implied=common.implied_outstanding(outcome, OBJECT_OPERATIONS),
@@ -36,7 +36,7 @@ def run_concurrency(params: ObjectParams, outcome: RunOutcome) -> Concurrency:
 
 
 def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if its window is empty."""
+    """Compute all metrics of a run; empty if its measure window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     return [
@@ -77,7 +77,7 @@ def _errors(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
-    """Yield CPU per GB of the client, and of the embedded S3 server if it was used."""
+    """Yield CPU seconds per GB of the client, and of the embedded S3 server if it was used."""
     moved = common.bytes_moved(outcome, MOVED)
     yield from common.cpu_per_gb(outcome.cpu, moved)
     yield from common.cpu_per_gb(outcome.server_cpu, moved, "server_cpu_s_per_gb")
@@ -121,7 +121,7 @@ def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     rest = failed - sum(count for _, count in kinds.most_common(SHOWN_KINDS))
     if rest:
         shown.append(f"{rest:,} of other kinds")
-    # With retries, the counts are of attempts: one request may have several.
+    # With retries, one request can have several attempts, and each failed attempt is counted.
     noun = "attempts" if params.retries else "requests"
     return Flag(
         kind="errors",
@@ -161,7 +161,7 @@ def _concurrency_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
 
 
 def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
-    """Flag a mix that differs from the requested one by more than chance explains."""
+    """Flag a run whose percentages of requests differ from the study's by more than chance."""
     requests = {
         op: outcome.totals[op].operations + _failed(outcome, op)
         for op in OBJECT_OPERATIONS
@@ -176,7 +176,7 @@ def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     for kind in OBJECT_OPERATIONS:
         share = asked.get(kind, 0.0) / 100
         scatter = MIX_SIGMAS * math.sqrt(every * share * (1 - share))
-        # At the edges of the window, requests in flight are mostly of the slow kind.
+        # Requests in flight at the ends of the window are mostly of the slower kind: tolerate them.
         edges = params.concurrency if share else 0
         if abs(requests.get(kind, 0) - every * share) > scatter + edges:
             achieved = 100 * requests.get(kind, 0) / every

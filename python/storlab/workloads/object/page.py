@@ -1,4 +1,4 @@
-"""Description of object requests for reports: axes, order, sections, titles and phrases."""
+"""How reports present object requests: axes, order, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ WORDS = {
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``70/30 GET/PUT`` or ``concurrency 16``.
 
-    None means the default form of name and value. It is "" for parts of another phrase, such as the
-    other shares of the mix.
+    None stands for the default form, name and value. A parameter is "" if another phrase includes
+    it, as that of GETs includes all percentages of the mix.
     """
     value = params[name]
     if name == MIX:
@@ -64,7 +64,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def mix_text(params: ObjectParams) -> str:
-    """Return the requested mix: ``70/30 GET/PUT``, ``GETs only``, ``8 GET + 8 PUT at once``."""
+    """Describe a mix: ``70/30 GET/PUT``, ``GETs only`` or ``8 GET + 8 PUT at once``."""
     lanes = params.concurrency_per_operation
     if lanes:
         parts = [f"{lanes[kind]} {WORDS[kind]}" for kind in OBJECT_OPERATIONS if kind in lanes]
@@ -77,7 +77,7 @@ def mix_text(params: ObjectParams) -> str:
 
 
 def _asked(params: Mapping[str, Any]) -> ObjectParams:
-    """Return the parameters with a share of 0 for every kind of request that is not given."""
+    """Make parameters from a subset of fields; missing percentages are 0."""
     return ObjectParams.of({**dict.fromkeys(PERCENTS, 0.0), **params})
 
 

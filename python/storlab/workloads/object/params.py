@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "object"``."""
+"""Parameters of object workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Lanes = Annotated[
 
 
 class ObjectParams(Params):
-    """Parameters of one point of object requests."""
+    """Parameters of one point of an object workload."""
 
     get_percent: Sweep[Percent] = Field(
         default=100.0,

@@ -1,4 +1,4 @@
-"""Checks of object parameters: whether they are consistent, and whether they fit a target."""
+"""Checks of an object workload's parameters: do they fit together, and do they fit a target?"""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ _USERS: dict[str, tuple[frozenset[str], str]] = {
 
 
 def shares(params: ObjectParams) -> dict[str, float]:
-    """Return the percentage of requests by kind, for kinds that occur.
+    """Return the percentage of each kind of request that a point sends.
 
-    With ``concurrency_per_operation``, these are shares of the requests in flight: each kind is
-    sent as fast as it is answered, so its share of requests is a result. They serve estimates only.
+    With ``concurrency_per_operation``, these are percentages of the requests in flight, for
+    estimates only. How many requests of a kind are sent is a result then, as each kind is sent as
+    fast as it is answered.
     """
     lanes = params.concurrency_per_operation
     if lanes is not None:
@@ -84,10 +85,10 @@ def needless_fields(params: ObjectParams) -> list[str]:
 
 
 def open_connections(params: ObjectParams, target: Target) -> int:
-    """Return the largest number of open connections.
+    """Return the largest number of connections that are open at the same time.
 
-    Each request in flight has a connection to every endpoint, and each upload one per part in
-    flight.
+    Each request in flight may keep a connection to every endpoint, and each multipart upload one
+    per part in flight.
     """
     lanes = params.concurrency_per_operation
     places = int(params.concurrency)
@@ -145,7 +146,7 @@ def _lane_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
 
 
 def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Problem]:
-    """Yield a problem for each field that belongs to a feature no point uses."""
+    """Yield a problem for each field of a feature that no point uses."""
     kinds = {kind for v in values for kind in shares(v)}
     for field, (users, why) in _USERS.items():
         asked = field in given and any(getattr(v, field) is not False for v in values)
@@ -221,7 +222,7 @@ def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
 
 
 def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
-    """Yield a problem for LISTs of prefixes that cannot contain objects."""
+    """Yield a problem if LISTs would read empty prefixes, as there are more than objects."""
     for v in values:
         if "list" in shares(v) and v.prefixes > v.objects:
             yield Problem(
@@ -234,7 +235,7 @@ def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
 
 
 def target_problem(target: Target) -> Problem | None:
-    """Return why an object workload cannot run on this target, or None."""
+    """Return the problem that prevents an object workload from running on a target, or None."""
     if target.s3 is not None:
         return None
     return Problem(

@@ -1,8 +1,12 @@
-"""Parameter ``object_size``: one size, weights by size, or a distribution.
+"""Parameter ``object_size``: one size, several sizes with weights, or a distribution.
 
-A point holds bytes, or one of the tables below with sizes in their shortest form, so that equal
-sizes always make the same point: ``{"4KiB": 70.0, "1MiB": 30.0}``, ``{"uniform": ["1MiB",
-"8MiB"]}``, ``{"lognormal": {"median": "1MiB", "sigma": 1.2, "min": "4KiB", "max": "64MiB"}}``.
+The value of a point is a number of bytes, or one of these tables:
+
+- ``{"4KiB": 70.0, "1MiB": 30.0}``
+- ``{"uniform": ["1MiB", "8MiB"]}``
+- ``{"lognormal": {"median": "1MiB", "sigma": 1.2, "min": "4KiB", "max": "64MiB"}}``
+
+Sizes in tables have their shortest form, so that values with equal sizes are equal.
 """
 
 from __future__ import annotations
@@ -28,10 +32,10 @@ SizeValue = int | dict[str, Any]
 
 
 def read_object_size(value: object) -> SizeValue:
-    """Validate an ``object_size``: return bytes, or a table with sizes in their shortest form.
+    """Check an ``object_size``; return bytes, or a table with sizes in their shortest form.
 
     Raises:
-        ValueError: The value is no size and no valid table.
+        ValueError: The value is neither a size nor a valid table.
     """
     if not isinstance(value, dict):
         return _bounded(value)
@@ -50,9 +54,9 @@ def read_object_size(value: object) -> SizeValue:
 def _bounded(value: object) -> int:
     size = parse_size(value)  # type: ignore[arg-type]
     if size == 0:
-        raise ValueError("an object of 0 bytes has nothing to measure; the least is 1")
+        raise ValueError("an object must have at least 1 byte")
     if size > LARGEST_OBJECT:
-        raise ValueError(f"an object of S3 has at most {format_size(LARGEST_OBJECT)}")
+        raise ValueError(f"S3 objects can have at most {format_size(LARGEST_OBJECT)}")
     return size
 
 
@@ -65,7 +69,7 @@ def _read_weights(value: dict[Any, Any]) -> dict[str, float]:
     for text, weight in value.items():
         size = _bounded(text)
         if not _is_number(weight) or weight <= 0:
-            raise ValueError(f'"{text}" = {weight!r}: a weight is a number above 0')
+            raise ValueError(f'"{text}" = {weight!r}: a weight must be a number above 0')
         if format_size(size) in weights:
             raise ValueError(f'"{text}" is in the table twice')
         weights[format_size(size)] = float(weight)
@@ -109,18 +113,18 @@ def _read_lognormal(table: object) -> dict[str, Any]:
 
 
 def _accepted(low: int, median: int, high: int, sigma: float) -> float:
-    """Return the share of a log-normal distribution that lies from ``low`` to ``high``."""
+    """Return the fraction of a log-normal distribution that lies between ``low`` and ``high``."""
     a, b = (math.log(bound / median) / sigma for bound in (low, high))
     return _cdf(b) - _cdf(a)
 
 
 def _cdf(z: float) -> float:
-    """Return the standard normal distribution function; exact in the left tail, too."""
+    """Return the standard normal distribution function, which is exact in the left tail, too."""
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def sizes_of(value: SizeValue) -> ObjectSizes:
-    """Return the distribution of sizes for the engine."""
+    """Convert ``object_size`` to the distribution of a job."""
     if isinstance(value, int):
         return ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=value)])
     if "uniform" in value:
@@ -140,7 +144,7 @@ def sizes_of(value: SizeValue) -> ObjectSizes:
 
 
 def bounds_of(value: SizeValue) -> tuple[int, int]:
-    """Return the smallest and the largest size in bytes."""
+    """Return the smallest and the largest object size in bytes."""
     sizes = sizes_of(value)
     if sizes.sizes:
         every = [size.bytes for size in sizes.sizes]
@@ -149,7 +153,7 @@ def bounds_of(value: SizeValue) -> tuple[int, int]:
 
 
 def mean_size(value: SizeValue) -> float:
-    """Return the mean size in bytes; for log-normal, of the distribution within its bounds."""
+    """Return the mean object size in bytes; log-normal distributions are cut at their bounds."""
     low, high = bounds_of(value)
     return min(max(_mean(sizes_of(value)), low), high)  # rounding may exceed the bounds
 
@@ -162,14 +166,14 @@ def _mean(sizes: ObjectSizes) -> float:
         return (sizes.low + sizes.high) / 2
     sigma = sizes.sigma
     a, b = (math.log(bound / sizes.median) / sigma for bound in (sizes.low, sizes.high))
-    # Moments of a truncated log-normal: the interval moves left by sigma.
+    # The mean of a truncated log-normal uses the interval moved left by sigma.
     shifted = _cdf(b - sigma) - _cdf(a - sigma)
     within = _accepted(sizes.low, sizes.median, sizes.high, sigma)
     return sizes.median * math.exp(sigma**2 / 2) * shifted / within
 
 
 def describe_sizes(value: object) -> str | None:
-    """Return a phrase for a table of sizes, such as ``1 MiB to 8 MiB``; None for a single size."""
+    """Describe a table of sizes, as ``1 MiB to 8 MiB``; None for a single size."""
     if not isinstance(value, Mapping):
         return None
     if "uniform" in value:

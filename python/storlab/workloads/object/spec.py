@@ -1,4 +1,4 @@
-"""Study table of ``kind = "object"``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "object"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ObjectSpec(WorkloadSpec):
     kind: Literal["object"] = Field(description="object storage (S3)")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory or unused field of the study table."""
+        """Return a problem for each field of the table that is contradictory or has no effect."""
         del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(ObjectParams.every(self.product()), self.model_fields_set)
 

@@ -1,4 +1,4 @@
-"""Tables for S3 stores in the study that ``storlab init`` writes."""
+"""Object workload of the study that ``storlab init`` writes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ class Starter:
     """Mixin of a family that adds workloads to the study of ``storlab init``."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
-        """Return a workload on a store as commented-out lines."""
+        """Return an object workload as commented-out lines."""
         del files, device
         return [_MIXED]
 
 
 _MIXED = """\
-# Requests to an S3 store (activate a target of that kind above, too):
+# Requests to an S3 store (to use them, uncomment such a target above, too):
 # [[workload]]
 # kind = "object"
 # name = "mixed objects"
 # get_percent = [30, 70]   # the rest is PUT
 # object_size = "4MiB"
-# objects = 100            # made beforehand
+# objects = 100            # created before the runs
 # concurrency = 16         # requests in flight
 """

@@ -1,1 +1,1 @@
-"""Preprocess family: data preparation that reads raw files and writes outputs."""
+"""Preprocess family: preparation of training data, from raw click logs to binary files."""

@@ -1,4 +1,4 @@
-"""Audit rule for runs of the same preprocessing whose outputs differ."""
+"""Audit rule: runs with equal input and options must have equal output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 4  # runs that one finding lists
 
 
 def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
-    """Yield an error for each input and semantics whose runs have different outputs."""
+    """Yield an error for each group of runs with equal input and options but different outputs."""
     for work in outputs_of(comparison):
         if work.different:
             yield Finding(
@@ -28,7 +28,7 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
 
 
 def differences(work: SameWork) -> str:
-    """Return which runs differ, with engine and target, and in what."""
+    """List the runs whose output differs, with engine, target, and how it differs."""
     values = [
         f"{output.run.record.run_id} ({output.run.record.engine.name} on {output.run.target}): "
         f"{', '.join(output.what)}"

@@ -1,4 +1,4 @@
-"""Command ``storlab preprocess``."""
+"""Implementation of the ``storlab preprocess`` command."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def preprocess(
 ) -> None:
     """Prepare your own click logs for DLRM training: Parquet, vocabularies, binary files.
 
-    The pipeline of preprocessing studies, outside of a study: the same stages and the same bytes,
-    but nothing is compared, and the output stays. The files are only read. A run that was
-    interrupted or killed goes on after its last finished part when the same command is given again.
+    Runs the pipeline of preprocessing studies on your own files, with equal stages and output, but
+    without comparisons. The output is kept, and the files are only read. To continue a run that was
+    interrupted or killed after its last finished part, give the same command again.
 
     Example: storlab preprocess day_0 day_1 day_2 --out prepared
     """
@@ -171,7 +171,7 @@ def _details(outcome: RunOutcome) -> PreprocessDetails:
 def _document(
     planned: Preprocessing, outcome: RunOutcome | None = None, error: RunError | None = None
 ) -> PreprocessDocument:
-    """Return the JSON document; without an outcome, that of an interrupted run."""
+    """Return the JSON document of a finished run, or of an interrupted one without an outcome."""
     from storlab.contracts.document import Error
     from storlab.workloads.preprocess.standalone import PreprocessDocument, reported_flags
 
@@ -228,7 +228,7 @@ def _table(outcome: RunOutcome, stages: Sequence[StageTimes]) -> Table:
 
 
 def _sum(outcome: RunOutcome, stages: Sequence[StageTimes]) -> StageTimes:
-    """Combine the stages into one row; its input is the raw data, as in studies."""
+    """Combine the stages into a row for the whole run, whose input is the raw data."""
     return stages[0].model_copy(
         update={
             "start_ns": outcome.window_start_ns,
@@ -242,7 +242,7 @@ def _sum(outcome: RunOutcome, stages: Sequence[StageTimes]) -> StageTimes:
 
 
 def _figures(stage: StageTimes) -> list[str]:
-    """Return the values of a row; rates only if this process has done the whole stage."""
+    """Return the numbers of a stage as text; rates only if this process did the whole stage."""
     time_ns = stage.end_ns - stage.start_ns
     seconds, whole = max(time_ns, 1) / NS_PER_S, not stage.resumed_parts
     moved = stage.input_bytes  # some engines report no input bytes for failed runs

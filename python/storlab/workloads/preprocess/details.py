@@ -1,4 +1,4 @@
-"""Details of a preprocessing run, as reported by its engine."""
+"""Records of an engine's report about a preprocessing run, apart from metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.contracts.details import Details, DetailsTable
 
 
 class MalformedLine(DetailsTable):
-    """Sample of a malformed line."""
+    """Example of a line that could not be parsed: its place, reason and beginning."""
 
     file: str
     line: int
@@ -21,7 +21,7 @@ class MalformedLine(DetailsTable):
 
 
 class MalformedLines(DetailsTable):
-    """Lines that could not be parsed as rows."""
+    """Number of lines that could not be parsed, by reason, with examples."""
 
     count: int = 0
     by_reason: Mapping[str, int] = Field(default_factory=dict)
@@ -29,7 +29,7 @@ class MalformedLines(DetailsTable):
 
 
 class ClusterWorker(DetailsTable):
-    """Worker process of a cluster, with the resources that it measured for the run."""
+    """Worker process of a cluster, with the CPU time and memory that it used for a run."""
 
     address: str
     host: str = ""
@@ -41,7 +41,7 @@ class ClusterWorker(DetailsTable):
 
 
 class ClusterTold(DetailsTable):
-    """Cluster that did the work of an engine."""
+    """Cluster that an engine used, with its workers."""
 
     scheduler: str | None = None  # address; None: processes of this machine
     worker_limit_bytes: int = 0
@@ -51,7 +51,7 @@ class ClusterTold(DetailsTable):
 
 
 class OutputDigests(DetailsTable):
-    """Digests that identify the output of a run."""
+    """Digests of a run's output: rows, columns and vocabularies."""
 
     rows: int
     rows_digest: str  # digest of the rows in order
@@ -61,12 +61,12 @@ class OutputDigests(DetailsTable):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Value that is equal for equal outputs."""
+        """Digests to compare: equal for equal outputs."""
         return (self.rows, self.rows_digest, self.dictionary_digest, *sorted(self.columns.items()))
 
 
 class PreprocessDetails(Details):
-    """Details of a preprocessing run; incomplete if it failed."""
+    """Report about a preprocessing run: stages, output and workers; incomplete if it failed."""
 
     rows: int = 0
     lines: int = 0

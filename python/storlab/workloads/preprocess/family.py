@@ -1,8 +1,8 @@
 """Workload family for the preprocessing of click logs for DLRM training.
 
-Raw click logs become Parquet, vocabularies and split binary. The logs are generated once for each
-target, or they are the user's own files, which are only read. The work is fixed: there is no ramp
-and no runtime.
+Raw click logs are converted to Parquet, vocabularies and split binary. The logs are generated once
+for each target, or are the user's own files, which are only read. A run ends when this work is
+done: it has no ramp and no run time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from storlab.workloads.preprocess.spec import PreprocessSpec
 
 
 class PreprocessWorkload(Workload):
-    """Workload family for preprocessing."""
+    """Workload family for the preprocessing of click logs."""
 
     kind = "preprocess"
     fixed_work = True
@@ -70,7 +70,7 @@ class PreprocessWorkload(Workload):
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate the time of one run at an assumed rate, and the most bytes that it writes."""
+        """Estimate the duration of a run at an assumed rate, and the most bytes that it writes."""
         params = PreprocessParams.of(point.params)
         try:
             data = raw_data(params, target)
@@ -96,7 +96,7 @@ class PreprocessWorkload(Workload):
         """Build the job of one run for its engine.
 
         Raises:
-            ValueError: The context grants no directory, or the raw files do not exist.
+            ValueError: The target has no directory, or the raw files do not exist.
         """
         params = PreprocessParams.of(point.params)
         return run_order(
@@ -109,7 +109,7 @@ class PreprocessWorkload(Workload):
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Return the steps that generate the click logs of these points, each data set once."""
+        """Return the steps that generate click logs for these points, each data set once."""
         sets = [
             clicks
             for point in points
@@ -118,17 +118,17 @@ class PreprocessWorkload(Workload):
         return [_generate(clicks, context) for clicks in dict.fromkeys(sets)]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return the step that removes the run's output, with incomplete output of a crash."""
+        """Return the step that removes a run's output, even incomplete output after a crash."""
         del point  # the job needs no raw files: they may have been deleted
         order = PreprocessJob(task="remove", directory=str(_home(context) / context.run_id))
         return [Step("removing its output", order)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return concurrency: configured workers, and the mean number at work by Little's law."""
+        """Return the number of workers, as configured and at work on average by Little's law."""
         return run_concurrency(PreprocessParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return times, rates, CPU, memory and device bytes, by stage and in total."""
+        """Compute times, rates, CPU, memory and device bytes, by stage and in total."""
         return run_metrics(PreprocessParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
@@ -137,7 +137,7 @@ class PreprocessWorkload(Workload):
         return run_flags(PreprocessParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the raw data."""
+        """Judge whether the medium (rather than a cache) served the raw data."""
         del target
         evidence = medium_evidence(PreprocessParams.of(point.params), outcome)
         return proof_by(evidence, outcome)
@@ -152,7 +152,7 @@ def run_order(
     interval_ns: int = NS_PER_S,
     seed: int = 1,
 ) -> PreprocessJob:
-    """Build the job of one run with these parameters; its output goes below ``directory``."""
+    """Build the job of one run, which writes its output below ``directory``."""
     order = PreprocessJob(
         task="run",
         inputs=inputs,
@@ -175,25 +175,25 @@ def run_order(
 
 
 def data_set_name(clicks: Clicks) -> str:
-    """Return the name of a data set, which is equal for equal click logs."""
+    """Return the name of a generated data set; equal click logs have equal names."""
     text = json.dumps(clicks.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return f"preprocess-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _home(context: JobContext) -> Path:
     if context.access.home is None:
-        raise ValueError(f"{context.target.name}: it has no directory")
+        raise ValueError(f"{context.target.name}: preprocessing needs a target with a directory")
     return context.access.home
 
 
 def _inputs(params: PreprocessParams, context: JobContext) -> list[str]:
     clicks = clicks_of(params)
     if clicks is None:
-        # The storlab home is inside the granted directory, so its parent does not depend on the
-        # working directory.
+        # Patterns are relative to the target's directory, not to the working directory. The former
+        # is the parent of storlab's home in it.
         files = input_files(params.input or [], _home(context).parent)
         for file in filter(is_compressed, files):
-            raise ValueError(f"input: {file} is compressed; unpack it first")
+            raise ValueError(f"input: {file} is compressed; decompress it first")
         return [str(file) for file in files]
     place = _home(context) / data_set_name(clicks)
     return [str(place / f"day_{number}") for number in range(clicks.files)]

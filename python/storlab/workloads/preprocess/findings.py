@@ -1,4 +1,4 @@
-"""Additions of the preprocess family to a brief: bottleneck, outputs, malformed lines."""
+"""Findings, section and facts on preprocessing for a brief: bottleneck, outputs, bad lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 
 def bottlenecks(comparison: Comparison) -> list[str]:
-    """Return sentences for the key findings on whether the device or the CPU is the limit."""
+    """Return sentences on whether storage or the CPU is the bottleneck of each workload."""
     places: dict[str, list[str]] = {}  # by verdict
     for place in _places(comparison):
         compared = saturations(comparison, *place)
@@ -72,7 +72,7 @@ def bottlenecks(comparison: Comparison) -> list[str]:
 
 
 def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the verdicts on the run and on each stage, as plain values."""
+    """Return which of storage and CPU is the bottleneck of runs and stages, as plain values."""
     return [
         {"where": place_of(*place), "stage": stage, **saturation.as_dict()}
         for place in _places(comparison)
@@ -82,7 +82,10 @@ def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturation]) -> str:
-    """Return a sentence on stages that the device limits if it does not limit the whole run."""
+    """Return a sentence on single stages in which storage is the bottleneck; empty without any.
+
+    Targets whose storage is the bottleneck of the whole run are left out.
+    """
     stages: dict[str, list[str]] = {
         saturation.target: [] for saturation in compared if saturation.verdict != "device"
     }
@@ -97,7 +100,7 @@ def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturat
 
 
 def wrong_outputs(comparison: Comparison) -> list[str]:
-    """Return warnings about runs of the same input whose outputs differ."""
+    """Return warnings about runs with equal input and options whose outputs differ."""
     return [
         f"Outputs differ. {sentence_case(work.name)}: {work.text}. {differences(work)}. "
         "Training data of one side is wrong: compare no times before it is known whose."
@@ -107,7 +110,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
 
 
 def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
-    """Return the section on the bottleneck of preprocessing; None without a run of it."""
+    """Build the section on the bottleneck of preprocessing; None without such runs."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
     tables = [table for place in places for table in _tables(comparison, place, scale)]
@@ -200,7 +203,7 @@ def _by_stage(
     compared: Sequence[Saturation],
     scale: Scale,
 ) -> DataTable:
-    """Return the table of stages at the largest number of workers, with the limit of each."""
+    """Build a table of the stages at the largest number of workers, with their bottlenecks."""
     last = max(saturation.steps[-1].workers for saturation in compared)
     point = next(p for p in section.of_facet(facet) if _workers(p) == last)
     names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
@@ -243,7 +246,7 @@ def _bound(saturation: Saturation | None, cell: Cell) -> Number:
 
 
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
-    """Return the table of the first malformed lines of an input; None if it had none."""
+    """Build a table of the first malformed lines of an input; None if it has none."""
     every = ((run, PreprocessDetails.of(run.record)) for run in work.runs)
     pair = next(
         ((run, told) for run, told in every if told.malformed and told.malformed.count), None
@@ -281,7 +284,7 @@ def _sample(comparison: Comparison, run: RunData, line: MalformedLine, *, first:
 
 
 def output_facts(comparison: Comparison) -> list[FactTable]:
-    """Return the digests that identify the outputs, to reproduce them."""
+    """Return tables with the digests of outputs, by which others can check their own runs."""
     return [
         FactTable(
             f"Output of {work.name}",
@@ -297,7 +300,7 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
 
 
 class Findings(FamilyAdditions):
-    """Additions of the preprocess family to a brief."""
+    """Warnings, findings, section and facts about preprocessing, for a brief."""
 
     rules = (RULE,)
 
@@ -306,17 +309,17 @@ class Findings(FamilyAdditions):
         return wrong_outputs(comparison)
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Return sentences on where the device saturates or the CPU is the limit."""
+        """Return sentences on whether storage or the CPU is the bottleneck."""
         return bottlenecks(comparison)
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return the section on whether and where storage limits the work."""
+        """Build the section on whether storage is the bottleneck."""
         return bottleneck_section(comparison, scale)
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """Return the digests that identify the outputs."""
+        """Return tables with the digests of outputs."""
         return output_facts(comparison)
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Return the verdicts on saturation."""
+        """Return for runs and stages whether storage is the bottleneck."""
         return {"saturation": saturation_data(comparison)}

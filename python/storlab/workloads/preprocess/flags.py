@@ -1,4 +1,4 @@
-"""Kinds of flags that only preprocessing raises."""
+"""Kinds of flags that only runs of preprocessing can have."""
 
 from __future__ import annotations
 

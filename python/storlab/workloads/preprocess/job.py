@@ -19,9 +19,10 @@ STAGES = ("ingest", "vocabulary", "encode")
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """Resources of a preprocessing engine (attribute ``costs``); by default the native one's.
+    """CPU time and memory that a preprocessing engine needs, declared as its attribute ``costs``.
 
-    CPU time and start are assumptions, to estimate the time of a run.
+    The defaults are those of the native engine. CPU time and start-up time are assumptions, to
+    estimate the duration of a run.
     """
 
     base_bytes: int = 0  # memory without any work; 0: negligible
@@ -31,7 +32,7 @@ class EngineCosts:
 
 
 class Clicks(Table):
-    """Generated data set: ``day_0`` to ``day_<files - 1>``, identical on every machine."""
+    """Generated click logs ``day_0`` to ``day_<files - 1>``, which are equal on every machine."""
 
     rows: int = Field(ge=1)  # over all files; if not divisible, the first files have one more
     files: int = Field(default=1, ge=1)
@@ -39,11 +40,11 @@ class Clicks(Table):
 
 
 class PreprocessJob(Job):
-    """Job that turns raw click logs into Parquet, vocabularies and split binary, or generates logs.
+    """Job that converts click logs to Parquet, vocabularies and split binary, or generates logs.
 
-    Input files are cut into parts of ``part_bytes``: a part owns the lines that start in its range.
-    A worker takes a part at a time, and a resumed run does not repeat finished parts. There is no
-    ramp: the measure window covers all stages.
+    Input files are divided into parts of ``part_bytes``; a part has the lines that start in its
+    range. A worker processes one part at a time. A resumed run does not repeat finished parts. The
+    measure window covers all stages, without a ramp.
     """
 
     kind: ClassVar[str] = "preprocess"
@@ -57,7 +58,7 @@ class PreprocessJob(Job):
     row_group_rows: int = Field(default=262_144, ge=1)
     compression: Literal["none", "snappy", "lz4", "zstd"] = "snappy"
     threshold: int = Field(default=15, ge=0)  # rarer categories get id 0
-    # Of category values, before they are counted.
+    # Category values are taken modulo this number before they are counted.
     modulo: int | None = Field(default=None, ge=1, le=1 << 32)
     numerical: Literal["float16", "float32"] = "float16"
     malformed: Literal["refuse", "skip"] = "refuse"
@@ -69,6 +70,6 @@ class PreprocessJob(Job):
 
 
 class ScaledJob(PreprocessJob):
-    """Job of a run on the workers of a cluster, which see the files under the same paths."""
+    """Job whose work is done by the workers of a cluster, which must see files at equal paths."""
 
     scheduler: str | None = None  # address of the scheduler; None: start one

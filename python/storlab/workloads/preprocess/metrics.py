@@ -1,9 +1,9 @@
 """Metrics and flags of preprocessing, with definitions in docs/method/preprocess.md.
 
-They come from ``details["stages"]``, which has one entry for each stage with times in ns, bytes and
-rows. The run's time is from the start of the first stage to the end of the last. Between two stages
-the input of the next is dropped from the page cache; that takes time of the run, but not of a
-stage.
+They are computed from ``details["stages"]``, which has an entry with times in ns, bytes and rows
+for each stage. The time of a run is from the start of the first stage to the end of the last one.
+Between two stages, the input of the next one is dropped from the page cache, which takes time of
+the run, but not of a stage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Input of the metrics of a stage or of the whole run; None if not counted."""
+    """Counts of one stage or of the whole run, from which metrics are computed; None if unknown."""
 
     operation: str
     ns: int
@@ -45,12 +45,15 @@ class Scope:
 
     @property
     def seconds(self) -> float:
-        """Duration in s."""
+        """Duration of the stage or run in s."""
         return self.ns / NS_PER_S
 
 
 def scopes_of(outcome: RunOutcome) -> list[Scope]:
-    """Return the run and its stages, without stages that an earlier process did in part."""
+    """Return the counts of each stage and of the whole run.
+
+    A stage is left out if an earlier process did a part of it, and then the whole run, too.
+    """
     told = PreprocessDetails.of(outcome)
     stages, begun = told.stages, told.resumed
     scopes = [
@@ -88,7 +91,7 @@ def _sum(counted: Sequence[int | None]) -> int | None:
 
 
 def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrency:
-    """Return concurrency: configured workers, and the mean number at work by Little's law."""
+    """Return the number of workers, as configured and at work on average by Little's law."""
     return Concurrency(
         configured=float(params.workers),
         implied=common.implied_outstanding(outcome, STAGES),
@@ -96,7 +99,7 @@ def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrenc
 
 
 def run_metrics(params: PreprocessParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; none for stages that an earlier process did in part."""
+    """Compute all metrics of a run, except for stages of which an earlier process did a part."""
     scopes = scopes_of(outcome)
     cores = None if outcome.cpu is None else outcome.cpu.cores
     metrics = [
@@ -117,7 +120,7 @@ def _work(scope: Scope) -> Iterable[Metric]:
 
 
 def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[Metric]:
-    """Yield CPU, memory, and the share of time on CPU of workers, with at most one core each."""
+    """Yield CPU time, memory, and the percentage of the workers' time that they are on CPU."""
     yield _metric("cpu_s", scope.cpu_ns / NS_PER_S, "s", scope)
     yield _metric("peak_memory_mb", scope.peak_memory_bytes / MB, "MB", scope)
     if cores:
@@ -127,7 +130,7 @@ def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[
 
 
 def _device(scope: Scope) -> Iterable[Metric]:
-    """Yield the bytes that the kernel counted for the device; nothing if it does not count."""
+    """Yield the bytes that the kernel counted at the device; nothing without a count."""
     read, written = scope.device_read_bytes, scope.device_written_bytes
     if read is not None:
         yield _metric("device_read_mb", read / MB, "MB", scope)
@@ -138,7 +141,7 @@ def _device(scope: Scope) -> Iterable[Metric]:
 
 
 def _whole(run: Scope, output_bytes: int) -> Iterable[Metric]:
-    """Yield metrics of the whole run only: binary data written, and CPU per row."""
+    """Yield metrics of whole runs only: binary data per second, CPU time per GB and row."""
     yield _metric("output_mb_s", output_bytes / run.seconds / MB, "MB/s", run)
     cpu_s = run.cpu_ns / NS_PER_S
     if run.input_bytes:
@@ -171,7 +174,7 @@ def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
 
 
 def _malformed_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
-    """Flag malformed lines that were left out; if they are refused, the run fails instead."""
+    """Flag malformed lines that were left out; None if all lines were valid."""
     told = PreprocessDetails.of(outcome)
     malformed = told.malformed
     if malformed is None or not malformed.count or params.malformed == "refuse":
@@ -203,7 +206,7 @@ def _stage(outcome: RunOutcome, name: str) -> StageTimes | None:
 
 
 def medium_evidence(params: PreprocessParams, outcome: RunOutcome) -> Iterator[Evidence]:
-    """Yield evidence that the medium may not have served the raw data."""
+    """Yield evidence that a cache, not the medium, may have served the raw data."""
     ingest = _stage(outcome, "ingest")
     if ingest is None:
         return

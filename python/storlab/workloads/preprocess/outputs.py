@@ -1,8 +1,8 @@
-"""Comparison of the outputs of runs with the same input and semantics, by their digests.
+"""Compare by digests the outputs of runs with equal input and options.
 
-Preprocessing is deterministic: for any engine, number of workers and target, the same raw lines
-give the same rows in the same order and the same vocabularies. If two runs differ, one of them is
-wrong, and their times are not comparable.
+Preprocessing is deterministic: equal raw lines must give equal rows in equal order and equal
+vocabularies, with any engine, number of workers and target. If outputs of two runs differ, one of
+them is wrong, and their times must not be compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAME = ("rows", "files", "data_seed", "input", "threshold", "modulo", "numerical
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Run whose output differs from that of the majority."""
+    """Run whose output differs from that of most runs."""
 
     run: RunData
     what: tuple[str, ...]  # such as "rows digest 0123… instead of 4567…"
@@ -33,7 +33,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SameWork:
-    """Runs that must have equal outputs, with the output of the majority."""
+    """Runs that must have equal outputs, with the output that most of them have."""
 
     name: str  # workloads, with the parameters that differ within the comparison
     params: Mapping[str, Any]  # parameters in ``SAME``
@@ -43,7 +43,7 @@ class SameWork:
 
     @property
     def text(self) -> str:
-        """Summary such as ``all 30 runs gave the same output: 400,000,000 rows, rows digest …``."""
+        """Summary: ``all 30 runs gave the same output: 400,000,000 rows, rows digest …``."""
         digests = (
             f"{self.output.rows:,} rows, rows digest {self.output.rows_digest}, "
             f"dictionary {self.output.dictionary_digest}"
@@ -79,9 +79,9 @@ def _params(run: RunData) -> dict[str, Any]:
 
 
 def _key(run: RunData) -> str:
-    """Return a key that is equal if outputs must be equal.
+    """Return a key that is equal for runs whose outputs must be equal.
 
-    It includes the workload for users' own files, which may differ between workloads.
+    For users' own files it includes the workload, as each workload may have other files.
     """
     is_generated = PreprocessParams.of(run.record.params).input is None
     producer = None if is_generated else run.record.workload
@@ -126,5 +126,5 @@ def _differences(output: OutputDigests, most: OutputDigests) -> Iterator[str]:
 
 
 def outputs_of(comparison: Comparison) -> list[SameWork]:
-    """Return the groups of a comparison, in the order of its runs."""
+    """Group the runs of a comparison that must have equal outputs."""
     return same_work(comparison.dataset.all_runs())

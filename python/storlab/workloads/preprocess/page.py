@@ -1,4 +1,4 @@
-"""Description of preprocessing for reports: axes, sections, titles and phrases."""
+"""How reports present preprocessing: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _MALFORMED = {"refuse": "malformed lines refused", "skip": "malformed lines skip
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``4 workers`` or ``400,000 rows``.
 
-    None means the default form of name and value. It is "" if another phrase includes the
-    parameter.
+    None stands for the default form, name and value. A parameter is "" if another phrase includes
+    it.
     """
     value = params[name]
     if name == "rows" and value is None:

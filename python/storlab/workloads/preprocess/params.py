@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "preprocess"``."""
+"""Parameters of preprocessing workloads: fields of a study file with defaults, descriptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Implementation = Literal["native", "pandas", "polars", "dask"]
 
 
 class Scale(StudyTable):
-    """``[workload.scale]``: the work on several machines. ``workers`` says on how many workers."""
+    """Table ``[workload.scale]``: use ``workers`` workers of a cluster instead of this machine."""
 
     engine: Literal["dask"] = Field(description="dask (the extra storlab[scale])")
     scheduler: Annotated[str, Field(min_length=1, pattern=r"^(tcp|tls)://")] | None = Field(

@@ -1,4 +1,4 @@
-"""Metrics of preprocessing in tables, figures, findings and questions."""
+"""Metrics of preprocessing: names, units and their use in tables, figures and findings."""
 
 from __future__ import annotations
 

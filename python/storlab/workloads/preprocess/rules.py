@@ -1,4 +1,4 @@
-"""Checks of preprocessing parameters, the raw files of a point, and its resources."""
+"""Checks of a preprocessing workload's parameters and raw files, and estimates of resources."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class RawData:
-    """Raw data of a run; rows and bytes are estimates for generated data."""
+    """Size of a run's raw data; for generated data, rows and bytes are estimates."""
 
     rows: int
     bytes: int
@@ -63,12 +63,12 @@ class RawData:
 
 
 def needless_fields(params: PreprocessParams) -> list[str]:
-    """Return the fields without effect: of data generation, if the user gives input files."""
+    """Return the fields without effect: those of generated data, if users give input files."""
     return list(GENERATED) if params.input is not None else []
 
 
 def clicks_of(params: PreprocessParams) -> Clicks | None:
-    """Return the data set to generate for a point; None if it reads the user's files."""
+    """Return the click logs to generate for a point; None if it reads the user's own files."""
     rows, files, seed = params.rows, params.files, params.data_seed
     if params.input is not None or rows is None or files is None or seed is None:
         return None
@@ -111,7 +111,7 @@ def combination_problems(
 def scale_problems(
     values: list[PreprocessParams], given: set[str], scale: Scale, engine: str | None
 ) -> Iterable[Problem]:
-    """Yield a problem if ``[workload.scale]`` contradicts other fields."""
+    """Yield a problem for each field that contradicts the table ``[workload.scale]``."""
     cluster = scale.engine
     named = [params.implementation for params in values]
     if "implementation" in given and cluster not in named:
@@ -126,7 +126,7 @@ def scale_problems(
 
 
 def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
-    """Return a point with its cluster; all engines get the same total memory for comparison."""
+    """Add the cluster to a point's parameters; total memory stays that of other engines."""
     memory = params.memory
     if scale.memory is not None:
         memory = engine_costs(scale.engine).base_bytes + scale.memory * params.workers
@@ -134,27 +134,27 @@ def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
 
 
 def implementation_of(params: PreprocessParams, engine: str | None) -> str | None:
-    """Return the implementation of a point; None if the study's engine decides."""
+    """Return the implementation that does the work of a point; None for that of the engine."""
     scale = params.scale
     return params.implementation or engine or (None if scale is None else scale.engine)
 
 
 def scheduler_of(params: PreprocessParams, engine: str) -> str | None:
-    """Return the address of the cluster that runs a point; None if this machine does."""
+    """Return the address of the scheduler of a point's cluster; None for this machine."""
     scale = params.scale
     return None if scale is None or scale.engine != engine else scale.scheduler
 
 
 def needed_memory(params: PreprocessParams) -> int:
-    """Return the memory in bytes that all workers need at least.
+    """Return the least memory in bytes that all workers need.
 
-    It is for their row groups or, with a library, their parts.
+    The native engine needs it for row groups, a data frame library for whole parts.
     """
     return max(_row_group_memory(params), _library_memory(params))
 
 
 def _library_memory(params: PreprocessParams) -> int:
-    """Return the memory of a data frame library with a part per worker; 0 without a library."""
+    """Return the memory that a data frame library needs for a part per worker; 0 without one."""
     costs = engine_costs(params.implementation)
     if not costs.base_bytes:
         return 0
@@ -163,7 +163,7 @@ def _library_memory(params: PreprocessParams) -> int:
 
 
 def engine_costs(engine: str | None) -> EngineCosts:
-    """Return the CPU and memory that an engine declares; by default those of the native one."""
+    """Return the CPU time and memory that an engine declares; by default those of native."""
     costs = getattr(ENGINES.get(engine or ""), "costs", None)
     return costs if isinstance(costs, EngineCosts) else EngineCosts()
 
@@ -211,7 +211,7 @@ def _whose(params: PreprocessParams) -> str:
 
 
 def target_problem(params: PreprocessParams, target: Target) -> Problem | None:
-    """Return why this point cannot run on this target, or None; looks for its raw files."""
+    """Return the problem that prevents a point from running on a target, such as missing files."""
     if params.input is None:
         return None
     try:
@@ -224,7 +224,7 @@ def target_problem(params: PreprocessParams, target: Target) -> Problem | None:
 
 
 class InputError(ValueError):
-    """Raw files that cannot be read, with a fix."""
+    """Error for raw files that cannot be used, with a fix."""
 
     def __init__(self, what: str, fix: str) -> None:
         self.what = what
@@ -233,12 +233,13 @@ class InputError(ValueError):
 
 
 def input_files(patterns: list[str], directory: Path) -> list[Path]:
-    """Return the raw files of a study, absolute and in order, without duplicates.
+    """Return the absolute paths of the raw files that match patterns, without duplicates.
 
-    Patterns keep their order; matches of a pattern are sorted with ``day_2`` before ``day_10``.
+    They are in the order of patterns. Files of one pattern are sorted by name, with ``day_2``
+    before ``day_10``.
 
     Raises:
-        InputError: A pattern matches no file, or a file is unsuitable.
+        InputError: A pattern matches no file, or a file cannot be used.
     """
     root = Path(os.path.realpath(directory))
     files: dict[Path, None] = {}
@@ -246,15 +247,15 @@ def input_files(patterns: list[str], directory: Path) -> list[Path]:
         for file in _matches(pattern, root):
             files.setdefault(_checked(file, root), None)
     if not files:
-        raise InputError("names no files", "list the day files, or remove it to have data made")
+        raise InputError("is an empty list", "list the day files, or remove it to generate data")
     return list(files)
 
 
 def _matches(pattern: str, root: Path) -> list[Path]:
     inside = Path(pattern)
     if inside.is_absolute() or ".." in inside.parts:
-        what = f'"{pattern}" leads out of the target\'s directory'
-        raise InputError(what, f"write it below {root}")
+        what = f'"{pattern}" is not a path inside of the target\'s directory'
+        raise InputError(what, f"make it relative to {root}, without ..")
     if not inside.parts:
         raise InputError(f'"{pattern}" names no file', 'write for example "day_*"')
     if not any(character in pattern for character in "*?["):
@@ -265,27 +266,31 @@ def _matches(pattern: str, root: Path) -> list[Path]:
         matches = [path for path in paths if not path.is_relative_to(home)] or paths
     if not matches:
         what = f'"{pattern}" matches no file in {root}'
-        raise InputError(what, "correct it, or put the files there")
+        raise InputError(what, "correct the pattern, or put the files there")
     return sorted(matches, key=natural_key)
 
 
 def _checked(file: Path, root: Path) -> Path:
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(root):
-        what = f"{file} leads out of {root}"
-        raise InputError(what, "copy the file below that directory, or name another one")
+        what = f"{file} is a link to a file outside of {root}"
+        raise InputError(what, "copy the file into that directory, or name another one")
     if not real.is_file():
-        raise InputError(f"{file} is not a regular file", "name files only")
+        raise InputError(f"{file} is not a regular file", "list regular files only")
     if real.is_relative_to(root / _HOME):
-        what = f"{file} lies in {_HOME}, which is emptied after a study"
-        raise InputError(what, "move it out of there")
+        what = f"{file} is in {_HOME}, where storlab deletes files after a study"
+        raise InputError(what, "move it to another directory")
     if real.suffix in COMPRESSED:
-        raise InputError(f"{file} is compressed", "unpack it first")
+        raise InputError(f"{file} is compressed", "decompress it first")
     return real
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether a file is compressed, by suffix or first bytes; raise OSError on failure."""
+    """Return whether a file is compressed, by suffix or first bytes.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     if path.suffix in COMPRESSED:
         return True
     with path.open("rb") as file:
@@ -293,14 +298,14 @@ def is_compressed(path: Path) -> bool:
 
 
 def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Return a sort key that orders numbers in names by value: ``day_2`` before ``day_10``."""
+    """Return a sort key that puts ``day_2`` before ``day_10``."""
     texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # alternating, texts first
     pieces = [(int(piece), "") if at % 2 else (0, piece) for at, piece in texts_and_numbers]
     return pieces, str(path)
 
 
 def raw_data(params: PreprocessParams, target: Target) -> RawData:
-    """Return the raw data of a point; raise ValueError if its files do not exist."""
+    """Return the size of a point's raw data; raise ValueError if its files do not exist."""
     part: int = params.part_size
     files: list[Path] = []
     if (clicks := clicks_of(params)) is not None:
@@ -316,8 +321,8 @@ def raw_data(params: PreprocessParams, target: Target) -> RawData:
 
 
 def written_bytes(params: PreprocessParams, data: RawData) -> int:
-    """Return an upper bound for the bytes that a run writes in all three formats."""
-    # The last row group of each part is not full.
+    """Return an upper limit for the bytes that a run writes, in all three formats."""
+    # one more row group per part, as the last one of a part is not full
     groups = data.parts + data.rows // params.row_group_rows
     binary = 1 + NUMERICAL_BYTES[params.numerical] + CATEGORICAL_BYTES
     vocabulary: int = VOCABULARY_BYTES // max(1, params.threshold)
@@ -326,12 +331,12 @@ def written_bytes(params: PreprocessParams, data: RawData) -> int:
 
 
 def least_binary_bytes(params: PreprocessParams, rows: int) -> int:
-    """Return a lower bound for the bytes of split binary: one byte per id."""
+    """Return a lower limit for the size of split binary in bytes: one byte per id."""
     return rows * (1 + NUMERICAL_BYTES[params.numerical] + CATEGORIES)
 
 
 def duration_ns(params: PreprocessParams, size: int, engine: str) -> int:
-    """Estimate the time of a run limited by CPU, at an assumed rate and at most all cores."""
+    """Estimate the duration of a run that is limited by CPU, at an assumed rate per core."""
     at_once: int = params.workers
     if scheduler_of(params, engine) is None:
         at_once = min(at_once, usable_cores())
@@ -345,7 +350,7 @@ def usable_cores() -> int:
 
 
 def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str, ...]:
-    """Return warnings before a run: workers without a part or a core, too much memory."""
+    """Return warnings before a run, such as more workers than cores, or too much memory."""
     texts, workers = [], params.workers
     if not data.bytes:
         texts.append("input: the raw files are empty, and a run without a row fails; name others")

@@ -1,20 +1,23 @@
-"""Number of workers at which storage, or the CPU, becomes the bottleneck of fixed work.
+"""Decide whether storage or the CPU is the bottleneck of fixed work, and from how many workers on.
 
-The rule, for one target over the swept numbers of workers W (docs/method/preprocess.md):
+Definitions, for one target and the swept numbers of workers (docs/method/preprocess.md):
 
-- V > W is *faster* if the time shrinks by 5 % or more and the interval of the ratio excludes 1; *no
-  faster* if it shrinks by less and the interval excludes a shrinking by 10 %. Otherwise it is
-  undecided: a change within the noise is neither a gain nor a saturation.
-- The *plateau* begins at the smallest W for which every larger number is no faster, and it must
-  reach to 1.25 W at least: from 23 to 24 workers perfect scaling gains 4 %.
-- Workers are *busy* if they are on CPU for at least 70 % of the time that their parts allow: 9
-  workers that share 16 parts are idle for a ninth of the time, with any storage.
+- A larger number of workers is *faster* if the time is at least 5 % less and the interval of the
+  ratio excludes 1. It is *no faster* if the time is less than 5 % less and the interval excludes a
+  gain of 10 %. Otherwise, the change is within the noise and undecided.
+- The *plateau* starts at the smallest number W for which every larger number is no faster. It must
+  reach to 1.25 W at least, because from 23 to 24 workers, for example, even perfect scaling gains
+  only 4 %.
+- Workers are *busy* if they are on CPU for at least 70 % of the time that their parts allow. For
+  example, 9 workers that share 16 parts must be idle for a ninth of the time, with any storage.
 
-The largest number is judged, by the CPU time of the run's own workers. If busy: CPU-bound (or too
-few parts, if these allow less than 70 %). If not busy, but all cores of the machine are: undecided.
-If on a plateau and not busy: the device saturates at the start of the plateau, provided that a
-device moved the data, and that a target without a device, if there is one, is faster there.
-Otherwise: still faster, or undecided.
+The verdict depends on the largest number of workers:
+
+- busy: CPU-bound, or too few parts if these allow less than 70 %
+- not busy, but all cores of the machine were: undecided
+- not busy and on a plateau: the device saturates at the start of the plateau. For this, a device
+  must have moved the data, and a target without a device, if there is one, must be faster there.
+- otherwise: still faster, or undecided
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Results of the runs with one number of workers; times in s, rates in MB/s, shares in %."""
+    """Results of runs with one number of workers; times in s, rates in MB/s, fractions in %."""
 
     workers: int
     times: tuple[float, ...]  # time of each run
@@ -65,9 +68,9 @@ class Step:
 
     @property
     def is_busy(self) -> bool | None:
-        """Whether the workers' own CPU time limits them.
+        """Whether the workers were busy, so that their own CPU time limits the run.
 
-        None if it was not counted, or if other programs used all cores.
+        None if CPU time was not counted, or if other programs used all cores.
         """
         if not self.busy:
             return None
@@ -76,12 +79,12 @@ class Step:
 
     @property
     def all_cores_busy(self) -> bool:
-        """Whether all cores of the machine were busy, with any program."""
+        """Whether all cores of the machine were busy, whatever the program."""
         return self.machine_percent is not None and self.machine_percent >= MACHINE_BUSY_PERCENT
 
     @property
     def uses_device(self) -> bool:
-        """Whether a device moved a relevant share of the data."""
+        """Whether a device moved a relevant part of the data, rather than memory."""
         if not self.device_mb_s:
             return False
         return fmean(self.device_mb_s) > DEVICE_SHARE * (self.moved_mb_s or 0.0)
@@ -89,12 +92,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Verdict on the swept numbers of workers of one target."""
+    """Verdict on the bottleneck of one target, from a sweep of workers."""
 
     target: str
     steps: tuple[Step, ...]
     verdict: Verdict
-    # Device, waiting: start of the plateau; otherwise the largest number.
+    # Start of the plateau if there is one, otherwise the largest number of workers.
     workers: int | None = None
 
     @property
@@ -127,11 +130,11 @@ class Saturation:
         return "the repeats differ too much"
 
     def speedup(self, step: Step) -> Interval:
-        """Return the time of the fewest workers over that of ``step``."""
+        """Return the speed-up of ``step`` over the fewest workers, with its interval."""
         return ratio_interval(self.steps[0].times, step.times)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the verdict as plain values for JSON."""
         return {
             "target": self.target,
             "verdict": self.verdict,
@@ -141,7 +144,7 @@ class Saturation:
         }
 
     def word(self, step: Step) -> str:
-        """Return a word for one number of workers, consistent with the verdict, for a table."""
+        """Return a few words on one number of workers, for a table; they agree with the verdict."""
         at = self.workers or 0
         if self.verdict in ("device", "waiting") and step.workers >= at:
             if step.workers > at:
@@ -159,7 +162,7 @@ def _workers(number: int | None) -> str:
 
 
 def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
-    """Return whether more workers are better, that is faster.
+    """Decide whether more workers are faster (better), no faster (equivalent), or undecided.
 
     Args:
         few: Times of runs with fewer workers, in s.
@@ -174,7 +177,7 @@ def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
 
 
 def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
-    """Return the verdict on a sweep of workers, and the number of workers that it names."""
+    """Return the verdict on a sweep of workers, and the number of workers that it is about."""
     if not steps:
         return "none", None
     last = steps[-1]
@@ -211,13 +214,13 @@ def _saturation(
 def saturations(
     comparison: Comparison, section: Section, facet: Any, operation: str = "all"
 ) -> list[Saturation]:
-    """Return the verdicts on all measured targets; empty if workers are not swept.
+    """Return the verdict on each measured target; empty if workers are not swept.
 
     Args:
         comparison: Comparison with the values.
         section: Section of the workload.
-        facet: Value of the facet parameter.
-        operation: Stage to judge, or "all".
+        facet: Data set size (or other facet) of the points.
+        operation: Stage to judge, or "all" for whole runs.
     """
     if section.axes.x != WORKERS:
         return []
@@ -230,7 +233,10 @@ def saturations(
 
 
 def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
-    """Withdraw a "device" verdict if a target without a device is no faster at the same number."""
+    """Withdraw a verdict that the device saturates if a target without a device is no faster.
+
+    Then the workers wait for something else than the device.
+    """
     if saturation.verdict != "device":
         return saturation
     largest = saturation.steps[-1]
@@ -244,7 +250,7 @@ def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
 
 
 def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
-    """Yield for each target its name, the verdict as a phrase, and the workload."""
+    """Yield for each workload and target: name of the target, verdict as a phrase, workload."""
     if all(section.axes.x != WORKERS for section in sections):
         yield "", NOT_SWEPT, ""
     for section in sections:
@@ -255,7 +261,7 @@ def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tupl
 
 
 def verdict_words(compared: Sequence[Saturation]) -> str:
-    """Return all verdicts: ``disk: the device saturates at 8 workers; memory: CPU-bound ...``."""
+    """Join verdicts: ``disk: the device saturates at 8 workers; memory: CPU-bound ...``."""
     targets: dict[str, list[str]] = {}
     for saturation in compared:
         targets.setdefault(saturation.text, []).append(saturation.target)
@@ -292,7 +298,7 @@ def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[fl
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
-    """Return the largest share of the time (0 to 1) that workers can be busy, by stages' parts."""
+    """Return the largest fraction of time (0 to 1) for which there are parts for all workers."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
         (float(stage.end_ns - stage.start_ns), _stage_share(record, stage, workers, at_once))
@@ -306,11 +312,11 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
 
 
 def _stage_share(record: RunRecord, stage: StageTimes, workers: int, at_once: int) -> float:
-    """Return the largest share of a stage that workers can be busy.
+    """Return the largest fraction of a stage's time for which its tasks can keep workers busy.
 
-    N tasks of one size take ceil(N / W) rounds, and in the last one some workers are idle. If a
-    single task takes most of the stage, the sizes are very unequal: then Little's law gives the
-    number of tasks in progress.
+    N tasks of one size on W workers take ceil(N / W) rounds, and some workers are idle in the last
+    one. If a single task takes most of the stage, sizes are very unequal. Then Little's law gives
+    the mean number of tasks in progress.
     """
     tasks, took_ns = stage.tasks or stage.parts, stage.end_ns - stage.start_ns
     share = min(1.0, tasks / math.ceil(tasks / workers) / max(at_once, 1))

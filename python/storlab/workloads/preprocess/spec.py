@@ -1,4 +1,4 @@
-"""Study table of ``kind = "preprocess"``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "preprocess"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from storlab.workloads.preprocess.rules import (
 
 @study_table(PreprocessParams)
 class PreprocessSpec(WorkloadSpec):
-    """``[[workload]] kind = "preprocess"``: click logs to what a DLRM is trained on."""
+    """``[[workload]] kind = "preprocess"``: conversion of click logs to training data of a DLRM."""
 
-    # Set once per table and written to a point only if present, so that points of older studies are
-    # unchanged.
+    # ``scale`` is set once per table. It is added to points only if it is set, so that points of
+    # studies without it, and their ids, do not change.
     shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"scale"}
     non_work_parameters: ClassVar[frozenset[str]] = frozenset({"implementation", "scale"})
     matched: ClassVar[frozenset[str]] = non_work_parameters
@@ -33,7 +33,7 @@ class PreprocessSpec(WorkloadSpec):
         scale: Scale | None  # study_table derives it from PreprocessParams
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory field of the study table."""
+        """Return a problem for each field of the table that contradicts another."""
         del values  # values lack the fields that points do not use, so the product is built again
         given, every = self.model_fields_set, PreprocessParams.every(self.product())
         scale = self.scale
@@ -47,7 +47,7 @@ class PreprocessSpec(WorkloadSpec):
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point without those that it does not use."""
+        """Return the parameters of a point without those that have no effect."""
         combination = PreprocessParams.combined(params)
         point = params | dict.fromkeys(needless_fields(combination))
         scale = self.scale
@@ -57,7 +57,7 @@ class PreprocessSpec(WorkloadSpec):
         return point | {"memory": memory, "scale": scale.model_dump()}
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """Return the engine of the point's implementation, or of the cluster or study."""
+        """Return the engine that does the work of a point: by implementation, cluster or study."""
         implementation = PreprocessParams.combined(params).implementation
         if implementation or self.scale is None:
             return implementation or self.engine

@@ -1,7 +1,7 @@
-"""Preprocessing of a user's own click logs outside of a study, to get the output.
+"""Preprocess a user's own click logs outside of a study, for the sake of the output.
 
-It always continues an earlier run in the directory, so that finished work is never repeated. A
-directory with files that are not preprocessing's own is refused.
+An earlier run in the output directory is continued, so that finished work is never repeated. A
+directory that contains other files is refused.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _TOLD = ("malformed-lines", "several-passes", "memory-exceeded", "workers-lost")
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Checked preprocessing run; ``params`` are the parameters of its workload family."""
+    """Preprocessing run whose files and options have been checked."""
 
     job: PreprocessJob
     params: PreprocessParams
@@ -76,12 +76,12 @@ class Preprocessing:
 
     @property
     def directory(self) -> Path:
-        """Directory of the output."""
+        """Directory for the output."""
         return Path(self.job.directory)
 
 
 class PreprocessDocument(Document):
-    """storlab preprocess: the files made from the logs, and the details that the engine reports."""
+    """Output of storlab preprocess: directory of the files made, and the engine's report."""
 
     model_config = ConfigDict(extra="allow")
     schema_name: Literal["preprocess"] = Field(default="preprocess", alias="schema")
@@ -100,18 +100,19 @@ class PreprocessDocument(Document):
 def plan_preprocessing(
     files: Sequence[Path], out: Path, options: Mapping[str, Any]
 ) -> Preprocessing:
-    """Check files, options and machine before anything is read; write nothing.
+    """Check files, options and machine before a run, without reading the logs or writing.
 
     Args:
         files: Raw click logs.
         out: Directory of the output.
-        options: Fields of ``PreprocessSpec``, and the ``scheduler`` of a cluster. None means the
-            field's default; for ``workers``, as many as this machine and ``memory`` allow.
+        options: Fields of ``PreprocessSpec``, and the address of a cluster's ``scheduler``. None
+            stands for the default, which for ``workers`` is as many as cores, memory and parts
+            allow.
 
     Raises:
-        UsageError: Files or options are invalid, or ``out`` was begun with others.
-        GuardError: ``out`` contains foreign files.
-        PreflightError: This machine lacks permissions or space.
+        UsageError: Files or options are invalid, or differ from those of the run in ``out``.
+        GuardError: ``out`` contains files of other origin.
+        PreflightError: Permissions or space are missing.
         EngineError: The engine is missing.
     """
     directory = Path(os.path.realpath(out))
@@ -144,7 +145,7 @@ def _params(values: dict[str, Any], inputs: list[str]) -> PreprocessParams:
 
 
 def _usage(error: ValidationError) -> UsageError:
-    """Convert a validation error into a message about the first invalid option."""
+    """Convert a validation error to a message about the first invalid option."""
     detail = error.errors()[0]
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, FieldProblems):
@@ -167,7 +168,7 @@ def _workers(params: PreprocessParams, parts: int) -> int:
 
 
 def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
-    """Return resolved absolute paths in the given order; raise UsageError for invalid files."""
+    """Return the absolute paths of the files in their order; raise UsageError if one is invalid."""
     places: dict[Path, Path] = {}
     for file in files:
         real = Path(os.path.realpath(file))
@@ -181,20 +182,20 @@ def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
 
 
 def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | None:
-    """Return why a file is no valid input, and a fix; None if it is valid."""
+    """Return why a file cannot be used as input, and a fix; None if it can."""
     why = None
     if not real.exists():
         why = ("there is no such file", "correct the path")
     elif not real.is_file():
-        why = ("is not a regular file", "name the files that hold the click logs")
+        why = ("is not a regular file", "name files with click logs")
     elif not os.access(real, os.R_OK):
-        why = ("this user may not read it", "change its permissions")
+        why = ("cannot be read by this user", "change its permissions")
     elif is_compressed(real):
-        why = ("is compressed", "unpack it first")
+        why = ("is compressed", "decompress it first")
     elif real.is_relative_to(directory):
-        why = ("lies in the directory of the output", "name another --out")
+        why = ("is in the output directory", "name another --out")
     elif not (_is_utf8(file.name) and _is_utf8(real)):
-        why = ("its path is not UTF-8 text", "rename it")
+        why = ("has a path that is not UTF-8 text", "rename it")
     return why
 
 
@@ -210,25 +211,25 @@ def _check_directory(
     out: Path, directory: Path, params: PreprocessParams, inputs: Sequence[str]
 ) -> None:
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"--out {out}", "is a file", "name a directory")
+        raise UsageError(f"--out {out}", "is not a directory", "name a directory")
     if not _is_utf8(directory):
         raise UsageError("--out", "is not UTF-8 text", "name another directory")
     parent = existing_parent(directory)
     if not os.access(parent, os.R_OK | os.W_OK | os.X_OK):
-        what = f"this user may not make files in {parent}"
+        what = f"cannot be used: this user may not create files in {parent}"
         raise PreflightError(f"--out {out}", what, "name another directory")
     begun = _begun(directory)
     foreign = _foreign(directory) if begun is None else _foreign_beside(directory)
     if foreign is not None:
-        what = f"holds {foreign.relative_to(directory)}, which is not an output of preprocessing"
-        fix = "name an empty directory, or one that is not there"
-        raise GuardError(f"--out {out}", what, fix if begun is None else "move it elsewhere")
+        what = f"contains {foreign.relative_to(directory)}, which is not an output of preprocessing"
+        fix = "name an empty or new directory"
+        raise GuardError(f"--out {out}", what, fix if begun is None else "move that file elsewhere")
     if begun is not None:
         _check_same(out, begun, params, inputs)
 
 
 def _begun(directory: Path) -> dict[str, Any] | None:
-    """Return the parameters of the run in a directory; None if none was begun."""
+    """Return the parameters of the run that was started in a directory; None without a run."""
     try:
         document = parse_json(read_input(directory / _RUN))
     except (OSError, ValueError):
@@ -239,7 +240,7 @@ def _begun(directory: Path) -> dict[str, Any] | None:
 
 
 def _foreign(directory: Path) -> Path | None:
-    """Return a file that a newly begun run does not create; None if there is none."""
+    """Return a file that cannot be from a run which has just started; None if there is none."""
     for path in directory.rglob("*"):
         inside = path.relative_to(directory)
         own = path.is_dir() and not path.is_symlink() and inside.parts[0] in _DIRECTORIES
@@ -249,16 +250,16 @@ def _foreign(directory: Path) -> Path | None:
 
 
 def _foreign_beside(directory: Path) -> Path | None:
-    """Return a file that is no output of a preprocessing run; None if there is none."""
+    """Return a file that is not an output of a preprocessing run; None if there is none."""
     return next((path for path in directory.iterdir() if path.name not in _OUTPUT), None)
 
 
 def _check_same(
     out: Path, begun: dict[str, Any], params: PreprocessParams, inputs: Sequence[str]
 ) -> None:
-    """Raise UsageError if the run in the directory was begun with other options.
+    """Raise UsageError if the run in the directory was started with other options.
 
-    Engines compare them too; this check names the options of the command line.
+    Engines check this, too, but this check names options of the command line.
     """
     _check_same_files(out, begun["inputs"], inputs)
     for field, name in _KEPT.items():
@@ -266,40 +267,45 @@ def _check_same(
         if before == getattr(params, field):
             continue
         if before is None:
-            raise UsageError(option, f"{out} was begun without it", f"leave it out, {_ELSEWHERE}")
+            raise UsageError(
+                option, f"the run in {out} was started without it", f"omit it, {_ELSEWHERE}"
+            )
         shown = format_size(before) if field == "part_size" else str(before)
         raise UsageError(
-            option, f"{out} was begun with {shown}", f"give {option} {shown}, {_ELSEWHERE}"
+            option,
+            f"the run in {out} was started with {shown}",
+            f"give {option} {shown}, {_ELSEWHERE}",
         )
 
 
 def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) -> None:
-    """Raise UsageError if the run was begun with other files.
+    """Raise UsageError if the run in the directory was started with other files.
 
-    Entries of the native engine have names; those of the data frameworks are lists.
+    The native engine records a table per file, data frame libraries record a list.
     """
     then = dict((e["path"], e["bytes"]) if isinstance(e, dict) else e[:2] for e in begun)
     if list(then) != list(inputs):
-        fix = f"name the same files in the same order, {_ELSEWHERE}"
-        raise UsageError("FILE...", f"{out} was begun with other files", fix)
+        fix = f"give the same files in the same order, {_ELSEWHERE}"
+        raise UsageError("FILE...", f"the run in {out} was started with other files", fix)
     for path, size in then.items():
         if Path(path).stat().st_size != size:
-            raise UsageError(path, f"has changed since {out} was begun", "name another --out")
+            what = f"has changed since the run in {out} was started"
+            raise UsageError(path, what, "name another --out")
 
 
 def _space(params: PreprocessParams, data: RawData, directory: Path) -> Iterator[str]:
-    """Yield a warning if space may run out; raise PreflightError if it certainly will."""
+    """Yield a warning if the output may not fit on the disk; raise PreflightError if it cannot."""
     there = _allocated(directory)
     room = free_bytes(directory) + there
     most = written_bytes(params, data)
     least = least_binary_bytes(params, data.rows)
     free = f"{format_bytes_si(room - there)} are free in {directory}"
     if least > room:
-        what = f"the output takes at least {format_bytes_si(least)}, and {free}"
-        raise PreflightError("--out", what, "make room, or name another directory")
+        what = f"the output takes at least {format_bytes_si(least)}, but {free}"
+        raise PreflightError("--out", what, "free some space, or name another directory")
     if most > room:
         more = format_bytes_si(most - there)
-        yield f"--out: the output may take {more} more, and {free}; a run that fails can go on"
+        yield f"--out: the output may take {more} more, but {free}; a failed run can be continued"
 
 
 def _allocated(directory: Path) -> int:
@@ -307,7 +313,7 @@ def _allocated(directory: Path) -> int:
 
 
 def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> RunOutcome:
-    """Preprocess, or continue an earlier run; the outcome reports whether it failed.
+    """Preprocess the files, or continue an earlier run; the outcome says if the run failed.
 
     Raises:
         Interrupted: A stop was requested.
@@ -329,13 +335,13 @@ def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> Ru
 
 
 def reported_flags(order: Preprocessing, outcome: RunOutcome) -> list[Flag]:
-    """Return the flags of a finished run that concern its output or options."""
+    """Return those flags of a finished run that are about its output or options."""
     return [flag for flag in run_flags(order.params, outcome) if flag.kind in _TOLD]
 
 
 @contextmanager
 def _held(directory: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the directory, which ends with the process."""
+    """Hold an exclusive lock on the directory; it is released when the process ends."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -346,15 +352,15 @@ def _held(directory: Path) -> Iterator[None]:
         try:
             try_lock_exclusive(handle)
         except BlockingIOError:
-            what = "another process is preprocessing into it"
-            raise ResultError(f"--out {directory}", what, "wait for it, or end it") from None
+            what = "is in use by another process that preprocesses files"
+            raise ResultError(f"--out {directory}", what, "wait until it ends") from None
         yield
     finally:
         os.close(handle)
 
 
 def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
-    """Replace the relative path of raw files in a failure's fix; return whether there was one."""
+    """Replace relative paths in a failure's fix by absolute ones; return if there were any."""
     failure = outcome.failure
     if failure is None or "raw/" not in failure.fix:
         return False
@@ -364,7 +370,7 @@ def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
 
 
 class _Stages:
-    """Reporter of progress by the files in the run's directory, for any engine."""
+    """Reports progress by counting the files in the output directory, for any engine."""
 
     def __init__(self, order: Preprocessing, reporter: Reporter) -> None:
         self._directory = order.directory
@@ -378,7 +384,7 @@ class _Stages:
         self._begin()
 
     def look(self, snapshot: Snapshot) -> None:
-        """Report the current progress."""
+        """Report how much of the current stage is done."""
         while self._left:
             _, pattern, total, _ = self._left[0]
             done = self._done(pattern)

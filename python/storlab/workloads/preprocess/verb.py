@@ -1,4 +1,4 @@
-"""Entry of ``storlab preprocess`` in the list of verbs."""
+"""Entry of the command ``storlab preprocess`` in the list of commands."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Training family: data loading of model training."""
+"""Training family: data loading for the training of models, with emulated accelerators."""

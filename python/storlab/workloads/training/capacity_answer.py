@@ -1,4 +1,4 @@
-"""Largest number of emulated accelerators that each target keeps busy at a given utilisation."""
+"""Find how many emulated accelerators each target keeps at a required utilisation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Largest number of accelerators that a target keeps busy."""
+    """Largest number of accelerators that a target keeps at the required utilisation."""
 
-    place: str  # the number as on the axis; empty if there is none
+    place: str  # number as text; empty if there is none
     text: str  # phrase such as ``at least 3``
     percent: float  # required utilisation
     few_steps: bool = False  # whether epochs are too short for a reliable utilisation
 
 
 def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -> float | None:
-    """Return the utilisation that the profile requires; None if points differ."""
+    """Return the required utilisation in percent; None if the profiles of points differ in it."""
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     values = {cell.values[ASKED].estimate for cell in cells if ASKED in cell.values}
     return values.pop() if len(values) == 1 else None
@@ -37,14 +37,14 @@ def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -
 def largest(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], asked: float | None
 ) -> dict[str, Kept]:
-    """Return the largest number of accelerators kept busy, by target.
+    """Return the largest number of accelerators that each target keeps busy.
 
-    It comes from a capacity search if there is one, otherwise from the swept points.
+    It comes from a capacity search if there is one, otherwise from a sweep of accelerators.
 
     Args:
         comparison: Comparison with the values.
         section: Section of the workload.
-        points: Points along the axis.
+        points: Points of the sweep.
         asked: Required utilisation in percent; None if unknown.
     """
     results = [search for search in searches(comparison) if _same(search, section, points[0])]
@@ -68,7 +68,10 @@ def _swept(
     target: str,
     asked: float,
 ) -> Kept:
-    """Return the largest number among swept points; the last tried number is a lower bound."""
+    """Return the largest number that one target keeps busy in a sweep.
+
+    If this is the largest number of the sweep, the target may keep even more busy.
+    """
     place, few = "", False
     for point in points:
         cell = comparison.row(point).cells[target]
@@ -85,7 +88,7 @@ def _swept(
 
 
 def _has_few_steps(cell: Cell) -> bool:
-    """Return whether epochs of a cell's runs are too short for a reliable utilisation."""
+    """Return whether epochs have too few steps for a reliable utilisation."""
     return any(flag.kind == FEW_STEPS for flag in cell.flags)
 
 
@@ -97,7 +100,7 @@ def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
 
 
 def title(kept: Mapping[str, Kept]) -> str:
-    """Return a title such as ``most accelerators at 90 % or more: 8 on A, none on B``."""
+    """Return a title: ``most accelerators at 90 % or more: 8 on A, none on B``."""
     if not kept:
         return "utilisation of the emulated accelerators"
     shares: dict[float, list[str]] = {}
@@ -116,7 +119,7 @@ def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:
 
 
 def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
-    """Yield for each target its name, how many accelerators it keeps busy, and the workload."""
+    """Yield for each workload and target: name of the target, accelerators kept busy, workload."""
     for section in sections:
         for facet in section.facets():
             points = section.of_facet(facet)

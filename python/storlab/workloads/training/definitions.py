@@ -1,4 +1,4 @@
-"""Definitions of training terms for the brief's section on method."""
+"""Definitions of terms about training, for a brief's section on method."""
 
 from __future__ import annotations
 

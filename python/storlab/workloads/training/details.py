@@ -1,4 +1,4 @@
-"""Details of a training run, as reported by its engine."""
+"""Records of an engine's report about a training run, apart from metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from storlab.contracts.details import Details, DetailsTable
 
 
 class AcceleratorTimes(DetailsTable):
-    """Times of one accelerator in one epoch, and sums over its steps, in ns."""
+    """Times of one accelerator in one epoch in ns; waits and computing are sums over steps."""
 
     accelerator: int  # counted from 0
     steps: int
@@ -23,7 +23,7 @@ class AcceleratorTimes(DetailsTable):
 
 
 class EpochTimes(DetailsTable):
-    """Times and counts of one epoch, over all accelerators; clocks in ns."""
+    """Times in ns and counts of one epoch, over all accelerators."""
 
     start_ns: int
     end_ns: int
@@ -34,9 +34,9 @@ class EpochTimes(DetailsTable):
 
 
 class TrainingDetails(Details):
-    """Details of a training run."""
+    """Report about a training run: epochs, and how its threads were scheduled."""
 
     epochs: tuple[EpochTimes, ...] = ()  # finished epochs, in order
-    # Scheduling precedence of accelerator threads over readers.
+    # How the kernel was asked to prefer threads of accelerators to those of readers.
     accelerator_precedence: str | None = None
     host_memory_bytes: int | None = 0  # of the machine that read; 0: this machine, None: unknown

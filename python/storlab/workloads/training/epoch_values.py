@@ -1,4 +1,4 @@
-"""Values of single epochs of a run, and their table in the brief."""
+"""Values of each epoch of a run, and their table in a brief."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.workloads.training.details import EpochTimes, TrainingDetails
 
 
 def read_epochs(record: RunRecord) -> list[WorkItemValues]:
-    """Return the values of all epochs, with the time that each accelerator waited."""
+    """Return the values of each epoch of a run, with the time that each accelerator waited."""
     return [_epoch(epoch) for epoch in TrainingDetails.of(record).epochs]
 
 

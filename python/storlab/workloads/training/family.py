@@ -1,6 +1,6 @@
-"""Workload family for the reads of model training.
+"""Workload family for data loading in the training of models.
 
-The data set is created once for each target, and read by all runs that need the same files.
+A data set is created once for each target, and read by all runs that need equal files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from storlab.workloads.training.spec import READ_BYTES_S, READER_FILES, Training
 
 
 class TrainingWorkload(Workload):
-    """Workload family for the reads of emulated accelerators."""
+    """Workload family for data loading: emulated accelerators that read batches of samples."""
 
     kind = "training"
     fixed_work = True
@@ -64,7 +64,7 @@ class TrainingWorkload(Workload):
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate time and bytes of one run: computing, or reading at 2 GB/s if that is longer."""
+        """Estimate the duration of a run: that of computing, or of reading at 2 GB/s if longer."""
         params = TrainingParams.of(point.params)
         try:
             settings = settings_of(params)
@@ -86,7 +86,7 @@ class TrainingWorkload(Workload):
         )
 
     def job(self, point: Point, context: JobContext) -> TrainingJob:
-        """Build the job of one run; raise ValueError if no directory or bucket was granted."""
+        """Build the job of one run; raise ValueError if the target has no directory or bucket."""
         params = TrainingParams.of(point.params)
         settings = settings_of(params)
         own = context.share.of(settings.accelerators)
@@ -119,9 +119,9 @@ class TrainingWorkload(Workload):
         return settings_of(TrainingParams.of(point.params)).accelerators
 
     def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
-        """Merge the details of all clients into those of whole epochs.
+        """Merge what the clients of a cluster report about their parts of the same epochs.
 
-        An epoch lasts from the first client's start until the last client has ended.
+        An epoch lasts from the start of the first client to the end of the last one.
         """
         return merged_details(parts)
 
@@ -133,16 +133,16 @@ class TrainingWorkload(Workload):
         return [_generate(params, context) for params in sets.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return no steps: a run only reads."""
+        """Return no steps, as a run only reads and leaves nothing to remove."""
         del point, context
         return []
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return concurrency: configured readers, and the mean number reading by Little's law."""
+        """Return the number of readers, as configured and reading on average by Little's law."""
         return run_concurrency(TrainingParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return utilisation, rates, waits, stalls, CPU and bytes read by the device."""
+        """Compute utilisation, rates, waits, stalls, CPU and bytes read by the device."""
         return run_metrics(TrainingParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
@@ -150,13 +150,13 @@ class TrainingWorkload(Workload):
         return run_flags(TrainingParams.of(point.params), target, outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the reads of the accelerators."""
+        """Judge whether the medium (rather than a cache) served the reads of the accelerators."""
         settings = settings_of(TrainingParams.of(point.params))
         return proof_by(medium_evidence(settings, target, outcome), outcome)
 
 
 def data_set_name(records: Records) -> str:
-    """Return the name of a data set, which is equal for equal files."""
+    """Return the name of a data set; data sets of equal files have equal names."""
     fields = records.model_dump(mode="json", exclude={"resize_bytes"})
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return f"training-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -176,7 +176,7 @@ def _place(
             backoff_ns=params.retry_backoff,
         )
     if home is None:
-        raise ValueError(f"{context.target.name}: it has neither a directory nor a bucket")
+        raise ValueError(f"{context.target.name}: training needs a directory or an S3 bucket")
     return DataPlace(directory=str(home / name), direct=direct)
 
 

@@ -1,4 +1,4 @@
-"""Section of the brief on capacity: how many accelerators each target keeps busy."""
+"""Section of a brief on capacity: how many accelerators each target keeps busy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KIND = "training"
 
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
-    """Return the section on accelerators kept busy; None without a capacity search."""
+    """Build the section with results of capacity searches; None without a search."""
     results = searches(comparison)
     if not results:
         return None
@@ -100,22 +100,22 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
 
 
 def _marks(search: Found) -> tuple[Mark, ...]:
-    """Return the family's marks for emulated values."""
+    """Return the marks that say that a value is emulated."""
     told = (flag.kind for flag in page_of(search.kind).flags if flag.implied_provenance)
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
 
 
 def _runs(comparison: Comparison, search: Found) -> list[RunData]:
-    """Return the runs at the number of accelerators that the search found."""
+    """Return the runs with the number of accelerators that a search found."""
     cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
     runs = (c.runs for c in cells if c.point_id == search.point_id and c.point_id)
     return next(runs, [])
 
 
 def _power_marks(runs: Sequence[RunData]) -> list[Mark]:
-    """Return marks of the runs' power, measured at the boundary chosen for the target.
+    """Return the marks of the power of some runs, at the power boundary chosen for the target.
 
-    The mark for shared meters is left out, as in the brief's claims; tables of power show it.
+    The mark for shared meters is left out, as tables of power show it.
     """
     boundary = next((run.record.power_boundary for run in runs), None)
     account = account_of(runs, boundary)
@@ -131,10 +131,10 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
 
 
 class Findings(FamilyAdditions):
-    """Additions of the training family to a brief: numbers of accelerators kept busy."""
+    """Finding and section of a brief on the number of accelerators that targets keep busy."""
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Return a sentence per profile: how many accelerators each target keeps busy at most."""
+        """Return a sentence per profile on how many accelerators each target keeps busy."""
         return [
             f"{place_of(section, facet)}: {kept}."
             for section in comparison.kinds.get(KIND, ())
@@ -143,6 +143,6 @@ class Findings(FamilyAdditions):
         ]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return the section with the results of capacity searches."""
+        """Build the section with results of capacity searches."""
         del scale
         return capacity_section(comparison)

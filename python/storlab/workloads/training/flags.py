@@ -1,4 +1,4 @@
-"""Kinds of flags that only training reads raise."""
+"""Kinds of flags that only runs of training workloads can have."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from storlab.model.types import Table
 
 
 class Records(Table):
-    """Files of a data set, with DLIO's names: ``<prefix>_<i>_of_<files>.<format>``.
+    """Files of a data set, with names as in DLIO: ``<prefix>_<i>_of_<files>.<format>``.
 
-    ``npz``: a stored zip with arrays ``x`` (the records, unsigned bytes) and ``y`` (labels);
-    ``tfrecord``: length, masked CRC-32C, payload, CRC; ``jpeg``: plain bytes of the nominal size.
-    Sizes are drawn from a normal distribution for each file, from the seed and the file's number
-    only.
+    Formats: ``npz`` is an uncompressed zip with arrays ``x`` (samples, unsigned bytes) and ``y``
+    (labels). ``tfrecord`` has length, masked CRC-32C, payload and CRC for each sample. ``jpeg`` has
+    bytes without meaning. The size of a file is drawn from a normal distribution, and depends only
+    on the seed and the number of the file.
     """
 
     format: Literal["npz", "tfrecord", "jpeg"]
@@ -28,7 +28,7 @@ class Records(Table):
     samples_per_file: int = Field(default=1, ge=1)
     record_bytes: int = Field(ge=1)
     record_stdev_bytes: int = Field(default=0, ge=0)
-    # Size to which a sample is cut after reading; 0: not cut.
+    # Size in bytes to which a sample is cut after reading; 0 for no cut.
     resize_bytes: int = Field(default=0, ge=0)
     folder: str = "train"  # below the directory or prefix of the data set
     prefix: str = "img"
@@ -36,11 +36,11 @@ class Records(Table):
 
 
 class TrainingJob(Job):
-    """Job of emulated accelerators that consume batches, or of the data set's generation.
+    """Job in which emulated accelerators consume batches of samples, or that creates the data set.
 
-    Every accelerator has ``reader_threads`` readers; one reader loads a whole batch at a time;
-    batches are delivered in order; each reader works ahead by ``prefetch / reader_threads``
-    batches, rounded up. The measure window covers all epochs; there is no ramp.
+    Every accelerator has ``reader_threads`` readers. A reader loads a whole batch at a time, and up
+    to ``prefetch / reader_threads`` batches (rounded up) ahead. Batches are consumed in order. The
+    measure window covers all epochs, without a ramp.
     """
 
     kind: ClassVar[str] = "training"
@@ -49,7 +49,7 @@ class TrainingJob(Job):
     place: DataPlace
     records: Records
     accelerators: int = Field(default=1, ge=1)
-    # Index of this client's first accelerator, counted over all clients.
+    # Number of this client's first accelerator, if those of all clients are numbered from 0.
     first_accelerator: int = Field(default=0, ge=0)
     all_accelerators: int = Field(default=0, ge=0)  # of all clients; 0: those of this job
     first_file: int = Field(default=0, ge=0)  # first file that this client creates
@@ -70,5 +70,5 @@ class TrainingJob(Job):
     cpus: list[int] | None = None
 
     def secrets(self) -> dict[str, str]:
-        """Return the credentials of the store; empty if the data set is in a directory."""
+        """Return the credentials of the S3 store; empty if the data set is in a directory."""
         return self.place.secrets()

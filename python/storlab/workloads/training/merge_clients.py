@@ -1,4 +1,4 @@
-"""Merging of the details of clients that each ran some accelerators of the same epochs."""
+"""Merge what clients of a cluster report, each about its accelerators in the same epochs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEP_TIMES = ("start_ns", "end_ns", "first_end_ns")
 
 
 def merged_details(parts: Sequence[ClientDetails]) -> dict[str, Any]:
-    """Merge the details of all clients' accelerators, with times on the controller's clock."""
+    """Merge the reports of all clients; times are converted to the controller's clock."""
     return {
         **parts[0].details,
         "epochs": [_epoch(entries, parts) for entries in zipped(parts, "epochs")],
@@ -42,13 +42,13 @@ def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails])
 
 
 def _weakest(parts: Sequence[ClientDetails]) -> str | None:
-    """Return ``normal`` if the threads of one client have no precedence."""
+    """Return the weakest precedence of any client's threads, ``normal`` if one has none."""
     told = [part.details.get("accelerator_precedence") for part in parts]
     return "normal" if "normal" in told else told[0]
 
 
 def _memory(parts: Sequence[ClientDetails]) -> int | None:
-    """Return the memory of all hosts in bytes; None if a host did not report it."""
+    """Return the total memory of all hosts in bytes; None if a host did not report it."""
     hosts = {part.host: part.memory_bytes for part in parts}
     known = [size for size in hosts.values() if size is not None]
     return sum(known) if len(known) == len(hosts) else None

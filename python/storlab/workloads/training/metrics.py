@@ -1,7 +1,8 @@
 """Metrics, effective concurrency and flags of a training run.
 
-Definitions are in docs/method/training.md. Utilisation is ``emulated``: accelerators compute
-nothing and only wait for the profile's time of a step. Bytes and times are measured.
+docs/method/training.md defines them. The provenance of utilisation is ``emulated``: accelerators
+compute nothing, but wait for the time that the profile gives for a step. Bytes and times are
+measured.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from storlab.workloads.training.page import READS
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import FEW_STEPS, Settings, settings_of, size_rule_text
 
-# Smallest share of the bytes read after the first epoch that the device must have read.
+# Smallest fraction of the bytes read after the first epoch that the device must have read.
 LEAST_DEVICE_SHARE = 0.9
 HOST_MEMORY = "host_memory_bytes"  # name in details: of the machine that read; None: unknown
-# Largest delay of accelerators after the end of computing, as a share of compute time.
+# Largest tolerated delay of threads after the end of computing, as a fraction of compute time.
 MOST_LATE = 0.01
 _STEP = "step"
 _OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are no latency of I/O
@@ -32,7 +33,7 @@ _OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are no latenc
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorEpoch:
-    """Times of one accelerator in one epoch, in ns, of the first step and of all."""
+    """Times of one accelerator in one epoch, in ns: of the first step and of all steps."""
 
     steps: int
     total: int
@@ -47,7 +48,7 @@ class AcceleratorEpoch:
 
     @classmethod
     def of(cls, times: AcceleratorTimes) -> AcceleratorEpoch:
-        """Build the record from the engine's details."""
+        """Make the record from an engine's report."""
         return cls(
             steps=times.steps,
             total=times.end_ns - times.start_ns,
@@ -69,7 +70,7 @@ class AcceleratorEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Durations and counts of one epoch, over all accelerators."""
+    """Duration and counts of one epoch, over all accelerators."""
 
     duration_ns: int
     bytes: int
@@ -79,7 +80,7 @@ class Epoch:
 
 
 def epochs_of(outcome: RunOutcome) -> list[Epoch]:
-    """Return the finished epochs of a run, in order."""
+    """Return the completed epochs of a run in order."""
     return [
         Epoch(
             duration_ns=epoch.end_ns - epoch.start_ns,
@@ -95,11 +96,11 @@ def epochs_of(outcome: RunOutcome) -> list[Epoch]:
 def utilisation(
     epochs: Sequence[Epoch], share: Callable[[AcceleratorEpoch], float | None]
 ) -> float | None:
-    """Return the mean utilisation in percent over epochs of the mean over accelerators.
+    """Return the mean utilisation in percent, over accelerators and then over epochs.
 
     Args:
-        epochs: Finished epochs.
-        share: Function that returns the utilisation (0 to 1) of one accelerator; None if unknown.
+        epochs: Completed epochs.
+        share: Function that returns the utilisation (0 to 1) of an accelerator; None if unknown.
     """
     means = []
     for epoch in epochs:
@@ -111,22 +112,23 @@ def utilisation(
 
 
 def au_percent(epochs: Sequence[Epoch]) -> float | None:
-    """Return utilisation by the public definition.
+    """Return the accelerator utilisation (AU) in percent, as benchmarks define it.
 
-    It is measured compute time over total time, without the first step of each epoch.
+    It is measured compute time divided by total time, without the first step of each epoch.
     """
     return utilisation(epochs, lambda a: _ratio(a.compute - a.first_compute, a.without_first))
 
 
 def au_with_first_percent(epochs: Sequence[Epoch]) -> float | None:
-    """Return utilisation over all steps: like ``au_percent``, with the first step of each epoch."""
+    """Return the utilisation like ``au_percent``, but with the first step of each epoch."""
     return utilisation(epochs, lambda a: _ratio(a.compute, a.total))
 
 
 def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """Return utilisation as in version 1 of the benchmark, from the configured compute time.
+    """Return the utilisation as defined in version 1 of MLPerf Storage.
 
-    It leaves out the first step of each epoch.
+    It is configured instead of measured compute time divided by total time, without the first step
+    of each epoch.
     """
     return utilisation(
         epochs, lambda a: _ratio(max(0, a.steps - 1) * computation_ns, a.without_first)
@@ -134,9 +136,9 @@ def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float
 
 
 def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """Return utilisation without the delays by late wake-ups of the emulation.
+    """Return the utilisation that would result if no thread of the emulation woke up late.
 
-    None if the engine does not record scheduled times.
+    None if the engine does not record when threads should have woken up.
     """
 
     def share(a: AcceleratorEpoch) -> float | None:
@@ -148,9 +150,9 @@ def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float 
 
 
 def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """Return the delay of threads after the end of computing, in percent of the compute time.
+    """Return how late threads woke up after computing, in percent of the compute time.
 
-    None if the engine does not record it, or if nothing is computed.
+    None if the engine does not record it, or if steps take no compute time.
     """
     accelerators = [a for epoch in epochs for a in epoch.accelerators]
     late = [a.late for a in accelerators if a.late is not None]
@@ -165,9 +167,9 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
-    """Return concurrency: configured readers, and the mean number reading by Little's law.
+    """Return the number of readers, as configured and reading on average by Little's law.
 
-    Readers pause while their batches wait to be consumed.
+    The latter is smaller if readers pause until their batches are consumed.
     """
     settings = settings_of(params)
     return Concurrency(
@@ -177,7 +179,7 @@ def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
 
 
 def run_metrics(params: TrainingParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if its window is empty."""
+    """Compute all metrics of a run; empty if its measure window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     settings = settings_of(params)
@@ -229,7 +231,7 @@ def _samples(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
 
 
 def _times(outcome: RunOutcome) -> Iterable[Metric]:
-    """Return latencies of reads; waits of a step for its batch and its wake-up have other names."""
+    """Yield the latencies of reads, of steps' waits for batches, and of late wake-ups."""
     for metric in common.time_metrics(outcome, READS, "latency"):
         if metric.operation not in _OWN_NAMES:
             yield metric
@@ -239,7 +241,7 @@ def _times(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
-    """Yield stalls and barrier waits over the whole run, as means over accelerators."""
+    """Yield times over the whole run for which an accelerator waits for data or for others."""
     if not epochs or not epochs[0].accelerators:
         return
     for name, waited in (
@@ -251,10 +253,13 @@ def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
 
 
 def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | None, str]:
-    """Return bytes read by the device over bytes read by readers, and a phrase for the period.
+    """Return the bytes read by the device, divided by those that readers read.
 
-    The ratio is None if the device was not counted. The first epoch is left out if there are
-    others: it may well come from the device while later ones come from a cache.
+    The first epoch is left out if there are others: the device may serve it while a cache serves
+    the later ones. None if bytes of the device were not counted.
+
+    Returns:
+        The ratio, and a phrase for the period it applies to.
     """
     later = epochs[1:]
     when = "after the first epoch"
@@ -317,7 +322,7 @@ def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
 
 
 def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Flag | None:
-    """Flag late wake-ups of the accelerators' threads."""
+    """Flag a run in which threads of accelerators woke up too late; None if in time."""
     late = late_percent(epochs, settings.computation_ns)
     if late is None or late <= 100 * MOST_LATE:
         return None
@@ -332,7 +337,7 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
 
 
 def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> Iterator[Evidence]:
-    """Yield evidence that the medium may not have served the reads."""
+    """Yield evidence that a cache, not the medium, may have served the reads."""
     share, when = device_share(outcome, epochs_of(outcome))
     if share is not None and share < LEAST_DEVICE_SHARE:
         text = (
@@ -350,9 +355,10 @@ def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> 
 
 
 def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
-    """Yield flags about the store, without the page cache flag if the device was counted.
+    """Yield flags about the S3 store of a target.
 
-    The counter behind the embedded S3 server is better evidence than that general flag.
+    If bytes of the device behind the embedded S3 server were counted, this is better evidence than
+    the general flag that its page cache may have served requests, which is then left out.
     """
     share, _ = device_share(outcome, epochs)
     for flag in common.store_flags(target):

@@ -1,4 +1,4 @@
-"""Description of training reads for reports: axes, sections, titles and phrases."""
+"""How reports present training workloads: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ UNSAID_AT = {"scale": 1.0, "edition": OWN, "data_seed": 1, "profile_data": None}
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """Return a parameter as a phrase, such as ``3 accelerators``; None for the default form.
+    """Return a parameter as a phrase, such as ``3 accelerators``.
 
-    It is "" if another phrase includes the parameter.
+    None stands for the default form, name and value. A parameter is "" if another phrase includes
+    it.
     """
     value = params[name]
     if name == "profile":
@@ -69,9 +70,10 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def profile_text(params: Mapping[str, Any]) -> str:
-    """Return a profile's name, with remarks on what makes it differ from a published one.
+    """Return a profile's name, with a remark if results are not comparable to published ones.
 
-    Remarks say that it is not published, or that the study changes the demand of its accelerators.
+    Remarks say that the profile is not a published one, or that the study changes its batch size or
+    compute time.
     """
     point = TrainingParams.of(params)
     try:
@@ -105,7 +107,7 @@ def _threads(params: Mapping[str, Any]) -> int:
 
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether to print a parameter: it is not at the value that goes without saying."""
+    """Return whether reports print a parameter: whether it differs from its usual value."""
     return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
 
 

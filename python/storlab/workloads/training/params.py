@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "training"``."""
+"""Parameters of training workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 

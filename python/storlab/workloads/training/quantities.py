@@ -1,4 +1,4 @@
-"""Metrics of training reads in tables, figures, findings and questions."""
+"""Metrics of training workloads: names, units and their use in tables, figures, findings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Settings of a training point, combined from profile, edition and overrides, and their checks.
+"""Combine the settings of a training point from profile, edition and study, and check them.
 
-An edition stands for a version of the reference implementation: how it shuffles, which checks it
-makes of the data, and whether it uses the page cache.
+An edition is the behaviour of a version of the reference implementation DLIO: how it shuffles, how
+it checks data, and whether it uses the page cache.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ Check = Literal["bytes", "header", "crc"]
 FOLDER = "train"  # below the data folder, as in DLIO
 OWN = "storlab"
 FEW_STEPS = 50  # of an epoch: with fewer, the first step matters
-# Of an epoch, for each accelerator: MLPerf Storage's rule for the size of a data set.
+# Least steps of each accelerator in an epoch, a rule of MLPerf Storage for the data set's size.
 LEAST_STEPS = 500
-# Least ratio of a data set's size to the memory of all hosts, a rule of MLPerf Storage.
+# Least size of a data set relative to the memory of all hosts, a rule of MLPerf Storage.
 MEMORY_TIMES = 5
-# Of each reader, in addition to those in flight: see crates/families/training/src/reader.rs.
+# Buffers of each reader in addition to those in flight, as in
+# crates/families/training/src/reader.rs.
 SPARE_BUFFERS = 2
 BUFFER_FIELDS = ("accelerators", "reader_threads", "io_depth", "read_size")
 EDITION_FIELDS = ("shuffle", "check", "barrier")
@@ -43,7 +44,7 @@ EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """Read behaviour of one version of the reference implementation (DLIO)."""
+    """How one version of the reference implementation (DLIO) reads."""
 
     shuffle: Shuffle | None  # None: set by the profile
     check: Check
@@ -62,7 +63,7 @@ EDITIONS: dict[str, Edition] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Complete settings of a training point, with defaults of profile and edition."""
+    """All settings of a training point, from study, profile and edition."""
 
     profile: Profile
     accelerators: int
@@ -80,28 +81,28 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """Threads of the client: one for each accelerator, and its readers."""
+        """Number of threads of the client: one for each accelerator and reader."""
         return self.accelerators * (self.reader_threads + 1)
 
     @property
     def samples(self) -> int:
-        """Samples of the data set."""
+        """Number of samples in the data set."""
         return self.files * self.profile.dataset.num_samples_per_file
 
     @property
     def steps(self) -> int:
-        """Steps of an accelerator in an epoch; samples of an incomplete step are left out."""
+        """Number of steps of an accelerator in an epoch, without an incomplete last step."""
         steps = self.samples // self.accelerators // self.batch
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     @property
     def nominal_bytes(self) -> int:
-        """Mean size of a sample in bytes, from the profile."""
+        """Mean size of a sample in bytes, according to the profile."""
         return self.profile.dataset.record_length_bytes
 
     @property
     def threshold_percent(self) -> float:
-        """Required accelerator utilisation of the profile, in percent."""
+        """Accelerator utilisation in percent that the profile requires."""
         return 100 * self.profile.metric.au
 
     @property
@@ -111,15 +112,15 @@ class Settings:
 
     @property
     def epoch_bytes(self) -> int:
-        """Expected bytes that all accelerators read in an epoch."""
+        """Bytes that all accelerators are expected to read in an epoch."""
         return self.data_bytes * self.steps * self.batch * self.accelerators // self.samples
 
     def direct(self, target: Target) -> bool:
-        """Return whether reads of files bypass the page cache."""
+        """Return whether files are read with O_DIRECT, past the page cache."""
         return target.direct if self.edition.direct is None else self.edition.direct
 
     def records(self) -> Records:
-        """Return the data set's files for the engine."""
+        """Return the files of the data set, as a job describes them."""
         data = self.profile.dataset
         return Records(
             format=data.format,
@@ -135,9 +136,10 @@ class Settings:
 
 
 def profile_of(params: TrainingParams) -> Profile:
-    """Return the profile of a point; raise StudyError if it does not exist.
+    """Return the training profile of a point; raise StudyError if it does not exist.
 
-    The tables of a user's profile are part of the parameters, so that results need no further file.
+    The content of a user's profile file is stored in the parameters, so that results can be read
+    without the file.
     """
     data = params.profile_data
     if data is not None:
@@ -146,7 +148,7 @@ def profile_of(params: TrainingParams) -> Profile:
 
 
 def settings_of(params: TrainingParams) -> Settings:
-    """Return the settings of a point; raise StudyError if its profile cannot be read."""
+    """Combine the settings of a point; raise StudyError if its profile cannot be read."""
     profile = profile_of(params)
     edition = EDITIONS[params.edition]
     files = params.files
@@ -175,7 +177,7 @@ def _or(given: int | None, otherwise: int) -> int:
 
 
 def needless_fields(params: TrainingParams) -> list[str]:
-    """Return the fields that a point does not use because its edition sets them."""
+    """Return the fields that have no effect at a point, because its edition decides."""
     return [] if params.edition == OWN else list(EDITION_FIELDS)
 
 
@@ -242,8 +244,8 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
 def _batch_problem(params: TrainingParams, profile: Profile) -> Problem | None:
     """Return a problem if the study changes the batch size but not the compute time.
 
-    The demand would change silently; a step with more samples must compute for longer, so DLIO
-    users give both.
+    Computing takes longer for a larger batch. If only the batch size changed, accelerators would
+    demand more data per second without notice.
     """
     usual = profile.reader.batch_size
     if params.batch_size in (None, usual) or params.computation_time is not None:
@@ -283,9 +285,10 @@ def _size_field(params: TrainingParams) -> str:
 
 
 def least_samples(settings: Settings, memory_bytes: int) -> int:
-    """Return the samples that MLPerf Storage requires: 500 steps, and five times the hosts' memory.
+    """Return the smallest number of samples that MLPerf Storage allows in a data set.
 
-    Source: MLPerf Storage, submission rules, "minimum size of the data set" (3.1.2 of version 3).
+    They must be enough for 500 steps, and take five times the memory of all hosts. Source: MLPerf
+    Storage, submission rules, "minimum size of the data set" (3.1.2 of version 3).
     """
     by_steps = LEAST_STEPS * settings.batch * settings.accelerators
     by_memory = math.ceil(MEMORY_TIMES * memory_bytes / settings.nominal_bytes)
@@ -293,7 +296,7 @@ def least_samples(settings: Settings, memory_bytes: int) -> int:
 
 
 def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
-    """Return a sentence on how far the data set is too small for the rule; None if it is not."""
+    """Say how far a data set is smaller than MLPerf Storage requires; None if it is not."""
     needed = least_samples(settings, memory_bytes)
     if settings.samples >= needed:
         return None
@@ -307,7 +310,7 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
 
 
 def buffer_bytes(params: TrainingParams, settings: Settings) -> int:
-    """Return the bytes of buffers of all readers of files, each at most as large as a file."""
+    """Return the bytes of all readers' buffers; a buffer is at most as large as a file."""
     largest = most_file_bytes(settings.profile)
     read = min(params.read_size, largest)
     buffers = min(-(-largest // read), params.io_depth + SPARE_BUFFERS)
@@ -315,7 +318,7 @@ def buffer_bytes(params: TrainingParams, settings: Settings) -> int:
 
 
 def cautions(settings: Settings) -> tuple[str, ...]:
-    """Return warnings before a run: too small a data set, too few steps."""
+    """Return warnings before a run, such as a small data set or few steps."""
     text = size_rule_text(settings, host_memory_bytes())
     small = () if text is None else (text,)
     if settings.steps >= FEW_STEPS:

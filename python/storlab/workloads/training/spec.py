@@ -1,4 +1,4 @@
-"""Study table of ``kind = "training"``, and values derived from it."""
+"""Table ``[[workload]]`` of a study with ``kind = "training"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ENGINES = {"native": "native", "pytorch": "torch"}
 
 @study_table(TrainingParams)
 class TrainingSpec(WorkloadSpec):
-    """``[[workload]] kind = "training"``: what the training of a model reads."""
+    """``[[workload]] kind = "training"``: reads of emulated accelerators in model training."""
 
     non_work_parameters: ClassVar[frozenset[str]] = frozenset({"loader"})
 
     kind: Literal["training"] = Field(description="training reads of emulated accelerators")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory field of the study table."""
+        """Return a problem for each field of the table that contradicts another."""
         del values  # values lack the fields that points do not use, so the product is built again
         return [
             *combination_problems(
@@ -37,17 +37,17 @@ class TrainingSpec(WorkloadSpec):
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a point without unused ones, and with the user's profile file.
+        """Remove parameters that have no effect, and add the content of a user's profile file.
 
-        The plan thus contains the profile as it is now. An unreadable file is left out here: the
-        plan is refused later, while stored results stay readable.
+        So the plan contains the profile as it is now. If the file cannot be read, nothing is added:
+        the plan is refused later, but stored results that name the file can still be read.
         """
         point = TrainingParams.combined(params)
         own = {"profile_data": _own_profile(point.profile)}
         return params | dict.fromkeys(needless_fields(point)) | own
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """Return the engine of the point's loader; without a loader, the study's engine."""
+        """Return the engine of a point: that of its loader, by default that of the study."""
         loader = TrainingParams.combined(params).loader
         return self.engine if loader is None else ENGINES[loader]
 

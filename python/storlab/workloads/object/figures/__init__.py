@@ -1,4 +1,4 @@
-"""Figures of object requests, as data; this folder holds the drawing code of some."""
+"""List of the figures of object workloads, with titles; some have drawing code in this folder."""
 
 from __future__ import annotations
 

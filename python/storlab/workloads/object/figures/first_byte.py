@@ -1,4 +1,4 @@
-"""Figure of the time to first byte by mix, next to the time of the whole request."""
+"""Figure of the time to first byte by mix, beside the time of the whole request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = ("mean", "p50", "p90", "p99")
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each small multiple and each operation whose response has a body."""
+    """Draw a figure for each object size and each operation whose response has a body."""
     figures = (
         _figure(mixes, operation)
         for mixes in mixes_of(comparison, sections)

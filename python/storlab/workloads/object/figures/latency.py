@@ -18,7 +18,7 @@ from storlab.words.text import DIFFERENT_CONCURRENCY, interval_text, latency_tex
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each small multiple and operation with data, on a common vertical scale."""
+    """Draw a figure for each object size and operation; the figures of a size share their scale."""
     figures = []
     for mixes in mixes_of(comparison, sections):
         prefix, words = latency_kind(comparison, mixes.section)
@@ -35,7 +35,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
-    """Return bounds of the vertical axis for these metrics and the intervals of their means."""
+    """Return the ends of the vertical axis for these metrics and the intervals of their means."""
     cells = [cell for _, _, cell in mixes.cells()]
     known = [(key, c.values[key]) for c in cells for key in keys if key in c.values]
     means = [value for key, value in known if "_mean_ns" in key]
@@ -43,7 +43,7 @@ def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
 
 
 def intervals_of(mixes: Mixes, key: str) -> list[Interval]:
-    """Return the intervals of one metric for every mix and target."""
+    """Return the means of one metric, with their intervals, for every mix and target."""
     return [cell.values[key] for _, _, cell in mixes.cells() if key in cell.values]
 
 
@@ -70,7 +70,7 @@ def _figure(
 
 
 def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
-    """Return a row of the figure's data: every statistic with its interval."""
+    """Return a row of the figure's data table: each statistic with its interval."""
     texts = [interval_text(cell.values.get(key), latency_text) for key in keys]
     return [mix, cell.target, *texts]
 
@@ -78,12 +78,12 @@ def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
 def times_data(
     mixes: Mixes, labels: dict[str, str], bounds: tuple[float, float]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the data of lines and markers.
+    """Return the chart data of lines and markers.
 
     Args:
-        mixes: Points of a small multiple.
-        labels: Metric for each displayed statistic.
-        bounds: Bounds of the vertical axis.
+        mixes: Points of the figure.
+        labels: Column key of each displayed statistic.
+        bounds: Ends of the vertical axis.
     """
     spans: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
@@ -114,7 +114,7 @@ def _title(mixes: Mixes, key: str, words: str) -> str:
 
 
 def times_in_words(mixes: Mixes, key: str, noun: str) -> str:
-    """Return ratios such as ``HDD’s mean is 20× to 50× SSD’s``; empty without a ratio."""
+    """Return ratios as text: ``HDD’s mean is 20× to 50× SSD’s``; empty without a ratio."""
     rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
     for text, ratios in ratio_clauses(mixes.comparison, rows, key, noun):
         apart = any(ratio.concurrency for ratio in ratios)

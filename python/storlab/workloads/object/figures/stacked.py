@@ -1,4 +1,4 @@
-"""Stacked chart of a target's throughput by GET and PUT, for each mix."""
+"""Figure of each target's throughput by mix, with GETs and PUTs stacked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storlab.workloads.object.figures.throughput import NAME, ratios_in_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each small multiple in which several kinds of requests moved bytes."""
+    """Draw a figure for each object size at which several kinds of requests moved bytes."""
     whole = comparison.column(f"{NAME}.all")
     if whole is None:
         return []

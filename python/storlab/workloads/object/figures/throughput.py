@@ -20,7 +20,7 @@ NARROW = 275  # width in pixels; three charts fit in a row
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure of the total and of each operation per small multiple, on one scale."""
+    """Draw figures of the total and of each operation for each object size, on one scale."""
     drawn = []
     for mixes in mixes_of(comparison, sections):
         every = [("all", "all requests"), *operations_of(mixes.section)]
@@ -97,6 +97,6 @@ def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
 
 
 def ratios_in_words(mixes: Mixes, column: Column) -> str:
-    """Return the smallest and largest ratio of each target to the baseline; empty without any."""
+    """Return the range of each target's ratios to the baseline as text; empty without any."""
     rows = [mixes.comparison.row(point) for point in mixes.points]
     return ratio_title(mixes.comparison, rows, column.key, "throughput", MOVES)

@@ -1,4 +1,4 @@
-"""Points at which the device saturates, for figures against the number of workers."""
+"""Numbers of workers at which devices saturate, for figures over the number of workers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from storlab.workloads.preprocess.saturation import saturations, verdict_words
 
 
 def verdicts(comparison: Comparison, section: Section, facet: Any) -> str:
-    """Return the verdicts on all targets as a phrase; empty if workers are not swept."""
+    """Say for each target at how many workers it saturates; empty if workers are not swept."""
     return verdict_words(saturations(comparison, section, facet))
 
 
 def places(comparison: Comparison, section: Section, facet: Any) -> Mapping[str, str]:
-    """Return the place on the axis at which the device of each target saturates."""
+    """Return for each target the number of workers, as text, at which its device saturates."""
     return {
         saturation.target: format_value(section.page, section.axes.x, saturation.workers)
         for saturation in saturations(comparison, section, facet)

@@ -1,4 +1,4 @@
-"""Figure of the time of each stage, with the shares of workers on CPU and waiting."""
+"""Figure of the time of each stage, divided into workers' time on CPU and waiting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = (ON_CPU, UNKNOWN, WAITING)
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw stacks of every stage at a point; return None if no stage was timed."""
+    """Draw stacked bars of all stages at one point; None if no stage was timed."""
     cells = list(far.cells.values())
     stacks = Stacks(far.comparison)
     for stage in STAGES:
@@ -62,7 +62,7 @@ def _pieces(cell: Cell, stage: str, time_s: float) -> dict[str, float]:
 
 
 def _title(cells: Sequence[Cell]) -> str:
-    """Return a title with the stage of each target whose workers wait most."""
+    """Return a title that names for each target the stage in which workers wait the most."""
     parts = []
     for cell in cells:
         shares = {

@@ -1,4 +1,4 @@
-"""Figures of training workloads, as data; this folder holds the drawing code of some."""
+"""List of the figures of training workloads, with titles; some have drawing code here."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ EPOCH_ENERGY = FigureKind(
             {"of an epoch": "span_energy_j.epoch"},
             axis="energy of an epoch (J)",
         ),
-        # None are kept busy if storage is too slow.
+        # The value is 0 where storage is too slow to keep the accelerators busy.
         OverSweep(
             ("accelerators_per_watt.all",),
             name="accelerators-per-watt",

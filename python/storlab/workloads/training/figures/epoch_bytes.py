@@ -1,4 +1,4 @@
-"""Figure of the bytes that the device read in each epoch, relative to the bytes read of files.
+"""Figure of the bytes that the device read in each epoch, relative to the bytes read from files.
 
 A value far below 100 % shows that a cache served the rest.
 """
@@ -19,7 +19,7 @@ MOST_EPOCHS = 40
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw bars of every epoch at a point; return None if the device was not counted."""
+    """Draw a bar for each epoch at one point; None if bytes of the device were not counted."""
     order = far.comparison.targets
     data = [d for cell in far.cells.values() for d in _data(cell, order.index(cell.target))]
     if not data:

@@ -1,4 +1,4 @@
-"""Figure of training throughput against the number of accelerators, with their demand."""
+"""Figure of throughput against the number of accelerators, with the throughput they demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVED = "throughput_mb_s.all"
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw throughput against the number of accelerators; return None without values."""
+    """Draw throughput against the number of accelerators; None if it was not measured."""
     comparison, section, facet = far.comparison, far.section, far.facet
     column = comparison.column(MOVED)
     if column is None:
@@ -30,7 +30,7 @@ def draw(far: Place) -> Figure | None:
         return None
     wanted = _wanted(section, facet)
     high = max(lines.values)
-    # If demand far exceeds throughput, the demand line ends outside of the drawing.
+    # The axis may end below the line of the demand, if that is far above the throughput.
     top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
     inside = [w for w in wanted if w["mean"] <= top]
     look = Look(
@@ -47,7 +47,7 @@ def draw(far: Place) -> Figure | None:
 
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
-    """Return the demand of accelerators that never wait, in MB/s; empty if unknown."""
+    """Return for each number of accelerators the MB/s that keep them busy; empty if unknown."""
     records = []
     for point in section.of_facet(facet):
         params = TrainingParams.of(point.params)

@@ -1,4 +1,4 @@
-"""Figure of the distributions of waits of steps and reads of files."""
+"""Figure of two distributions: how long steps wait for data, and how long files take to read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_NS = 1_000  # start of the axis: smaller waits do not matter
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the distributions at a point; return None if no step was timed."""
+    """Draw both distributions at one point; None if no step was timed."""
     curves: list[tuple[str, str, Histogram]] = [
         (target, words, merged)
         for target, cell in far.cells.items()

@@ -1,4 +1,4 @@
-"""Figures of the utilisation of emulated accelerators: by their number, and by definition."""
+"""Figures of accelerator utilisation: over the number of accelerators, and by its definitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFINITIONS = Bars(
 
 
 def draw_definitions(far: Place) -> Figure | None:
-    """Draw the utilisation at a point by each of its definitions."""
+    """Draw a bar for the utilisation at one point by each of its definitions."""
     if far.comparison.column(KEY) is None:
         return None
     rule = threshold(far.comparison, far.points)
@@ -41,7 +41,7 @@ def draw_definitions(far: Place) -> Figure | None:
 
 
 def draw_swept(far: Place) -> Figure | None:
-    """Draw utilisation against the number of accelerators."""
+    """Draw utilisation against the number of accelerators; None if it was not measured."""
     comparison, section = far.comparison, far.section
     column = comparison.column(KEY)
     if column is None:
@@ -67,6 +67,6 @@ def draw_swept(far: Place) -> Figure | None:
 
 
 def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule | None:
-    """Return the required utilisation as a line; None if points differ."""
+    """Return a line at the required utilisation; None if points differ in it."""
     asked = threshold_percent(comparison, points)
     return None if asked is None else Rule(asked, f"{asked:g} % asked for")

@@ -1,7 +1,7 @@
-"""Training profiles: the files that a model's training reads, and how fast it computes.
+"""Training profiles: which files the training of a model reads, and how long its steps compute.
 
-A profile is a TOML file with the field names of the DLIO benchmark. Built-in profiles are in this
-folder, and are named without their suffix; others are named by their path, which ends with
+A profile is a TOML file with fields named as in the DLIO benchmark. Built-in profiles are in this
+folder; a study names them without suffix. It names other profiles by their path, which ends with
 ``.toml``.
 """
 
@@ -32,7 +32,7 @@ SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
 
 
 class Dataset(StudyTable):
-    """Table ``[dataset]``: files of the data set."""
+    """Table ``[dataset]`` of a profile: number, format and sizes of files."""
 
     format: Literal["npz", "tfrecord", "jpeg"] = Field(description="of the files")
     num_files_train: int = Field(ge=1, le=10**9, description="files of the data set")
@@ -51,7 +51,7 @@ class Dataset(StudyTable):
 
 
 class Reader(StudyTable):
-    """Table ``[reader]``: batches and readers of an accelerator."""
+    """Table ``[reader]`` of a profile: batches and readers of an accelerator."""
 
     batch_size: int = Field(ge=1, le=10**6, description="samples that a step consumes")
     read_threads: int = Field(default=1, ge=1, le=1024, description="readers of an accelerator")
@@ -64,14 +64,14 @@ class Reader(StudyTable):
 
 
 class Train(StudyTable):
-    """Table ``[train]``: epochs and compute time."""
+    """Table ``[train]`` of a profile: epochs, and compute time per step."""
 
     epochs: int = Field(default=1, ge=1, le=10**6, description="passes over the data set")
     computation_time: Duration = Field(description="of a step; a bare number means seconds")
 
 
 class Goal(StudyTable):
-    """Table ``[metric]``: required utilisation."""
+    """Table ``[metric]`` of a profile: required utilisation."""
 
     au: float = Field(
         default=0.9, gt=0, le=1, description="least accelerator utilisation, as a share"
@@ -79,7 +79,7 @@ class Goal(StudyTable):
 
 
 class Profile(StudyTable):
-    """Complete training profile."""
+    """Training profile: all tables of its file."""
 
     description: str = Field(default="", description="the model, and what its data is like")
     source: str = Field(min_length=1, description="where the numbers come from")
@@ -118,7 +118,7 @@ class Profile(StudyTable):
 
     @property
     def demand_bytes_s(self) -> float | None:
-        """Demand of one accelerator in bytes/s; None if it needs no compute time."""
+        """Bytes/s that keep one accelerator busy; None if a step takes no compute time."""
         if not self.train.computation_time:
             return None
         step_bytes = self.reader.batch_size * self.dataset.record_length_bytes
@@ -126,7 +126,7 @@ class Profile(StudyTable):
 
     @property
     def text(self) -> str:
-        """Summary such as ``NPZ, 168 files, 147 MB a sample, 7 of them in 323 ms``."""
+        """Summary: ``NPZ, 168 files, 147 MB a sample, 7 of them in 323 ms``."""
         data = self.dataset
         several = data.num_samples_per_file
         samples = f" of {several:,} samples" if several > 1 else ""
@@ -139,17 +139,21 @@ class Profile(StudyTable):
 
 
 def profile_names() -> list[str]:
-    """Return the names of the built-in profiles."""
+    """Return the names of the built-in training profiles."""
     return sorted(path.stem for path in SHIPPED.glob(f"*{SUFFIX}"))
 
 
 def is_path(name: str) -> bool:
-    """Return whether a profile's name is the path of a file."""
+    """Return whether the name of a profile is the path of a file."""
     return name.endswith(SUFFIX)
 
 
 def load_profile(name: str) -> Profile:
-    """Load a profile by its name or path; raise StudyError that names the file and the field."""
+    """Load a training profile by name or path.
+
+    Raises:
+        StudyError: The profile does not exist or is invalid.
+    """
     return read_profile(Path(name)) if is_path(name) else _shipped(name)
 
 
@@ -161,12 +165,12 @@ def _shipped(name: str) -> Profile:
 
 
 def read_profile(path: Path) -> Profile:
-    """Load the profile in a file; raise StudyError if it is invalid."""
+    """Load a training profile from a file; raise StudyError if it is invalid."""
     return make_profile(read_tables(path), str(path))
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """Read the tables of a profile file; raise StudyError if it is unreadable or no TOML."""
+    """Read the tables of a profile file; raise StudyError if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(read_input(path).decode())
     except OSError as error:
@@ -177,10 +181,10 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def make_profile(data: dict[str, Any], name: str) -> Profile:
-    """Build a profile from its tables.
+    """Make a training profile from the content of its file.
 
     Args:
-        data: Content of the profile file.
+        data: Content of the file.
         name: Name of the profile for error messages.
 
     Raises:
@@ -206,15 +210,15 @@ def _problem(error: Any) -> str:
 
 
 def most_file_bytes(profile: Profile) -> int:
-    """Return an upper bound for the size of any file in bytes, without headers."""
+    """Return an upper limit for the size of a file of the data set in bytes, without headers."""
     data = profile.dataset
     longest = data.record_length_bytes + MOST_STDEVS * data.record_length_bytes_stdev
     return math.ceil(longest) * data.num_samples_per_file
 
 
 def data_set_bytes(profile: Profile, files: int) -> int:
-    """Return the expected size in bytes of ``files`` files."""
+    """Return the expected size of a data set of ``files`` files in bytes."""
     data = profile.dataset
-    # Sizes in far tails are drawn again on both sides alike, so the mean stays nominal.
+    # Sizes far from the mean are drawn again on both sides, so the mean does not change.
     per_file = data.num_samples_per_file * (data.record_length_bytes + SAMPLE_OVERHEAD[data.format])
     return math.ceil(files * (per_file + FILE_OVERHEAD[data.format]))
