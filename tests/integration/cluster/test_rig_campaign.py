@@ -299,7 +299,7 @@ def test_a_missing_mount_is_refused_by_name(field: Field) -> None:
         assert code == ExitCode.PREFLIGHT
         (check,) = (check for check in told["checks"] if check["name"] == "mount")
         assert check["status"] == "error"
-        assert check["what"].startswith(f"nothing is mounted at {field.rig.mount} on c3,")
+        assert check["what"].startswith(f"no file system is mounted at {field.rig.mount} on c3,")
         with field.run(study) as lab:
             assert lab.end() == ExitCode.PREFLIGHT
         assert "on c3," in lab.printed

@@ -375,4 +375,4 @@ def test_clients_of_a_cluster_have_gpus_that_plan_does_not_know(
         for name, value in faults(cuda={"memory": "2M"}).items():
             patch.setenv(name, value)
         assert main(["plan", "study.toml"]) == ExitCode.OK
-    assert "rate and size are per client" in capsys.readouterr().out
+    assert "are per client" in capsys.readouterr().out

@@ -90,7 +90,7 @@ def test_a_plan_does_not_hold_for_another_file_under_the_same_name(
     assert plan_hash() != reviewed
     arguments = ["run", "study.toml", "--out", "out", "--no-report", "--quiet"]
     assert main([*arguments, "--plan-hash", reviewed]) == ExitCode.GUARD
-    assert "files that it reads" in " ".join(capsys.readouterr().err.split())
+    assert "files that the study reads" in " ".join(capsys.readouterr().err.split())
     assert not (place / "out").exists()
 
 
@@ -107,7 +107,7 @@ def test_a_resume_refuses_another_file_and_takes_the_first_one_back(
     assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.GUARD
     told = " ".join(capsys.readouterr().err.split())
     assert name in told
-    assert "is not the file that was planned" in told
+    assert "has changed since this study was planned" in told
     assert "cp -p" in told
     assert len(ResultStore.open(place / "out").records()) == 1
     (place / "kept").rename(place / name)
@@ -115,7 +115,7 @@ def test_a_resume_refuses_another_file_and_takes_the_first_one_back(
 
 
 @pytest.mark.parametrize(
-    ("name", "word"), [("day_2", "is no longer there"), ("day_0", "was not there when")]
+    ("name", "word"), [("day_2", "no longer exists"), ("day_0", "did not exist")]
 )
 def test_a_resume_refuses_more_or_fewer_raw_files(
     name: str, word: str, place: Path, capsys: pytest.CaptureFixture[str]
@@ -165,7 +165,7 @@ def test_a_campaign_ends_when_a_file_of_somebodys_is_replaced_between_two_runs(
         def run_ended(self, record: RunRecord) -> None:
             replace(place / "data")
 
-    with pytest.raises(GuardError, match="is not the file that was planned"):
+    with pytest.raises(GuardError, match="has changed since this study was planned"):
         run_with(Replacing(), place / "out")
     assert [r.status for r in ResultStore.open(place / "out").records()] == ["finished"]
     (place / "kept").rename(place / "data")
@@ -223,7 +223,7 @@ def test_a_file_that_is_removed_ends_the_campaign_and_is_not_made(place: Path) -
             if snapshot.phase == "measure" and (place / "data").exists():
                 (place / "data").rename(place / "kept")
 
-    with pytest.raises(GuardError, match="is no longer there"):
+    with pytest.raises(GuardError, match="no longer exists"):
         run_with(Removing(), place / "out")
     (record,) = ResultStore.open(place / "out").records()
     assert record.failure is not None

@@ -142,6 +142,6 @@ def test_a_node_without_a_device_is_no_defect(
     assert main(["plan", str(study)]) == 0
     assert "not on this machine" in capsys.readouterr().out
     assert main(["doctor", str(study)]) in (ExitCode.PREFLIGHT, ExitCode.GUARD)
-    assert "without a device behind it" in capsys.readouterr().out
+    assert "device is not connected" in capsys.readouterr().out
     assert main(["run", str(study), "--out", str(tmp_path / "out")]) == ExitCode.GUARD
-    assert "without a device behind it" in capsys.readouterr().err
+    assert "device is not connected" in capsys.readouterr().err

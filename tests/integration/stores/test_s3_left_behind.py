@@ -138,7 +138,7 @@ def test_doctor_tells_of_versions(tmp_path: Path, versioned: bool) -> None:
     assert ("versions" in found) is versioned
     if versioned:
         assert found["versions"].status == "warning"
-        assert "stay as old ones" in found["versions"].what
+        assert "old versions" in found["versions"].what
 
 
 def test_uploads_that_nobody_lists_are_told_before_and_after() -> None:

@@ -175,18 +175,18 @@ def test_engines_that_are_measured_themselves_are_no_reference(tmp_path: Path) -
     assert reference_of(mixed) == "fio"
     cross = crosscheck_plan(mixed, "fio", 2)
     assert {point.kind for point in cross.points.values()} == {"block"}
-    assert "crosscheck: 1 points that fio cannot check are left out" in cross.notes
+    assert "crosscheck: 1 points that fio cannot run are left out" in cross.notes
     for refused in (reference_of, lambda plan, wanted: crosscheck_plan(plan, "polars", 2, wanted)):
-        with pytest.raises(UsageError, match="preprocess workloads are what is measured") as caught:
+        with pytest.raises(UsageError, match="preprocess workloads measure the engines") as caught:
             refused(mixed, ["workload=preprocess"])
-        assert caught.value.fix.endswith("in a list, as implementation")
+        assert caught.value.fix.endswith("lists them in implementation")
 
 
 def test_points_that_the_reference_cannot_check_are_left_out_and_counted(tmp_path: Path) -> None:
     mixed = planned(tmp_path, STUDY + STORE)
     cross = crosscheck_plan(mixed, "fio", 2)
     assert {point.target for point in cross.points.values()} == {"nothing"}
-    assert "crosscheck: 2 points that fio cannot check are left out" in cross.notes
+    assert "crosscheck: 2 points that fio cannot run are left out" in cross.notes
     with pytest.raises(UsageError, match="of another kind"):
         crosscheck_plan(mixed, "fio", 2, ["target=store"])
 

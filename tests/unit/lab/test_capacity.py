@@ -366,7 +366,7 @@ def test_no_more_are_tried_than_memory_has_buffers_for(tmp_path: Path) -> None:
 
 def test_engines_that_do_not_divide_are_not_searched_on_clients(tmp_path: Path) -> None:
     text = TRAINING.replace("batch_size", 'engine = "dlio"\nbatch_size')
-    with pytest.raises(StudyError, match="does not divide training workloads among clients"):
+    with pytest.raises(StudyError, match="cannot divide training workloads among clients"):
         capacity_cases(load(tmp_path, text))
 
 

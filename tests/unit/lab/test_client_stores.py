@@ -21,7 +21,7 @@ def checks(**clients: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 def test_all_reach_it() -> None:
     found = checks(c1={FIRST: told()}, c2={FIRST: told(listed_ms=12), OTHER: told()})
-    assert found == {"SSD: clients": ("ok", "2 clients list it, the slowest in 12 ms")}
+    assert found == {"SSD: clients": ("ok", "2 clients can list it, the slowest in 12 ms")}
 
 
 def test_who_does_not_is_named_with_endpoint_and_reason() -> None:
@@ -33,7 +33,7 @@ def test_who_does_not_is_named_with_endpoint_and_reason() -> None:
 
 def test_clocks_by_which_requests_would_be_refused() -> None:
     found = checks(c1={FIRST: told(skew_s=60.0)}, c2={FIRST: told(skew_s=-61.0)})
-    what = "ahead of the store's clock (+) or behind it (-): c2 (+61 s)"
+    what = "clocks that are ahead of the store's (+) or behind it (-): c2 (+61 s)"
     assert found["SSD: clocks of clients"] == ("warning", what)
     found = checks(c1={FIRST: told(skew_s=901.0)})
     assert found["SSD: clocks of clients"][0] == "error"

@@ -175,7 +175,7 @@ class FakeHold:
     def check_planned(self, planned: Mapping[str, object], *, resumed: bool) -> None:
         assert resumed == self.resumed
         if planned != {"wwid": "mine"}:
-            raise GuardError(self.name, "is another device than in the plan", "put it back")
+            raise GuardError(self.name, "is not the device in the plan", "put it back")
 
 
 def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: Path) -> None:
@@ -252,10 +252,10 @@ def test_a_client_has_its_own_device_and_its_own_consent(tmp_path: Path) -> None
     ("own", "name", "what"),
     [
         ('path = "/dev/disk/by-id/x"', "drives", "is not a target of the study"),
-        ('paths = ["/dev/a", "/dev/b"]', "drive", "files or devices: 2 here, and 1 of the target"),
-        ('serial = "S2"', "drive", "files or devices: 0 here"),
+        ('paths = ["/dev/a", "/dev/b"]', "drive", "has 2 files or devices"),
+        ('serial = "S2"', "drive", "has 0 files or devices"),
         ('path = "dev/x"', "drive", "is not an absolute path"),
-        ('path = "/data/x"', "drive", "are not both files, or both devices"),
+        ('path = "/data/x"', "drive", "one is a file and one a device"),
     ],
 )
 def test_what_a_client_has_fits_the_target(tmp_path: Path, own: str, name: str, what: str) -> None:

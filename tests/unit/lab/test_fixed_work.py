@@ -203,7 +203,7 @@ def test_laid_out_files_and_a_home_live_in_one_directory(
 
 def test_a_home_cannot_be_preconditioned(place: Path, family: DrillWorkload) -> None:
     del family
-    with pytest.raises(StudyError, match="no workload has such files"):
+    with pytest.raises(StudyError, match="no workload uses such files"):
         make_plan(loaded(place, "precondition = {}"))
 
 

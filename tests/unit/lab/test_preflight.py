@@ -154,7 +154,7 @@ def test_too_little_space_names_a_field_that_the_workload_has(
     path.write_text(head + lines)
     found = checks_of(load_study(path))["free space"]
     assert found.status == "error"
-    assert f"make {field} of the workload smaller" in found.fix
+    assert f"reduce {field} of the workload" in found.fix
 
 
 def test_what_is_needed_counts_from_where_the_campaign_began(

@@ -300,4 +300,4 @@ def test_work_that_cannot_be_divided_says_what_can_be_done(tmp_path: Path) -> No
     assert '[scale] engine = "dask"' in found["fix"]
     lines = TRAINING + 'loader = "pytorch"\n'
     (found,) = problems(lambda: make_plan(load(tmp_path, lines, 2)))
-    assert "engine does not divide training workloads" in found["what"]
+    assert "engine cannot divide training workloads" in found["what"]

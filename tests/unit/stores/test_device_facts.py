@@ -81,10 +81,10 @@ def test_a_disk_without_any_identity_is_known_until_the_machine_restarts(sysfs: 
 def test_a_serial_that_several_namespaces_have_is_no_consent(sysfs: Path) -> None:
     first, second = namespace(sysfs, 1), namespace(sysfs, 2)
     for device in (first, second):
-        with pytest.raises(GuardError, match=r"only this one has: eui\.00"):
+        with pytest.raises(GuardError, match=r"only this device has: eui\.00"):
             _serial_fits(target(SERIAL), "/dev/nvme0n1", device)
     assert _serial_fits(target("eui.002"), "/dev/nvme0n1", second)
-    with pytest.raises(GuardError, match="is not that of"):
+    with pytest.raises(GuardError, match="is not the serial number of"):
         _serial_fits(target("eui.002"), "/dev/nvme0n1", first)
 
 

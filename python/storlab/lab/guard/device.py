@@ -1,4 +1,7 @@
-"""Guard rules for block devices: stable identity, consent to overwrite, and no existing data."""
+"""Rules of the guard for block devices, which keep storlab from overwriting the wrong device.
+
+A device to be overwritten needs a stable name, the user's consent, and no existing data.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _GRAIN = 4096  # devices are used in whole pages, the largest logical block size
 
 @dataclass(frozen=True)
 class DeviceHold:
-    """Open block device of a campaign; closing it releases the device."""
+    """Block device that a campaign has opened and thus reserved."""
 
     name: str  # path as written in the study
     target: str
@@ -34,7 +37,7 @@ class DeviceHold:
         return {"size": self.size_bytes, "identities": self.device.identities()}
 
     def check_planned(self, planned: Mapping[str, str | int], *, resumed: bool) -> None:
-        """Compare the device with the one that the plan was made for.
+        """Check that the device is the one for which the plan was made.
 
         Args:
             planned: ``Device.facts`` of the planned device.
@@ -50,9 +53,9 @@ class DeviceHold:
             if planned.get(fact) != now.get(fact):
                 raise GuardError(
                     self.name,
-                    f"is another device than in the plan: its {fact} is {now.get(fact)}, and was "
+                    f"is not the device in the plan: its {fact} is {now.get(fact)}, but was "
                     f"{planned.get(fact)}",
-                    "put the planned device back, or review `storlab plan` again",
+                    "reconnect the planned device, or review `storlab plan` again",
                 )
 
     def member(self, target: Target) -> Member:
@@ -65,17 +68,17 @@ class DeviceHold:
         if size <= 0 or target.offset + size > self.size_bytes:
             raise PreflightError(
                 self.name,
-                f"offset + size is {target.offset + size} bytes, and it has {self.size_bytes}",
-                "make size or offset smaller",
+                f"has {self.size_bytes} bytes, but offset + size is {target.offset + size}",
+                "reduce size or offset",
             )
-        # by pid, not "self", because a reference engine is another process
+        # The path contains the pid instead of "self", since a reference engine is another process.
         path = f"/proc/{os.getpid()}/fd/{self.fd}"
         return Member(
             path=path, name=self.name, kind="block_device", size=size, offset=target.offset
         )
 
     def close(self) -> None:
-        """Close and so release the device."""
+        """Close the device, which ends its reservation."""
         os.close(self.fd)
 
 
@@ -88,7 +91,7 @@ def hold_device(
     consent: str | None,
     held: Mapping[int, int],
 ) -> DeviceHold:
-    """Open a device for the campaign and check it; exclusively if the study writes to it.
+    """Open a block device for the campaign and check it; exclusively if the study writes to it.
 
     Args:
         target: Target that the device belongs to.
@@ -113,7 +116,7 @@ def hold_device(
             raise GuardError(name, "changed while storlab examined it", _AGAIN)
         size = os.lseek(fd, 0, os.SEEK_END)
         if size == 0:
-            raise GuardError(name, "has no medium or no capacity", "check the device")
+            raise GuardError(name, "has no medium or a capacity of 0", "check the device")
         if writes:
             _check_unused(name, device)
             _check_blank(name, fd, size)
@@ -130,7 +133,7 @@ def hold_device(
     )
 
 
-_AGAIN = "run it again; if it persists, look at the kernel log"
+_AGAIN = "run it again; if the problem persists, read the kernel's log (dmesg)"
 
 
 def _open(name: str, path: Path, device: Device, writes: bool, held: Mapping[int, int]) -> int:
@@ -148,9 +151,8 @@ def _device(name: str, path: Path) -> Device:
     try:
         device.name  # noqa: B018  (reads sysfs: is there a device behind the node?)
     except OSError as error:
-        raise GuardError(
-            name, f"is a node ({device.number}) without a device behind it", "check the device"
-        ) from error
+        what = f"exists as {device.number}, but its device is not connected"
+        raise GuardError(name, what, "connect the device, or correct the path") from error
     return device
 
 
@@ -159,8 +161,8 @@ def _check_writable(name: str, device: Device) -> None:
         raise GuardError(
             name,
             "is read-only: the kernel refuses all writes",
-            "to have its data overwritten: blockdev --setrw DEVICE (a write-protect switch and "
-            "a worn-out drive stay read-only)",
+            "if its data may be overwritten, run blockdev --setrw DEVICE (a drive with a "
+            "write-protect switch, or a worn-out one, stays read-only)",
         )
 
 
@@ -171,15 +173,15 @@ def _check_identity_and_consent(
     if not by_serial and not is_stable_path(name):
         raise GuardError(
             name,
-            "is a name that can belong to another device after the next boot",
-            "name it by /dev/disk/by-id/... or /dev/disk/by-path/..., or type its serial number "
-            'into the target: serial = "..." (`lsblk -o NAME,SERIAL` shows it)',
+            "may be the name of another device after the next boot",
+            "name it by /dev/disk/by-id/... or /dev/disk/by-path/..., or add its serial number to "
+            'the target: serial = "..." (`lsblk -o NAME,SERIAL` shows it)',
         )
     if not by_serial and consent is None:
         raise GuardError(
             name,
             "would be overwritten, which needs your consent",
-            "review `storlab plan`, and give the hash that it prints: run --plan-hash HASH",
+            "review `storlab plan`, then run with the hash that it prints: --plan-hash HASH",
         )
 
 
@@ -189,29 +191,29 @@ def _serial_fits(target: Target, name: str, device: Device) -> bool:
     if len(target.locations) > 1:
         raise GuardError(
             f"target {target.name}: serial",
-            "names one device, and the target has several",
-            "name them by /dev/disk/by-id paths, and give --plan-hash",
+            "is for a target with one device, but this target has several",
+            "name the devices by /dev/disk/by-id paths, remove serial, and use --plan-hash",
         )
     identities = device.identities()
     if target.serial not in identities:
-        known = ", ".join(identities) or "it has none that the kernel knows"
+        known = ", ".join(identities) or "the kernel knows none"
         raise GuardError(
             f"target {target.name}: serial",
-            f'"{target.serial}" is not that of {name} ({known})',
-            "check which device you mean; `lsblk -o NAME,SERIAL,SIZE` shows them",
+            f'"{target.serial}" is not the serial number of {name} ({known})',
+            "check which device you mean; `lsblk -o NAME,SERIAL,SIZE` lists them",
         )
     _check_one_device(target, name, device)
     return True
 
 
 def _check_one_device(target: Target, name: str, device: Device) -> None:
-    """Refuse a serial number that other devices share.
+    """Check that the target's serial number belongs to one device only.
 
-    Namespaces of an NVMe drive share its serial number, and consent to one does not cover the
-    others.
+    All namespaces of an NVMe drive have its serial number, but consent to overwrite one namespace
+    does not apply to the others.
 
     Raises:
-        GuardError: The serial number does not identify one device.
+        GuardError: The serial number belongs to several devices.
     """
     serial = target.serial or ""
     facts = device.facts()
@@ -220,12 +222,12 @@ def _check_one_device(target: Target, name: str, device: Device) -> None:
     others = device.others_with(serial)
     later = device.namespace if device.namespace != "1" else None
     if others or later:
-        rivals = f"{', '.join(others)}, too" if others else f"any namespace; this is number {later}"
+        rivals = ", ".join(others) or f"all its namespaces, of which this is number {later}"
         better = facts.get("wwid") or "its name in /dev/disk/by-id"
         raise GuardError(
             f"target {target.name}: serial",
-            f'"{serial}" is that of {name}, and of {rivals}',
-            f"type what only this one has: {better}",
+            f'"{serial}" is the serial number of {name} and of {rivals}',
+            f"use an id that only this device has: {better}",
         )
 
 
@@ -238,14 +240,14 @@ def _cannot_open(name: str, device: Device, error: OSError) -> GuardError | Pref
         )
     if error.errno == errno.EBUSY:
         uses = uses_of_device(device)
-        why = "; ".join(uses) or "another process or the kernel holds it"
+        why = "; ".join(uses) or "another process or the kernel has opened it exclusively"
         return GuardError(name, f"is in use: {why}", _FREE_IT)
     if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM):
-        return GuardError(name, f"has vanished ({error.strerror})", "check that it is connected")
+        return GuardError(name, f"is gone ({error.strerror})", "check that it is connected")
     return GuardError(name, f"cannot be opened: {error.strerror}", "check the device")
 
 
-_FREE_IT = "if its data may really go: unmount it, stop what uses it, and try again"
+_FREE_IT = "if its data may be overwritten, unmount it, end the programs that use it, and try again"
 
 
 def _check_unused(name: str, device: Device) -> None:
@@ -259,11 +261,11 @@ def _check_blank(name: str, fd: int, size_bytes: int) -> None:
         signatures = find_signatures(fd, size_bytes)
     except OSError as error:
         raise GuardError(
-            name, f"cannot be read ({error.strerror}), so it might hold data", "check the device"
+            name, f"cannot be read ({error.strerror}), so it may contain data", "check the device"
         ) from error
     if signatures:
         raise GuardError(
             name,
-            f"holds something: {', '.join(signatures)}",
-            f"if that may really go, erase it yourself first: wipefs --all {name}",
+            f"contains data: {', '.join(signatures)}",
+            f"if its data may be erased, erase it yourself first: wipefs --all {name}",
         )

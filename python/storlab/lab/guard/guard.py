@@ -1,4 +1,4 @@
-"""Guard of a campaign: checks and holds all targets before any data are written.
+"""Guard of a campaign: checks and locks all targets before any data are written.
 
 The rules and their reasons are in ``docs/safety.md``.
 """
@@ -28,22 +28,23 @@ from storlab.stores.home import DataDirectoryLock
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import DataFileHold, check_not_in_use, hold_to_read, made_by_storlab
 
-_BY_TIME = "; files that it reads are part of it, by size and time of change"
+_BY_TIME = "; it depends on size and modification time of the files that the study reads"
 NULL_SIZE = 1 << 40  # assumed size of a ``null:`` target without a size
 
 
 class Guard:
     """Checks and locks of all targets of a campaign, as a context manager.
 
-    - Block devices stay open while the guard is entered, exclusively if the study writes to them.
-      Engines use the open file, so a path that moves to another device has no effect.
-    - Data files are locked by their sidecar file; a user's file that is only read is locked itself.
-    - In a bucket, storlab uses a prefix of its own, marked with the campaign's id; in a directory,
-      a home directory.
+    - Block devices stay open during the ``with`` block, exclusively if the study writes to them.
+      Engines use the open file descriptor, so it does not matter if a path later names another
+      device.
+    - Data files are locked by their sidecar file. A user's file that is only read is locked itself.
+    - In a bucket, storlab uses only its own prefix, marked with the campaign's id; in a directory,
+      the subdirectory ``storlab-data``.
 
-    Entering raises GuardError if any target is refused, before anything is written: sidecars, homes
-    and stores are created last, and removed again on failure. With ``look_only`` they are not
-    created.
+    Entering raises GuardError if any target is refused, before anything is written. Sidecars,
+    subdirectories and prefixes are created last, and removed again on failure. With ``look_only``
+    they are not created.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class Guard:
         self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
-        # by target; targets in one directory share their home
+        # by target; targets in the same directory share a lock
         self.homes: dict[str, DataDirectoryLock] = {}
-        # by path; without files that storlab did not create
+        # by path; only files that storlab has created or will create
         self.files: dict[str, DataFileHold] = {}
         self._stack = ExitStack()
 
@@ -82,7 +83,7 @@ class Guard:
                     self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
-            # results of old versions list no files in their plans
+            # Plans in results of old versions of storlab list no files.
             if self.plan.files or self.recorded is None:
                 now = files_read(self.study, self.plan.points.values(), self.base)
                 check_files_read(self.plan.files, now)
@@ -103,15 +104,16 @@ class Guard:
 
     @property
     def members(self) -> dict[str, list[Member]]:
-        """Return files and devices by target; s3 targets are left out."""
+        """Files and devices by target; S3 targets are left out."""
         return {name: access.members for name, access in self.access.items()}
 
     def check_files(self) -> None:
-        """Check that files are still those that the guard accepted; call it before each run.
+        """Check that files are still the same as when the guard accepted them.
 
-        Another program may have changed a file that the study only reads, or replaced a data file.
-        Runs on different contents are not repeats, and a user's file must not be written. Missing
-        or unreadable files are ignored here, because the run itself fails on them.
+        Call this before each run: another program may have changed a file that the study only
+        reads, or replaced a data file. Runs with different data are not repeats, and a user's file
+        must not be overwritten. Missing or unreadable files are ignored here, because the run
+        itself fails on them.
 
         Raises:
             GuardError: A file was changed or replaced.
@@ -124,7 +126,7 @@ class Guard:
 
     def _hold_files(self, stack: ExitStack) -> None:
         """Lock data files that storlab creates, and user files that the study reads."""
-        # device and inode of files already locked; two targets may name one file
+        # Device and inode of files that are already locked, since two targets may name one file.
         read: set[tuple[int, int]] = set()
         writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
         files = [(n, m) for n, members in self.members.items() for m in members if m.kind == "file"]
@@ -170,7 +172,7 @@ class Guard:
         return [point for point in self.plan.points.values() if point.target == target.name]
 
     def record(self) -> dict[str, Any]:
-        """Return the content of the result's ``guard.json``: consent given and devices held."""
+        """Return the content of ``guard.json`` in the results: consent given, and devices used."""
         return {
             "schema_version": 1,
             "plan_hash_given": self.consent,
@@ -192,7 +194,7 @@ class Guard:
             raise GuardError(
                 "--plan-hash",
                 f"is {self.consent}, but the plan of this study now has {self.plan.plan_hash}",
-                "review `storlab plan` again, and give the hash that it prints"
+                "review `storlab plan` again, and use the hash that it prints"
                 + (_BY_TIME if self.plan.files else ""),
             )
 
@@ -224,22 +226,22 @@ class Guard:
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a block device"
             raise GuardError(
-                location, f"is {kind}", 'a directory target is `directory = "..."` with a size'
+                location, f"is {kind}", 'for a directory, set `directory = "..."` and a size'
             )
         return check_data_file(location, path, target.size, writes=writes)
 
     def _check_planned(self, target: Target, hold: DeviceHold) -> None:
-        """Raise GuardError if the device differs from the one that was consented to."""
+        """Raise GuardError if a device differs from that in the plan, which the user accepted."""
         del target
         planned = self.plan.devices.get(hold.name, {})
-        # results of old versions have no devices in their plans
+        # Plans in results of old versions of storlab list no devices.
         if planned or self.recorded is None:
             hold.check_planned(planned, resumed=self.recorded is not None)
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
         directory = self.base / (target.directory or "")
         if problem := directory_problem(directory):
-            fix = "make it, or correct the path"
+            fix = "create it, or correct the path"
             raise PreflightError(str(target.directory), problem, fix)
         names = [f"storlab.{number}.dat" for number in range(self._files(target))]
         return [
@@ -248,7 +250,7 @@ class Guard:
         ]
 
     def _files(self, target: Target) -> int:
-        """Return the largest number of files that a point of the target needs."""
+        """Return how many data files a target needs: the most that any of its points uses."""
         return max(
             FAMILIES[point.kind].estimate(point, self.study.study, target).layout_files
             for point in self._points(target)
@@ -263,7 +265,7 @@ class Guard:
                 raise GuardError(
                     f"target {target.name}",
                     "names the same device or file twice",
-                    "name each one once, by its /dev/disk/by-id path",
+                    "name each device or file once, devices by their /dev/disk/by-id path",
                 )
 
     def _check_shared_files(self) -> None:
@@ -272,8 +274,9 @@ class Guard:
             if sizes.setdefault(member.path, member.size) != member.size:
                 raise PreflightError(
                     member.name,
-                    f"has {sizes[member.path]} bytes for one target and {member.size} for another",
-                    "give both targets the same size, or each its own file",
+                    f"is used with {sizes[member.path]} bytes by one target and with {member.size} "
+                    "by another",
+                    "set the same size for both targets, or use different files",
                 )
 
     def _check_same_devices(self, recorded: Mapping[str, Any]) -> None:
@@ -282,6 +285,6 @@ class Guard:
             if hold.name in before and before[hold.name] != hold.identity():
                 raise GuardError(
                     hold.name,
-                    "is another device than when this campaign began",
+                    "is not the same device as when this campaign began",
                     "reconnect the original device, or begin a new campaign with `storlab run`",
                 )

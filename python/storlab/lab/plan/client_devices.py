@@ -1,4 +1,7 @@
-"""Identities of clients' block devices, collected before the user consents to overwriting them."""
+"""Identities of the clients' block devices.
+
+They are part of the plan, so that the user can see which devices a campaign would overwrite.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,30 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.model.point import Plan
 from storlab.model.study import StudyBase
 
-SHARED = "would be written to by both, each with content of its own"
+SHARED = "would be overwritten by both clients with different content"
 SHARED_FIX = (
-    'give each client a device or a partition of its own: path in [cluster.host.NAME.target."..."]'
+    'give each client its own device or partition: set path in [cluster.host.NAME.target."..."]'
 )
-# These facts are valid on one machine until it restarts, and cannot match across machines.
+# These facts identify a device on one machine until it restarts, but not across machines.
 _OF_THIS_BOOT = ("backing_file", "diskseq")
-# type of a SCSI name as in multipath's device-mapper uuid; the kernel writes "naa." instead
+# Prefix of a SCSI NAA name in multipath's device-mapper uuid; the kernel writes "naa." instead.
 _NAA = "3"
 
 
 def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
-    """Add what each client reports about the devices that it would overwrite to a plan.
+    """Return a plan with the identities of the devices that clients would overwrite.
 
-    Plans without such devices are returned unchanged, without asking clients.
+    The clients are asked for them. If a plan overwrites no devices of clients, it is returned
+    unchanged.
 
     Raises:
         PreflightError: Not all clients answer.
-        GuardError: Two clients would overwrite the same device. Also raises as ``Clients.of``.
+        GuardError: Two clients would overwrite the same device. Other errors are those of
+            ``Clients.of``.
     """
     if study.cluster is None or not any(plan.client_devices.values()):
         return plan
-    # imported here, because it loads Arrow and doubles the start time of ``storlab plan``
+    # Import late: this loads Arrow, which would double the start time of ``storlab plan``.
     from storlab.lab.site.clients import Clients
 
     clients = Clients.of(study.cluster, base)
@@ -52,8 +57,8 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
     if gathered.failure is not None:
         raise PreflightError(
             "[cluster]",
-            f"the devices of the clients are not known: {gathered.failure.message}",
-            gathered.failure.fix or "see `storlab doctor STUDY`",
+            f"the clients could not be asked for their devices: {gathered.failure.message}",
+            gathered.failure.fix or "run `storlab doctor STUDY`, which checks each client",
         )
     told = {p.name: json.loads(gathered.outcomes[p.rank]) for p in everybody}
     for pair in shared_devices(plan, told):
@@ -67,7 +72,10 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
 
 
 def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
-    """Return the paths of file and device targets in use, as most clients name them."""
+    """Return the default paths of the file and device targets that a plan uses, by target.
+
+    Single clients may use other paths.
+    """
     used = {point.target for point in plan.points.values()}
     return {
         t.name: t.locations
@@ -77,7 +85,7 @@ def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
 
 
 class SharedDevice(NamedTuple):
-    """Two clients whose devices to overwrite report the same name."""
+    """Pair of devices of two clients that have the same name and would both be overwritten."""
 
     first: str  # PATH on CLIENT
     second: str
@@ -85,17 +93,17 @@ class SharedDevice(NamedTuple):
     sure: bool  # whether the name is globally unique; virtual drives may repeat others
 
     def __str__(self) -> str:
-        return f"{self.first} and {self.second} are one device ({self.name}), which"
+        return f"{self.first} and {self.second} are the same device ({self.name}), which"
 
 
 def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterator[SharedDevice]:
-    """Yield devices to overwrite that two clients share.
+    """Yield devices that a plan would overwrite from two clients.
 
-    Partitions of one device count as separate devices.
+    Different partitions of one device count as different devices.
 
     Args:
         plan: Plan with the devices of each client.
-        told: Facts of a ``check`` task by client.
+        told: By client, the facts that its ``check`` task returned.
     """
     places = [
         (client, path, facts, name)
@@ -110,7 +118,10 @@ def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterato
 
 
 def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
-    """Return a device's name that is equal on all machines or, if need be, for this boot."""
+    """Return a name of a device that is the same on all machines that see the device.
+
+    If there is none, a name that is valid only until the client ``boot`` restarts is returned.
+    """
     for fact in ("wwid", "uuid", "cid"):
         if name := str(facts.get(fact, "")).removeprefix("mpath-"):
             naa = name.removeprefix(_NAA)
@@ -125,5 +136,5 @@ def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
 
 
 def _is_sure(name: str) -> bool:
-    """Return whether a name is globally unique; one based on a serial number is not."""
+    """Return whether a device name is globally unique, unlike one made from a serial number."""
     return not name.startswith(("serial ", "nvme."))

@@ -1,4 +1,4 @@
-"""Cluster rules of a plan: number of clients per point, and what cannot run on several clients."""
+"""Rules for studies with a cluster: numbers of clients, and what several clients cannot run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from storlab.stores.data_file import is_kernel_place
 
 
 def counts_of(study: StudyBase) -> list[int | None]:
-    """Return the numbers of clients that the points of a study are run with.
+    """Return the numbers of clients with which each point of a study is run.
 
     Returns:
-        One entry per number of clients; ``[None]`` if the study has no cluster.
+        The numbers of clients; ``[None]`` if the study has no cluster.
 
     Raises:
         StudyError: The list of hosts is invalid or has too few hosts.
@@ -33,7 +33,7 @@ def counts_of(study: StudyBase) -> list[int | None]:
 
 
 def cluster_problems(study: StudyBase) -> list[Problem]:
-    """Return why a study cannot run on its clients; empty if it has no cluster."""
+    """Return the reasons why a study cannot run on its clients; none if it has no cluster."""
     if study.cluster is None:
         return []
     problems = [
@@ -49,8 +49,8 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
             problems.append(
                 Problem(
                     ("workload", index, "kind"),
-                    f"{workload.kind} workloads are work that ends when it is done, and storlab "
-                    "cannot divide it among clients",
+                    f"{workload.kind} workloads have a fixed amount of work, which storlab cannot "
+                    "divide among clients",
                     family.spread_fix,
                 )
             )
@@ -60,7 +60,8 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
 def target_on(target: Target, place: ClientPlace) -> Target:
     """Return a target with the paths that one client uses for it.
 
-    The serial number is replaced too: consent to overwrite one device does not cover another.
+    The serial number is also that of the client's device, so that consent to overwrite one device
+    does not apply to another one.
     """
     own = place.targets.get(target.name)
     if own is None or not own.locations:
@@ -78,7 +79,7 @@ def client_places(study: StudyBase) -> list[ClientPlace]:
 
 
 def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Problem]:
-    """Return problems of devices that several clients of this machine would write to.
+    """Return a problem for each device to which several clients of this machine would write.
 
     Args:
         study: Study to check.
@@ -90,8 +91,8 @@ def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Proble
     return [
         Problem(
             ("target", study.target.index(target), "path" if target.path is not None else "paths"),
-            f"is written to, but {cluster.most_asked} clients of this machine cannot each have it",
-            "use one client, or a directory: each client makes files of its own in it",
+            f"{cluster.most_asked} clients of this machine would write to the same device",
+            "use one client, or a directory, in which each client creates its own files",
         )
         for target in written
     ]
@@ -113,8 +114,8 @@ def _division_problems(point: Point, clients: int, family: Workload) -> Iterator
     if not isinstance(get_engine(point.engine), SharesRuns):
         yield Problem(
             ("workload", point.workload_index, "kind"),
-            f"the {point.engine} engine does not divide {point.kind} workloads among clients",
-            "let storlab's own engine do them, or leave [cluster] out",
+            f"the {point.engine} engine cannot divide {point.kind} workloads among clients",
+            'set engine = "native", or remove [cluster]',
         )
     try:
         pieces = family.pieces(point)
@@ -135,53 +136,54 @@ def _client_problems(cluster: Cluster) -> Iterator[Problem]:
     except ClusterError as error:
         yield Problem(error.field, error.what, error.fix)
     except (StudyError, PreflightError):
-        # raised by counts_of: errors of a host file or a scheduler have a place of their own
+        # counts_of raises this error again, with the right place in a host file or scheduler.
         return
 
 
 def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
-    """Yield the problems of ``[cluster.host.NAME.target."..."]`` tables."""
+    """Yield problems of the tables ``[cluster.host.NAME.target."..."]``, which set paths."""
     targets = {target.name: target for target in study.target}
     for host, facts in cluster.host.items():
         for name, own in facts.target.items():
             field = ("cluster", "host", host, "target", name)
             target = targets.get(name)
             if target is None:
-                yield Problem(field, "is not a target of the study", "name it as [[target]] does")
+                fix = "use the name of a [[target]]"
+                yield Problem(field, "is not a target of the study", fix)
                 continue
             usual = [] if target.directory is not None or target.is_null else target.locations
             if not usual or len(own.locations) != len(usual) or None not in (own.path, own.paths):
                 yield Problem(
                     field,
-                    f"files or devices: {len(own.locations)} here, and {len(usual)} of the target",
-                    "give path or paths, as many as the target has of its own; a directory lies "
-                    "below mount, and a store is the same for all",
+                    f"has {len(own.locations)} files or devices, but the target has {len(usual)}",
+                    "set path or paths to as many as the target has; leave this table out for a "
+                    "directory or an S3 target, which are the same for all clients",
                 )
                 continue
             in_dev = is_kernel_place(Path(usual[0]))
             for place in own.locations:
                 if not is_whole_path(place):
                     what = f'"{place}" is not an absolute path'
-                    yield Problem(field, what, 'write it from "/" on, without ".."')
+                    yield Problem(field, what, 'write a path that begins with "/", without ".."')
                 elif is_kernel_place(Path(place)) != in_dev:
-                    what = f'"{place}" and "{usual[0]}" are not both files, or both devices'
-                    yield Problem(field, what, "make a target of each")
+                    what = f'of "{place}" and "{usual[0]}", one is a file and one a device'
+                    yield Problem(field, what, "define a target for each")
 
 
 def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
     if target.power_state is not None:
         yield Problem(
             ("power_state",),
-            "is of drives, and with a cluster these are in servers or clients, where storlab "
-            "would have to watch that each gets its former state back, also after a crash",
-            "remove power_state; set it there before the campaign (nvme set-feature -f 2), and "
-            "say so in the target's `server` table",
+            "cannot be used with a cluster: storlab could not restore the drives of servers or "
+            "clients to their former state after a crash",
+            "remove power_state; set it on these machines before the campaign (nvme set-feature "
+            "-f 2), and record it in the target's `server` table",
         )
     if target.is_embedded and not cluster.is_local:
         yield Problem(
             ("s3",),
-            "storlab's own server can only be reached from this machine",
-            'name a store that the clients reach, or hosts = ["localhost"]',
+            "storlab's own S3 server can be reached only from this machine",
+            'name a store that the clients can reach, or set hosts = ["localhost"]',
         )
     files = [] if target.directory is not None or target.is_null else target.locations
     if (
@@ -191,26 +193,26 @@ def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
     ):
         yield Problem(
             ("path" if target.path is not None else "paths",),
-            f"is one file, but {cluster.most_asked} clients of this machine cannot each have it",
-            "name a directory: each client makes files of its own in it",
+            f"{cluster.most_asked} clients of this machine would use the same file",
+            "use a directory, in which each client creates its own files",
         )
     if target.directory is None or cluster.mount is None:
         return
     if not target.directory.startswith("/"):
         yield Problem(
             ("directory",),
-            "starts from where storlab is, which clients do not know",
-            f'write the whole path: "{cluster.mount}/..."',
+            f'"{target.directory}" is a relative path, which clients cannot resolve',
+            f'write an absolute path: "{cluster.mount}/..."',
         )
     elif not is_whole_path(target.directory):
         yield Problem(
             ("directory",),
-            'has ".." in it, and could lie on another file system than its mount point',
+            f'"{target.directory}" contains "..", so it could be on another file system',
             'write the path without ".."',
         )
     elif not PurePosixPath(target.directory).is_relative_to(cluster.mount):
         yield Problem(
             ("directory",),
-            f"is not below the mount point of the cluster, {cluster.mount}",
+            f'"{target.directory}" is not below the mount point of the cluster, {cluster.mount}',
             f'choose a directory below "{cluster.mount}", or correct [cluster] mount',
         )

@@ -1,4 +1,4 @@
-"""Crosscheck plan: runs the same points with two engines, alternating."""
+"""Plan of a crosscheck, which runs the same points with two engines in turn to compare them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.model.point import Plan, PlannedRun, Point
 
 
 def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
-    """Return the engine to check these points by: the first registered one that runs their kind.
+    """Return the default reference engine: the first one besides native that runs these points.
 
     Args:
         plan: Plan with the points.
@@ -33,21 +33,23 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
     if not references:
         raise UsageError(
             "--reference",
-            f"is missing: no other engine runs {' and '.join(kinds)} workloads",
+            f"has no default: no other engine runs {' and '.join(kinds)} workloads",
             f"use one of {', '.join(_others())}",
         )
     raise UsageError(
         "--reference",
-        f"is missing: the study has {' and '.join(kinds)} workloads, and no engine runs them all",
+        f"has no default: no engine runs {' and '.join(kinds)} workloads together",
         f"check one family at a time: --reference {' or --reference '.join(references)}",
     )
 
 
 def _checkable(points: Iterable[Point]) -> list[Point]:
-    """Return the points for which engines only measure a target and so should agree.
+    """Return the points on which two engines should agree, because they only measure a target.
+
+    In other workloads, such as preprocessing, the engines themselves are compared.
 
     Raises:
-        UsageError: All points compare engines themselves, as in preprocessing.
+        UsageError: No point is of the former kind.
     """
     every = list(points)
     measured = {
@@ -60,8 +62,8 @@ def _checkable(points: Iterable[Point]) -> list[Point]:
         kinds, names = (" and ".join(sorted(set(words))) for words in (measured, measured.values()))
         raise UsageError(
             "crosscheck",
-            f"engines of {kinds} workloads are what is measured: none is a reference for another",
-            f"compare them in the brief of a study that has them in a list, as {names}",
+            f"{kinds} workloads measure the engines themselves, so no engine is a reference",
+            f"compare engines in the brief of a study that lists them in {names}",
         )
     return checkable
 
@@ -73,40 +75,41 @@ def _others() -> list[str]:
 def crosscheck_plan(
     plan: Plan, reference: str, repeats: int = 5, wanted: Sequence[str] = ()
 ) -> Plan:
-    """Return a plan that runs points with ``native`` and with ``reference``, next to each other.
+    """Return a plan that runs each point with the native engine and then with a reference engine.
 
-    The order is ABBA: the engine that goes first alternates from pair to pair and from repeat to
-    repeat, so that a drift of the machine affects both engines alike.
+    Which engine goes first alternates between points and between repeats (order ABBA), so that a
+    drift of the machine affects both engines alike.
 
     Args:
         plan: Plan of the study.
-        reference: Name of the other engine.
+        reference: Name of the reference engine.
         repeats: Runs of each point and engine, at least 2.
         wanted: Selection of points, see :func:`chosen`; empty for all. Points of a kind that
-            ``reference`` cannot run are left out.
+            the reference engine cannot run are left out.
 
     Raises:
         UsageError: No point is left, ``reference`` is ``native``, or ``repeats`` is below 2.
-        EngineError: ``reference`` does not exist.
+        EngineError: There is no engine of the name ``reference``.
     """
     if reference == "native":
         others = " or ".join(f"--reference {name}" for name in _others())
-        raise UsageError("--reference", "native cannot check itself", f"use {others}")
+        raise UsageError("--reference", "native cannot be checked against itself", f"use {others}")
     if repeats < 2:
-        raise UsageError("--repeats", f"is {repeats}: an interval needs two", "use 3 or more")
+        what = f"is {repeats}, but a confidence interval needs at least 2"
+        raise UsageError("--repeats", what, "use 3 or more")
     kinds = get_engine(reference).kinds
     every = list(chosen(_engineless(plan), wanted))
     points = [point for point in _checkable(every) if point.kind in kinds]
     if not points:
         raise UsageError(
             f"--reference {reference}",
-            f"runs {' and '.join(kinds)} workloads, and these points are of another kind",
-            "leave --reference away, or name another engine",
+            f"runs only {' and '.join(kinds)} workloads, but these points are of another kind",
+            "remove --reference, or name another engine",
         )
-    notes = [f"crosscheck: every point by native and by {reference}"]
+    notes = [f"crosscheck: every point is run by native and by {reference}"]
     if len(points) < len(every):
         left = len(every) - len(points)
-        notes.append(f"crosscheck: {left} points that {reference} cannot check are left out")
+        notes.append(f"crosscheck: {left} points that {reference} cannot run are left out")
     pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
     runs: list[PlannedRun] = []
     for repeat in range(1, repeats + 1):
@@ -129,7 +132,7 @@ def crosscheck_plan(
 
 
 def _engineless(plan: Plan) -> list[Point]:
-    """Return the distinct points of a plan, ignoring their engines; the engine is set to native."""
+    """Return the points of a plan, without those that differ from another only in the engine."""
     engineless: dict[str, Point] = {}
     for run in plan.runs:
         point = plan.points[run.point_id]
@@ -161,7 +164,7 @@ def chosen(points: Sequence[Point], wanted: Sequence[str]) -> Iterable[Point]:
             targets = ", ".join(dict.fromkeys(point.target for point in points))
             raise UsageError(
                 f'--point "{wish}"',
-                f"matches none of the {len(points)} points of the study",
+                f"matches no point of the study, which has {len(points)}",
                 "use terms such as jobs=4,block_size=256KiB, or a point id, such as "
                 f"{points[0].point_id}; the targets are {targets}",
             )

@@ -1,4 +1,4 @@
-"""Checks of points against their engine, as far as the study alone allows."""
+"""Checks of whether an engine can run the points of a study, without starting anything."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def engine_problems(
 ) -> list[Problem]:
     """Return why a point's engine cannot run it, without opening targets or starting programs.
 
-    Limits that depend on the machine, such as NUMA nodes, are those of this machine, so points that
-    run on clients are not checked against the engine.
+    Points that run on clients are not checked by the engine, since some limits, such as NUMA nodes,
+    depend on the machine.
     """
     family = FAMILIES[point.kind]
     if problems := family.check_engine(point.params, point.engine):
@@ -51,7 +51,7 @@ def engine_problems(
 
 
 def _members(target: Target, facts: TargetFacts) -> list[Member]:
-    """Return the files or devices of a run; empty if their size is unknown."""
+    """Return the files or devices that a run would use; empty if their size is unknown."""
     if facts.kind == "s3" or facts.member_bytes is None:
         return []
     paths: list[str] = list(target.locations)

@@ -13,9 +13,10 @@ from storlab.model.study import StudyBase
 
 
 def run_seed(study_seed: int, point: Point, repeat: int) -> int:
-    """Return the seed of one run.
+    """Return the random seed of one run.
 
-    Runs of equal work get the same seed, and so the same I/O, on all targets and with all engines.
+    Runs with the same work and repeat get the same seed, and so the same I/O, on all targets and
+    with all engines.
     """
     non_work_parameters = FAMILIES[point.kind].spec.non_work_parameters
     work = {name: value for name, value in point.params.items() if name not in non_work_parameters}
@@ -30,7 +31,7 @@ def run_context(
     work_dir: Path,
     share: Share = WHOLE,
 ) -> JobContext:
-    """Return the context of one run for its workload; ``access`` comes from the guard."""
+    """Return what a workload needs to build the job of one run: target, access, seed and paths."""
     return JobContext(
         header=study.study,
         target=study.target_named(point.target),

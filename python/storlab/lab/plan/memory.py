@@ -9,7 +9,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Header, StudyBase
 
-# one histogram: 3 digits up to an hour in ns, see crates/base/src/histogram.rs
+# Size of one histogram: 3 digits up to an hour in ns, see crates/base/src/histogram.rs.
 HISTOGRAM_BYTES = 33 * 1024 * 8
 TABLES = 3  # histograms per worker and kind, used in rotation: crates/run/src/sampling.rs
 THREAD_BYTES = 128 << 10  # touched part of the stack, the ring and the random state
@@ -31,9 +31,9 @@ class RunMemory:
 
 
 def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
-    """Return the memory that one run needs: buffers, histograms of its workers, and samples.
+    """Estimate the memory that one run needs: buffers, histograms of its workers, and samples.
 
-    For engines other than ``native`` only the buffers count: their histograms are unknown.
+    For engines other than native only the buffers are included, since the rest is unknown.
     """
     if point.engine != "native":
         return RunMemory(estimate.buffer_bytes)
@@ -42,7 +42,7 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
     every = len((*page.operations.main, *page.operations.auxiliary, *page.operations.first_byte))
     kinds = estimate.histograms or every * (2 if point.params.get(page.load.open_loop) else 1)
     workers = page.load.workers_of(point.params)
-    # The duration of fixed work is only an estimate.
+    # For a fixed amount of work, the duration is only an estimate, so samples are not included.
     intervals = 0 if family.fixed_work else 1 + estimate.duration_ns // header.interval
     return RunMemory(
         buffers=estimate.buffer_bytes,
@@ -52,7 +52,7 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
 
 
 def memory_of(study: StudyBase, point: Point) -> int:
-    """Return the memory that a run of a point needs, in bytes."""
+    """Estimate the memory that a run of a point needs, in bytes."""
     header = study.study
     estimate = FAMILIES[point.kind].estimate(point, header, study.target_named(point.target))
     return run_memory(point, estimate, header).total

@@ -1,10 +1,10 @@
-"""Plan of a study: all runs in order, their cost, and what they overwrite.
+"""Plan of a study: all runs in order, their estimated cost, and what they overwrite.
 
-The repeat is the outermost loop, so the repeats of a point are spread over the whole campaign. In
-each round every combination of parameters is visited once, in the order of the study file, on all
-its targets next to one another. The target that goes first rotates with the combination and with
-the round, so that a slow drift of the machine affects all targets alike. Nothing is shuffled: the
-order is easy to read, and the same study gives the same plan.
+The repeats of a point are spread over the whole campaign: the repeat is the outermost loop. In each
+round, every combination of parameters is run once, in the order of the study file, on all its
+targets one after another. Which target goes first rotates with the combination and with the round,
+so that a slow drift of the machine affects all targets alike. The order is not random: it is easy
+to read, and the same study gives the same plan.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 
 LAYOUT_BYTES_S = 500_000_000  # assumed rate of writing data sets, for time estimates
-# assumed rate of writing objects: for small objects, requests are the limit
+# Assumed rate of writing objects, since for small objects the requests are the limit.
 LAYOUT_OBJECTS_S = 5_000
 MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """Combination of parameters, with its point on each of its targets."""
+    """One combination of parameters of a workload, as a point on each of its targets."""
 
     workload_index: int
     points: tuple[Point, ...]
@@ -54,7 +54,7 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Cost of one target over the whole campaign."""
+    """Estimated time and bytes that one target takes over the whole campaign."""
 
     run_ns: int
     prepare_ns: int
@@ -67,15 +67,15 @@ class _Cost:
 
 
 def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
-    """Return the plan of a study, without opening targets.
+    """Make the plan of a study, without opening targets.
 
     Args:
         loaded: Study with its text.
-        searched: Whether a search sets the amount of work; its division among clients is then not
-            checked.
+        searched: Whether a search will set the amount of work; it is then not checked whether the
+            work can be divided among the clients.
 
     Raises:
-        StudyError: Names every target and field that do not fit together.
+        StudyError: The study contradicts itself; the error names all targets and fields concerned.
     """
     study = loaded.study
     problems = cluster_problems(study)
@@ -90,7 +90,7 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
                 ("study", "repeats"),
                 f"the study has more than {MOST_POINTS:,} points (over all targets and numbers of "
                 f"clients), or more than {MOST_RUNS:,} runs",
-                "shorten the lists or the repeats",
+                "list fewer values, or reduce repeats",
             )
     _refuse_duplicates(loaded, visits)
     points = [point for visit in visits for point in visit.points]
@@ -101,10 +101,10 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
 
 
 def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
-    """Return a plan of given points and runs on the targets of a study, without opening targets.
+    """Make a plan from given points and runs on the targets of a study, without opening targets.
 
     Raises:
-        StudyError: Names every target and field that do not fit together.
+        StudyError: The study contradicts itself; the error names all targets and fields concerned.
         PreflightError: This machine has too little memory for a run.
     """
     study = loaded.study
@@ -116,7 +116,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
     if problems := written_problems(study, written):
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
-    # Devices of clients are identified by the clients: storlab.lab.plan.client_devices.
+    # Clients identify their own devices later: see storlab.lab.plan.client_devices.
     clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}
         for place in (client_places(study) if written else [])
@@ -141,7 +141,10 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
 
 
 def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
-    """Return the targets of each workload: those that it names, otherwise all that fit."""
+    """Return the target names of each workload: those that it lists, else all suitable ones.
+
+    Raises StudyError if a workload lists an unsuitable target or has none.
+    """
     study = loaded.study
     problems: list[tuple[tuple[str | int, ...], str, str]] = []
     names: list[list[str]] = []
@@ -156,7 +159,8 @@ def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
                 problems.append((field, what, _fix(fitting)))
         if not fitting:
             fix = f"add a target with {_or(places)}, or remove the workload"
-            problems.append((("workload", index), f"no target of the study fits: {needs}", fix))
+            what = f"no target of the study is suitable: {needs}"
+            problems.append((("workload", index), what, fix))
         wanted = fitting if workload.targets is None else workload.targets
         names.append([target.name for target in study.target if target.name in wanted])
     if problems:
@@ -171,7 +175,8 @@ def _or(words: Sequence[str]) -> str:
 def _fix(fitting: list[str]) -> str:
     if not fitting:
         return "remove it from targets"
-    return f"remove it from targets; {_or([json.dumps(name) for name in fitting])} would do"
+    names = _or([json.dumps(name) for name in fitting])
+    return f"remove it from targets; suitable: {names}"
 
 
 def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
@@ -212,8 +217,8 @@ def _refuse_duplicates(loaded: LoadedStudy, visits: list[_Visit]) -> None:
             if earlier != visit.workload_index:
                 raise loaded.error(
                     ("workload", visit.workload_index),
-                    f"asks for the same point as workload #{earlier + 1}",
-                    'give both a name of their own: name = "..."',
+                    f"has the same parameters and target as workload #{earlier + 1}",
+                    'give both workloads different names: name = "..."',
                 )
 
 
@@ -239,7 +244,7 @@ def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFact
 
 
 def _made_bytes(estimates: Iterable[Estimate]) -> int:
-    """Return the size of all data sets that the workloads create; points may share one."""
+    """Return the bytes of all data sets that the workloads create; a shared one counts once."""
     sizes: dict[str, int] = {}
     for estimate in estimates:
         name = estimate.data_set
@@ -248,7 +253,7 @@ def _made_bytes(estimates: Iterable[Estimate]) -> int:
 
 
 def _made_objects(estimates: Iterable[Estimate]) -> int:
-    """Return the number of objects in all data sets that the workloads create."""
+    """Return the objects in all data sets that the workloads create; a shared set counts once."""
     counts: dict[str, int] = {}
     for estimate in estimates:
         name = estimate.data_set
@@ -282,7 +287,10 @@ def _refuse_impossible(
 
 
 def _point_problems(point: Point, target: Target) -> list[Problem]:
-    """Return why a point is impossible; checks this machine only if it generates the load."""
+    """Return the reasons why a point cannot be run on its target.
+
+    This machine is checked only if it generates the load.
+    """
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
     if not problems and point.clients is None:
@@ -298,9 +306,10 @@ def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
 
 
 def memory_problem(study: StudyBase, point: Point) -> Problem | None:
-    """Return why this machine has too little memory for a run; None if it has enough.
+    """Return a problem if this machine has too little memory for a run, else None.
 
-    Buffers, histograms of workers and samples count. Points that run on clients are not checked.
+    A run needs memory for buffers, histograms of workers, and samples. Points that run on clients
+    are not checked.
     """
     if point.clients is not None:
         return None
@@ -364,7 +373,7 @@ def _cost(
 
 
 def _by_whom(study: StudyBase) -> str:
-    """Return which machines the assumed write rate applies to, as a phrase for a note."""
+    """Return to which machines the assumed write rate applies, as a phrase for a note."""
     if study.cluster is None:
         return ""
     return " for all clients of this machine together" if study.cluster.is_local else " per client"
@@ -376,7 +385,10 @@ def _writers(study: StudyBase, clients: int) -> int:
 
 
 def _times_done(point: Point) -> int:
-    """Return how often a point's work is done: once if clients divide it, else once per client."""
+    """Return how often the work of a point is done.
+
+    It is done once if the clients divide it among themselves, else once per client.
+    """
     return 1 if dividing_family(point.kind) is not None else point.clients or 1
 
 
@@ -385,37 +397,36 @@ def _notes(
 ) -> Iterable[str]:
     if any(c.prepare_ns for c in costs.values()):
         yield (
-            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s and, of "
-            f"objects, at {LAYOUT_OBJECTS_S:,}/s besides"
-            f"{_by_whom(study)}, whatever the target; preconditioning at its longest (all of "
-            "max_rounds)"
+            "times assume that data sets are written at "
+            f"{format_bytes_si(LAYOUT_BYTES_S)}/s and {LAYOUT_OBJECTS_S:,} objects/s"
+            f"{_by_whom(study)}, for any target, and that preconditioning takes max_rounds"
         )
     fixed = sorted({w.kind for w in study.workload if FAMILIES[w.kind].fixed_work})
     if fixed:
         yield (
-            f"{' and '.join(fixed)} runs end when their work is done: ramp and runtime do not "
-            "apply, and their time is an estimate"
+            f"{' and '.join(fixed)} runs end when their work is done: ramp and runtime have no "
+            "effect on them, and their duration is an estimate"
         )
     unbounded = sum(c.unbounded_runs for c in costs.values())
-    # unit: bytes written at 1 GB/s, which is 1 byte per ns
+    # A rate of 1 GB/s is 1 byte per ns, so the time in ns is the number of bytes at that rate.
     unbounded_bytes = sum(c.unbounded_ns for c in costs.values())
     if unbounded:
         yield (
-            f"{unbounded:,} runs write as much as the target takes in their time; these bytes are "
-            f"not in the sum: {format_bytes_si(unbounded_bytes)} for each GB/s of throughput"
+            f"{unbounded:,} runs write as much as the target accepts in a fixed time; the sum does "
+            f"not include their bytes: {format_bytes_si(unbounded_bytes)} per GB/s of throughput"
         )
     compared = sum(c.compared_bytes for c in costs.values())
     if compared:
         yield (
-            f"before their load, the runs read {format_bytes_si(compared)} in all, to compare what "
-            "arrives (verify); this time is in the estimate"
+            f"before their load, the runs read {format_bytes_si(compared)} in total to verify the "
+            "data; the estimate includes this time"
         )
     for target in study.target:
         fact, cost = facts[target.name], costs[target.name]
         if fact.kind == "device" and cost.reads and target.precondition is None:
             yield (
-                f"{target.name}: used as it stands; blocks that were never written may be read "
-                "without touching the medium (precondition fills it first)"
+                f"{target.name}: used without preconditioning; blocks that were never written may "
+                "be read without accessing the medium (set precondition to write them first)"
             )
     for target in study.target:
         if target.s3 is not None and costs[target.name].run_ns:
@@ -424,20 +435,20 @@ def _notes(
         divided = sorted({w.kind for w in study.workload if dividing_family(w.kind) is not None})
         if len(divided) < len({w.kind for w in study.workload}):
             yield (
-                "what a workload says is done by each client: jobs, queue depth, rate and size are "
-                "per client, and so are the files"
+                "each client runs the whole workload: jobs, queue depth, rate, size and files are "
+                "per client"
             )
         if divided:
-            yield f"{' and '.join(divided)} runs are divided: each client does a share of the work"
+            yield f"{' and '.join(divided)} runs are divided: each client does a part of the work"
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"
 
 
 def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
-    """Return how many runs have more workers than ``cores``, and the largest number of workers.
+    """Return how many runs have more workers than the machine has cores, and the most workers.
 
-    This depends on the machine and so is not part of the plan.
+    The result depends on the machine, so it is not part of the plan.
     """
     crowded = []
     for run in plan.runs:
@@ -448,7 +459,7 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
 
 
 def absent_devices(study: StudyBase) -> dict[str, list[str]]:
-    """Return devices of the study that this machine lacks, by target; not part of the plan."""
+    """Return the paths of the study's devices that do not exist on this machine, by target."""
     absent: dict[str, list[str]] = {}
     for target in study.target:
         facts = target_facts(target, files=1)
@@ -473,13 +484,12 @@ def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
 
 
 def comparisons(every: Iterable[tuple[Estimate, int]]) -> tuple[int, int]:
-    """Return bytes and nanoseconds of the reads that verify the data of one target before its runs.
+    """Return the bytes and the time (ns) of reads that verify the data of a target before runs.
 
-    This is an upper bound: if any run writes, the data are assumed to be verified again before each
-    run.
+    Both are upper bounds: if any run writes, the data are assumed to be verified before each run.
 
     Args:
-        every: Estimates of the points, each with its number of runs.
+        every: Estimates of the target's points, each with its number of runs.
     """
     estimates = list(every)
     changes = any(estimate.writes for estimate, _ in estimates)

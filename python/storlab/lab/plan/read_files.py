@@ -1,7 +1,7 @@
-"""User files that a study reads: their identity in the plan, and detection of changes.
+"""Files of the user that a study reads: their state in the plan, and detection of changes.
 
 A file is identified by size and modification time, not by a digest, because raw data may have
-terabytes. Replaced files are detected unless the modification time was set on purpose.
+terabytes. A replaced file is detected unless its modification time was set deliberately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Known = dict[str, dict[str, int]]
 
 
 def files_read(study: StudyBase, points: Iterable[Point], base: Path) -> Known:
-    """Return the user files that these points read: raw data, and targets of existing files."""
+    """Return the user's files that these points read: raw data, and existing files as targets."""
     own: dict[str, list[Point]] = {}
     for point in points:
         own.setdefault(point.target, []).append(point)
@@ -49,7 +49,7 @@ def _files_of(
 
 
 def files_now(paths: Iterable[str]) -> Known:
-    """Return size and modification time of the files that exist."""
+    """Return size and modification time of those of the given files that exist."""
     return {path: _known(Path(path)) for path in paths if Path(path).is_file()}
 
 
@@ -59,10 +59,10 @@ def _known(path: Path) -> dict[str, int]:
 
 
 def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> None:
-    """Compare files with their state in the plan.
+    """Check that the files which a study reads are still as they were when it was planned.
 
     Raises:
-        GuardError: A file was changed, removed or added; names the file.
+        GuardError: A file was changed, removed or added; the error names the file.
     """
     for path in sorted({*planned, *now}):
         before, after = planned.get(path), now.get(path)
@@ -70,12 +70,12 @@ def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> No
             continue
         fix = "restore the planned file and its modification time (cp -p), or begin a new"
         if before is None:
-            what, fix = "was not there when this study was planned", "remove it, or begin a new"
+            what, fix = "did not exist when this study was planned", "remove it, or begin a new"
         elif after is None:
-            what = "is no longer there: this study was planned with it"
+            what = "no longer exists, but this study was planned with it"
         else:
-            what = f"is not the file that was planned: it had {before['size']:,} bytes and has "
+            what = f"has changed since this study was planned: from {before['size']:,} bytes to "
             what += f"{after['size']:,}"
             if before["size"] == after["size"]:
-                what = "is not the file that was planned: its modification time changed"
+                what = "has changed since this study was planned: it has another modification time"
         raise GuardError(path, what, f"{fix} campaign with `storlab run`")

@@ -1,4 +1,4 @@
-"""Kind and size of targets on this machine, as far as they can be found without opening them."""
+"""Kind and size of targets on this machine, found without opening them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEMORY = "/dev/shm"  # noqa: S108 - a file system in /dev, not a device
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """Kind and size of a target. ``member_bytes`` is None if a device is not on this machine."""
+    """Kind and size of a target; ``member_bytes`` is None if the size is unknown."""
 
     kind: PlaceKind
     members: int  # files or devices; a directory has as many as its largest point needs, s3 has 0
@@ -31,12 +31,12 @@ class TargetFacts:
 
     @property
     def data_bytes(self) -> int:
-        """Return the size of the data set in bytes; 0 if it is unknown."""
+        """Size of the target's data in bytes; 0 if it is unknown."""
         return self.members * (self.member_bytes or 0) + self.made_bytes
 
 
 def place_of(target: Target) -> str:
-    """Return the field of the target that holds its location: path, paths, directory or s3."""
+    """Return the field that sets the target's location: path, paths, directory or s3."""
     return next(name for name in PLACES if getattr(target, name) is not None)
 
 
@@ -45,19 +45,19 @@ def store_note(target: Target) -> str:
     address = target.s3 or ""
     if address.startswith(EMBEDDED):
         return (
-            f"storlab's own server over {address.removeprefix(EMBEDDED)}, on loopback only: it "
-            "measures that server, too"
+            f"storlab's own S3 server on {address.removeprefix(EMBEDDED)}, by loopback: results "
+            "include that server's speed"
         )
     options = target.s3_options or S3Options()
-    made = "; the bucket is made where it is missing" if options.create_bucket else ""
+    made = "; the bucket is created if it does not exist" if options.create_bucket else ""
     return (
-        f"bucket {address.rstrip('/').rpartition('/')[2]}, only below a prefix of its own, "
+        f"bucket {address.rstrip('/').rpartition('/')[2]}, only below the prefix "
         f'"{options.prefix}storlab-..."{made}'
     )
 
 
 def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts | Problem:
-    """Return kind and size of a target, or its problem.
+    """Return kind and size of a target, or a problem with it.
 
     Args:
         target: Target of the study.
@@ -79,12 +79,12 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
         place = Path(target.directory)
         if place.exists() and (problem := directory_problem(place)):
             measurable = place.is_file() or place.is_block_device()
-            fix = f'write path = "{target.directory}"' if measurable else "name a directory"
+            fix = f'set path = "{target.directory}"' if measurable else "name a directory"
             return Problem(("directory",), f'"{target.directory}" {problem}', fix)
         if files == 0 and target.precondition is not None:
             return Problem(
                 ("precondition",),
-                "needs files of a known size, and no workload has such files on this target",
+                "needs files of a known size, but no workload uses such files on this target",
                 "remove precondition, or add a block workload",
             )
         return TargetFacts("directory", files, target.size, laid_out=True, made_bytes=made_bytes)
@@ -102,7 +102,7 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
 
 
 def _named_paths(target: Target) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return each path of the target with the field that holds it."""
+    """Return each path of the target together with the study field that holds it."""
     if target.paths is not None:
         return [(("paths", index), path) for index, path in enumerate(target.paths)]
     if target.is_embedded:
@@ -111,7 +111,7 @@ def _named_paths(target: Target) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _is_device_path(path: str) -> bool:
-    """Return whether a path is a block device, or lies where one would be."""
+    """Return whether a path is a block device, or a missing file in ``/dev``."""
     if device_number(path) is not None:
         return True
     in_dev = path.startswith("/dev/") and not path.startswith(f"{_MEMORY}/")
@@ -121,9 +121,10 @@ def _is_device_path(path: str) -> bool:
 def _file_facts(target: Target, field: str) -> TargetFacts | Problem:
     for path in map(Path, target.locations):
         if path.is_dir():
-            return Problem((field,), f'"{path}" is a directory', f'write directory = "{path}"')
+            return Problem((field,), f'"{path}" is a directory', f'set directory = "{path}"')
         if path.exists() and not path.is_file():
-            return Problem((field,), f'"{path}" is neither a file nor a block device', "")
+            fix = "name a file, a block device or a directory"
+            return Problem((field,), f'"{path}" is neither a file nor a block device', fix)
     size, laid_out = target.size, True
     if size is None:
         sizes = [Path(p).stat().st_size for p in target.locations if Path(p).exists()]
@@ -142,7 +143,8 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
         number = device_number(path)
         if number is None:
             if Path(path).exists() and not stat.S_ISBLK(Path(path).stat().st_mode):
-                return Problem((field,), f'"{path}" is not a block device', "")
+                fix = "name a block device"
+                return Problem((field,), f'"{path}" is not a block device', fix)
             absent.append(path)
             continue
         size_bytes = _size_bytes(number)
@@ -153,8 +155,8 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
         if room < (target.size or 1):
             return Problem(
                 ("size" if target.size else "offset",),
-                f'"{path}" ends before offset + size',
-                f"its size is {size_bytes} bytes",
+                f'"{path}" has {size_bytes} bytes, less than offset + size',
+                "reduce size or offset",
             )
         sizes.append(room)
     size = target.size or (min(sizes) if sizes and not absent else None)
@@ -162,7 +164,7 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
 
 
 def device_facts(path: str) -> dict[str, str | int]:
-    """Return the kernel's identity of a block device (``Device.facts``); empty if there is none."""
+    """Return the facts by which the kernel identifies a block device; empty if it is missing."""
     number = device_number(path)
     return Device(number).facts() if number is not None and _size_bytes(number) else {}
 

@@ -1,4 +1,4 @@
-"""Preflight of client resources: CPU, memory, open files, engines and network."""
+"""Preflight checks of the clients' resources: CPU, memory, open files, engines and network."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ _ROOMY_MEMLOCK = 64 << 20
 
 
 def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
-    """Compare a fact of all clients: report the most common value, and the clients that differ.
+    """Check that a fact is the same on all clients; name the clients that differ from most.
 
     Args:
         words: Name of the check.
-        values: Value by client.
-        key: Name of the fact; a difference is an error for ``storlab`` and ``build``, else a
-            warning.
+        values: The fact's value by client.
+        key: The fact's key. A difference in ``storlab`` or ``build`` is an error, else a warning.
     """
     counts = Counter(values.values())
     usual = counts.most_common(1)[0][0]
@@ -37,11 +36,11 @@ def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
         return Check(name=words, status="ok", what=usual)
     what = f"{usual} on {counts[usual]}, but " + ", ".join(f"{v} on {n}" for n, v in others.items())
     status: Literal["error", "warning"] = "error" if key in _MUST_BE_SAME else "warning"
-    return Check(name=words, status=status, what=what, fix="make the clients alike")
+    return Check(name=words, status=status, what=what, fix="make this the same on all clients")
 
 
 def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """Yield checks of each client's resources, as preflight does for a single machine."""
+    """Yield checks of the clients' cores, limits, memory, load, open files and engines."""
     yield from _cores(study, plan, facts)
     yield from _limits(study, plan, facts)
     small = [name for name, fact in facts.items() if 0 <= fact["memlock_bytes"] < _ROOMY_MEMLOCK]
@@ -49,8 +48,8 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
         yield Check(
             name="memlock",
             status="warning",
-            what=f"less than 64 MiB may be locked on {', '.join(small)}",
-            fix="raise it: ulimit -l unlimited",
+            what=f"the limit of locked memory is below 64 MiB on {', '.join(small)}",
+            fix="raise the limit: ulimit -l unlimited",
         )
     loads = {name: fact["load"] / fact["cores"] for name, fact in facts.items()}
     busy = [f"{name} ({load:.0%} of its cores)" for name, load in loads.items() if load > 1 / 4]
@@ -58,8 +57,8 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
         yield Check(
             name="load",
             status="warning",
-            what=f"other work runs on {', '.join(busy)}",
-            fix="give the clients nothing else to do",
+            what=f"other programs run on {', '.join(busy)}",
+            fix="end other programs on the clients",
         )
     yield from _open_files(study, plan, facts)
     yield from _memory(study, plan, facts)
@@ -68,7 +67,7 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
 
 
 def _limits(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """Yield checks of cgroup and thread limits of each client, prefixed by its name."""
+    """Yield checks of the cgroup and thread limits of each client, with its name as prefix."""
     points = plan.points.values()
     workers = max((FAMILIES[p.kind].page.load.workers_of(p.params) for p in points), default=0)
     needed = max((memory_of(study, point) for point in points), default=0)
@@ -89,14 +88,17 @@ def _cores(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
         yield Check(
             name="cores",
             status="warning",
-            what=f"{jobs * local} jobs share fewer cores on "
+            what=f"there are {jobs * local} jobs, but fewer cores on "
             f"{', '.join(few) if local == 1 else 'this machine'}",
             fix="use fewer jobs per client, or more clients",
         )
 
 
 def _open_files(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """Compare the files needed with each client's hard limit; soft limits are raised to it."""
+    """Check that each client's hard limit of open files is high enough for the runs.
+
+    The soft limit does not matter: it is raised before a run.
+    """
     needs = [
         FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files
         for p in plan.points.values()
@@ -107,9 +109,10 @@ def _open_files(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
         yield Check(
             name="open files",
             status="error",
-            what=f"about {need:,} are open at once on a client, which is more than the hard limit "
+            what=f"a client needs about {need:,} open files, which is more than the hard limit "
             f"of {', '.join(few)}",
-            fix="raise it there: nofile in /etc/security/limits.conf, or the limit of sshd",
+            fix="raise the limit on these clients: nofile in /etc/security/limits.conf, or the "
+            "limit of sshd",
         )
 
 
@@ -128,8 +131,8 @@ def _memory(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
             yield Check(
                 name="data set",
                 status="warning",
-                what=f"{target.name}: the {format_bytes_si(size)} of a client fit into the page "
-                f"cache of {', '.join(roomy)}",
+                what=f"{target.name}: a client's data set of {format_bytes_si(size)} fits into the "
+                f"page cache of {', '.join(roomy)}",
                 fix="increase size to more than twice the memory, or set direct = true",
             )
 
@@ -152,12 +155,12 @@ def _engines(facts: Facts) -> Iterator[Check]:
             name=engine,
             status="error",
             what=f"{refusal} on {', '.join(names)}",
-            fix="install it there, in the path that the clients' commands have",
+            fix="install it on these clients, in a directory on PATH of non-interactive commands",
         )
 
 
 def _ways(facts: Facts) -> Iterator[Check]:
-    """Report clients without O_DIRECT or io_uring."""
+    """Report clients on which O_DIRECT or io_uring does not work."""
     indirect: dict[str, list[str]] = {}
     for name, fact in facts.items():
         for directory, works in fact.get("direct", {}).items():
@@ -167,9 +170,8 @@ def _ways(facts: Facts) -> Iterator[Check]:
         yield Check(
             name="O_DIRECT",
             status="error",
-            what=f"the file system of {directory} does not support it on {', '.join(names)}",
-            fix="choose another file system, or set direct = false and measure through the page "
-            "cache",
+            what=f"the file system of {directory} does not support O_DIRECT on {', '.join(names)}",
+            fix="use another file system, or set direct = false to measure with the page cache",
         )
     without = {name: fact["io_uring"] for name, fact in facts.items() if fact["io_uring"]}
     if without:
@@ -177,15 +179,15 @@ def _ways(facts: Facts) -> Iterator[Check]:
         yield Check(
             name="io_uring",
             status="warning",
-            what=f"not available on {', '.join(without)} ({reason}): threads (posix) make the load "
-            "there, which costs more CPU",
+            what=f"not available on {', '.join(without)} ({reason}): threads (backend posix) "
+            "generate the load there, which costs more CPU",
             fix="allow io_uring: kernel.io_uring_disabled = 0, and a container profile that "
             "permits it",
         )
 
 
 def network_checks(facts: Facts) -> Iterator[Check]:
-    """Check that the data network interfaces exist on each client, and their speed."""
+    """Check that each client has the network interfaces named in ``data_nics``, and their speed."""
     missing = [
         f"{n} has no {', '.join(f['missing_nics'])}" for n, f in facts.items() if f["missing_nics"]
     ]
@@ -193,8 +195,9 @@ def network_checks(facts: Facts) -> Iterator[Check]:
         yield Check(
             name="network",
             status="error",
-            what=f"{'; '.join(missing)}: their bytes cannot be counted",
-            fix="correct data_nics of [cluster] or of [cluster.host.NAME] (ip link lists them)",
+            what=f"{'; '.join(missing)}: storlab cannot count bytes on missing interfaces",
+            fix="correct data_nics of [cluster] or of [cluster.host.NAME]; `ip link` lists "
+            "interfaces",
         )
         return
     unknown = [f"{', '.join(nics)} of {name}" for name, nics in _unknown(facts) if nics]
@@ -204,7 +207,7 @@ def network_checks(facts: Facts) -> Iterator[Check]:
             status="warning",
             what=f"the speed of {'; '.join(unknown)} is not reported, so storlab cannot check "
             "whether the network limits these clients",
-            fix="name the interfaces of the hardware in data_nics",
+            fix="name physical interfaces in data_nics",
         )
     slowest = {
         n: min(f["nics"].values())
@@ -217,6 +220,6 @@ def network_checks(facts: Facts) -> Iterator[Check]:
 
 
 def _unknown(facts: Facts) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each client's interfaces of unknown speed."""
+    """Yield each client with its network interfaces whose speed is unknown."""
     for name, fact in facts.items():
         yield name, [nic for nic, speed in fact["nics"].items() if not speed]

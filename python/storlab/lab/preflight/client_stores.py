@@ -1,4 +1,4 @@
-"""Preflight of object stores of a cluster, from this machine and from every client."""
+"""Preflight checks of S3 stores, from this machine and from every client of a cluster."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NAMED = 5
 def granted_stores(
     study: StudyBase, plan: Plan, base: Path, held: Mapping[str, S3Hold]
 ) -> tuple[list[Check], dict[str, Any]]:
-    """Check the stores from this machine, and collect the access that clients need to try them.
+    """Check the S3 stores from this machine, and collect what clients need to access them.
 
-    Clients cannot try storlab's own server or a bucket that does not exist yet.
+    Clients cannot access storlab's own server, or a bucket that does not exist yet.
 
     Args:
         study: Study to check.
         plan: Plan of the study.
         base: Directory that relative paths start from.
-        held: Stores that the guard holds, by target; other stores are opened read-only.
+        held: Stores that the guard has already locked, by target; others are opened read-only.
 
     Returns:
-        Checks, and by target the access to grant to clients.
+        The checks, and by target the credentials and addresses for the clients.
     """
     used = {point.target for point in plan.points.values()}
     checks: list[Check] = []
@@ -63,7 +63,7 @@ def granted_stores(
 
 
 def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """Check that each client lists each store at each endpoint, with an accepted clock."""
+    """Check that each client can list each S3 store at each endpoint, and that clocks agree."""
     listed: dict[str, list[dict[str, Any]]] = {}
     refused: dict[tuple[str, str, str, str], list[str]] = {}
     skews: dict[str, dict[str, float]] = {}
@@ -79,12 +79,12 @@ def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
                     skews.setdefault(target, {})[name] = told["skew_s"]
     for (target, endpoint, problem, fix), names in refused.items():
         what = f"{endpoint} cannot be listed from {_some(names)}: {problem}"
-        yield Check(name=f"{target}: clients", status="error", what=what, fix=f"there: {fix}")
+        yield Check(name=f"{target}: clients", status="error", what=what, fix=f"clients: {fix}")
     bad = {target for target, *_ in refused}
     for target, stores in listed.items():
         if target not in bad:
             slowest_ms = max(told["listed_ns"] for told in stores) / 1e6
-            what = f"{len(facts)} clients list it, the slowest in {slowest_ms:.0f} ms"
+            what = f"{len(facts)} clients can list it, the slowest in {slowest_ms:.0f} ms"
             yield Check(name=f"{target}: clients", status="ok", what=what)
     for target, by_client in skews.items():
         yield from _clocks(target, by_client)
@@ -99,8 +99,8 @@ def _clocks(target: str, skews: Mapping[str, float]) -> Iterator[Check]:
     yield Check(
         name=f"{target}: clocks of clients",
         status="error" if worst > SKEW_ERROR_S else "warning",
-        what=f"ahead of the store's clock (+) or behind it (-): {text}",
-        fix="set the clocks there, for instance by NTP: requests are refused from 15 min on",
+        what=f"clocks that are ahead of the store's (+) or behind it (-): {text}",
+        fix="set these clocks, for instance by NTP: stores refuse requests from 15 min on",
     )
 
 

@@ -1,4 +1,4 @@
-"""Preflight of the clients of a cluster: asks all clients and checks their answers."""
+"""Preflight checks of a cluster: asks all clients for facts about them, and checks these."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _SAME = {
     "native": "native library",
     "python": "version of Python",
     "kernel": "kernel",
-    "cpu_level": "level of the processor",
+    "cpu_level": "instruction set level of the processor",
 }
-_MAKE = "make the target's directory, and let this user write to it on all clients"
+_MAKE = "create the target's directory, and let this user write to it on all clients"
 
 
 def check_clients(
@@ -53,10 +53,10 @@ def check_clients(
     resumed: bool = False,
     stores: Mapping[str, S3Hold] | None = None,
 ) -> tuple[list[Check], dict[str, Any]]:
-    """Ask all clients of the study for their facts, and check these. Writes only small files.
+    """Ask all clients of a study for facts about them, and check these; write only small files.
 
-    If the clients do not start together, each is asked separately, so that silent clients are named
-    and the others are still checked.
+    If the clients cannot be started together, each is asked separately, so that those that do not
+    answer are named and the others are still checked.
 
     Args:
         study: Study to check.
@@ -65,10 +65,10 @@ def check_clients(
         base: Directory that relative paths start from.
         campaign: Id of the campaign, or empty.
         resumed: Whether the campaign has run before.
-        stores: Stores that the guard holds, by target.
+        stores: S3 stores that the guard has already locked, by target.
 
     Returns:
-        Checks, and the facts of each client by name.
+        The checks, and the facts of each client by its name.
     """
     everybody = clients.places(clients.most)
     store_checks, granted = granted_stores(study, plan, base, stores or {})
@@ -91,7 +91,7 @@ def check_clients(
     if gathered.failure is None:
         _tell_clocks(facts, gathered.clocks)
     elif facts and answers.facts:
-        # asked separately, so no client could see the files of others
+        # Clients that were asked separately could not see each other's files.
         gathered = replace(gathered, clocks=[])
     else:
         return checks, facts
@@ -102,7 +102,7 @@ def check_clients(
 
 
 def check_arguments(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[str, Any]:
-    """Return the arguments of the ``check`` task: paths, engines and devices to look at."""
+    """Return the arguments of the clients' ``check`` task: what each client should examine."""
     points = plan.points.values()
     used = [
         target
@@ -155,22 +155,22 @@ def _tell_clocks(facts: Mapping[str, Any], clocks: Sequence[Mapping[str, ClockOf
 
 
 def _answering(answers: Answers, gathered: Gathered, first: Failure | None, asked: int) -> Check:
-    """Return the check of whether clients answer.
+    """Return a check that tells whether all clients answer, and which do not.
 
     Args:
         answers: Answers of clients that were asked separately.
-        gathered: Answers of the clients that responded, asked together again.
+        gathered: Answers of the responding clients when they were asked together again.
         first: Failure when all clients were asked together, or None.
         asked: Number of clients asked.
     """
     if first is None:
         return Check(name="cluster", status="ok", what=f"{asked} clients answer")
     if not answers.silent:
-        alone = "each client answers alone, but not all together: " if answers.facts else ""
+        alone = "each client answers separately, but not all together: " if answers.facts else ""
         return Check(name="cluster", status="error", what=alone + first.message, fix=first.fix)
     what = f"{len(answers.facts)} of {asked} clients answer; {answers.told}"
     if answers.facts and gathered.failure is not None:
-        what += f"; those that answer do so alone, and not together: {gathered.failure.message}"
+        what += f"; these answer separately, but not together: {gathered.failure.message}"
     return Check(name="cluster", status="error", what=what, fix=SILENT_FIX)
 
 
@@ -184,13 +184,13 @@ def _checks(
     resumed: bool = False,
     asked: int | None = None,
 ) -> Iterator[Check]:
-    """Yield all checks of the clients' facts.
+    """Yield all checks of the facts that the clients reported.
 
     Args:
         study: Study to check.
         plan: Plan of the study.
         facts: Facts by client.
-        clocks: Clock offsets by client, measured at least once; empty if clients were asked
+        clocks: Clock offsets by client, one dict per measurement; empty if clients were asked
             separately.
         base: Directory that relative paths start from.
         resumed: Whether the campaign has run before.
@@ -217,7 +217,7 @@ def _checks(
 
 
 def _code_check(facts: Mapping[str, dict[str, Any]]) -> Check:
-    """Check that all clients run the Python code of this process, which evaluates their runs."""
+    """Check that all clients have the same Python code of storlab as this machine."""
     own = code_digest(Path(storlab.__file__).parent)
     others = sorted(name for name, fact in facts.items() if fact["code"] != own)
     if not others:
@@ -225,8 +225,8 @@ def _code_check(facts: Mapping[str, dict[str, Any]]) -> Check:
     return Check(
         name="Python code of storlab",
         status="error",
-        what=f"{', '.join(others)} run other code than this machine ({own}), whatever the version "
-        "says: runs would mix two programs",
+        what=f"{', '.join(others)} have other code than this machine ({own}), even if the version "
+        "is the same: runs would mix two programs",
         fix="install the same build of storlab on all clients, and on this machine",
     )
 
@@ -244,10 +244,10 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
         yield Check(
             name="mount",
             status="error",
-            what=f"nothing is mounted at {own} on {', '.join(names)}, nor below it on the way to "
-            f"{directory}: load would go to their own disks",
-            fix="mount the shared file system there, or correct mount of [cluster] or of "
-            "[cluster.host.NAME]",
+            what=f"no file system is mounted at {own} on {', '.join(names)}, nor between it and "
+            f"{directory}: the load would go to their own disks",
+            fix="mount the shared file system on these clients, or correct mount of [cluster] or "
+            "of [cluster.host.NAME]",
         )
     if not missing:
         yield from _like_mounts(facts)
@@ -266,15 +266,15 @@ def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
         yield Check(
             name="devices",
             status="error",
-            what=f"no block device: {', '.join(missing)}",
-            fix='say where a client has it: path in [cluster.host.NAME.target."..."]',
+            what=f"these paths are no block devices: {', '.join(missing)}",
+            fix='set the path on a client in [cluster.host.NAME.target."..."]',
         )
     elif every:
         yield Check(name="devices", status="ok", what=f"{len(every)} found on {len(facts)} clients")
 
 
 def _shared_devices(plan: Plan, facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """Check that no two clients would write to one device."""
+    """Check that no two clients would write to the same device."""
     pairs = list(shared_devices(plan, facts))
     if sure := [pair for pair in pairs if pair.sure]:
         what = f"{'; '.join(map(str, sure))} {SHARED}"
@@ -283,14 +283,17 @@ def _shared_devices(plan: Plan, facts: Mapping[str, dict[str, Any]]) -> Iterator
         yield Check(
             name="devices",
             status="warning",
-            what=f"{pairs[0].first} and {pairs[0].second} answer to one name ({pairs[0].name}), "
-            f"which virtual drives may; if they are one device, it {SHARED}",
+            what=f"{pairs[0].first} and {pairs[0].second} have the same name ({pairs[0].name}), as "
+            f"different virtual drives may have; if they are the same device, it {SHARED}",
             fix=SHARED_FIX,
         )
 
 
 def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """Compare type, server and options of mounts among clients; reports equal findings once."""
+    """Check that mounts have the same type, server and options on all clients.
+
+    Findings that are equal for several mounts are reported once.
+    """
     told: set[str] = set()
     for directory in next(iter(facts.values()))["mounts"]:
         for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
@@ -302,7 +305,7 @@ def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """Check that no other campaign uses a directory of a target."""
+    """Check that no other campaign uses the directory of a target."""
     claimed = {d: who for fact in facts.values() for d, who in fact.get("claimed", {}).items()}
     if claimed:
         what = "; ".join(f"{directory} is in use by {who}" for directory, who in claimed.items())
@@ -310,7 +313,7 @@ def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _shared(facts: Mapping[str, dict[str, Any]], *, together: bool) -> Iterator[Check]:
-    """Check that each client sees files that other clients write, in each directory of a target."""
+    """Check that each client sees the files that others write to the directory of a target."""
     bad = [f"{n}: {d}: {why}" for n, fact in facts.items() for d, why in fact["problems"].items()]
     if bad:
         fixes = dict.fromkeys(
@@ -328,8 +331,8 @@ def _shared(facts: Mapping[str, dict[str, Any]], *, together: bool) -> Iterator[
         yield Check(
             name="shared",
             status="error",
-            what=f"{name} does not see the files of {', '.join(sorted(others)[:5])}: the "
-            f"directory is not shared ({len(unseen)} of {len(facts)} clients)",
+            what=f"{name} does not see files of {', '.join(sorted(others)[:5])}, so the "
+            f"directory is not shared ({len(unseen)} of {len(facts)} clients miss files)",
             fix="mount the same file system on all clients",
         )
     else:
@@ -344,10 +347,10 @@ def _space(
     base: Path,
     resumed: bool,
 ) -> Iterator[Check]:
-    """Compare the space that data sets need with the free space.
+    """Check that directories have enough free space for the data sets.
 
-    Only a warning if data may exist already (resumed campaign or ``keep_data``): existing data are
-    found later.
+    Too little space is only a warning if a data set may exist already, in a resumed campaign or
+    with ``keep_data``.
     """
     for target in study.target:
         needed = _needed_bytes(study, plan, target, clients)
@@ -359,12 +362,12 @@ def _space(
         what = f"{target.name} needs {format_bytes_si(needed)}, {format_bytes_si(free)} are free"
         status: Literal["error", "warning", "ok"] = "error" if needed > free else "ok"
         if status == "error" and (resumed or target.keep_data):
-            status, what = "warning", f"{what}, less what is there already"
-        yield Check(name="space", status=status, what=what, fix="make size smaller")
+            status, what = "warning", f"{what}; data that exist already need no more space"
+        yield Check(name="space", status=status, what=what, fix="reduce size")
 
 
 def _needed_bytes(study: StudyBase, plan: Plan, target: Target, clients: int) -> int:
-    """Return the bytes that a target needs: per client, plus once the data that clients share."""
+    """Return the bytes that a target needs for all clients; data that they share count once."""
     shared: dict[str, int] = {}
     for point in plan.points.values():
         offer = dividing_family(point.kind)
@@ -385,7 +388,7 @@ def _clocks(clocks: Sequence[Mapping[str, ClockOffset]]) -> Iterator[Check]:
     yield Check(
         name="clocks",
         status="warning" if slow else "ok",
-        what=f"known to {trip_us / 2:.0f} us at worst ({worst}); measured twice, they differ by "
-        f"{drift / 1000:.0f} us",
-        fix="use a quicker network for MPI: [cluster] interface" if slow else "",
+        what=f"offsets are known to {trip_us / 2:.0f} us at worst ({worst}); two measurements "
+        f"differ by {drift / 1000:.0f} us",
+        fix="use a faster network for MPI: [cluster] interface" if slow else "",
     )

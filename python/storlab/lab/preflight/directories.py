@@ -1,4 +1,4 @@
-"""Preflight of directories: whether data will go to the file system that ``doctor`` checks."""
+"""Preflight checks of directories: whether data will go to the intended file system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from storlab.stores.filesystems import existing_parent, file_system_of, unmounte
 
 
 def directory_checks(directory: Path, *, made: bool = False) -> Iterator[Check]:
-    """Yield reasons why data may not go to the file system that the other checks look at.
+    """Check that a directory exists and that its file system is mounted.
+
+    Otherwise data would go to another file system than the one that other checks examine.
 
     Args:
         directory: Directory for a target's data.
@@ -28,15 +30,14 @@ def directory_checks(directory: Path, *, made: bool = False) -> Iterator[Check]:
             yield _check("error", f"{directory} {problem}", "name a directory")
     else:
         what = (
-            f"{directory} does not exist; the nearest directory, {nearest} ({on}), is checked in "
-            "its place, and its file system differs if another one is mounted below it before the "
-            "run"
+            f"{directory} does not exist; {nearest} ({on}) is checked instead, which may be "
+            "another file system if one is mounted below it before the run"
         )
-        first = f"{later}, then make the directory" if later else "make it, or correct the path"
+        first = f"{later}, then create the directory" if later else "create it, or correct the path"
         yield _check("ok", what) if made else _check("error", what, first)
     if absent is not None:
         what = (
-            f"/etc/fstab mounts {absent.source} at {absent.mount_point}, and it is not mounted: "
+            f"/etc/fstab lists {absent.source} at {absent.mount_point}, but it is not mounted: "
             f"data would go to {on}"
         )
         yield Check(name="mount", status="warning", what=what, fix=later)

@@ -1,4 +1,4 @@
-"""Preflight checks that workload families contribute for the machine and for targets."""
+"""Preflight checks of the workload families, for the machine and for targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.model.study import Target
 
 
 def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) -> list[Check]:
-    """Return the machine checks of the given families for the points of a study."""
+    """Return the checks of this machine that workload families need for their points."""
     checks: list[Check] = []
     for kind in sorted(kinds):
         own = [point for point in points if point.kind == kind]
@@ -21,7 +21,7 @@ def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) 
 
 
 def family_target_checks(target: Target, points: Sequence[Point], base: Path) -> list[Check]:
-    """Return the target checks of the families of these points."""
+    """Return the checks of a target that the workload families of its points need."""
     checks: list[Check] = []
     places = [base / location for location in target.locations]
     for kind in sorted({point.kind for point in points}):

@@ -1,4 +1,4 @@
-"""Preflight of limits: whether cgroups or thread limits restrict the load of a study."""
+"""Preflight checks of limits: whether cgroups or thread limits restrict the load of a study."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ OWN_THREADS = 64  # threads of storlab itself: libraries, meters, monitors
 def limit_checks(
     facts: Mapping[str, Any], cores: int, workers: int, memory_bytes: int
 ) -> Iterator[Check]:
-    """Check the limits of one client.
+    """Check the limits of CPU, memory and threads on one machine.
 
     Args:
         facts: Limits as :func:`storlab.lab.watch.limits.limit_facts` returns them.
-        cores: Cores that the client may run on.
+        cores: Number of cores that the load generator may run on.
         workers: Largest number of worker threads of a run.
-        memory_bytes: Largest memory of a run.
+        memory_bytes: Largest memory that a run needs.
     """
     quota = facts["quota_cores"]
     if quota is not None and quota < cores:
@@ -51,7 +51,7 @@ def limit_checks(
             name="memory",
             status="error",
             what=f"a run needs about {format_bytes_si(memory_bytes)} for buffers and histograms, "
-            f"and {format_bytes_si(left)} are available",
+            f"but only {format_bytes_si(left)} are available",
             fix="use fewer jobs or smaller buffers, end other programs, or raise memory.max",
         )
     need = workers + OWN_THREADS
@@ -59,26 +59,26 @@ def limit_checks(
         yield Check(
             name="threads",
             status="error",
-            what=f"a run needs about {need:,} threads, and {facts['threads']:,} may be started",
+            what=f"a run needs about {need:,} threads, but only {facts['threads']:,} are permitted",
             fix="use fewer jobs, or raise the limit: pids.max of the control group, ulimit -u, "
             "kernel.threads-max",
         )
 
 
 def io_limit_checks(device: Device) -> Iterator[Check]:
-    """Yield a warning for each I/O limit that cgroups set on a device."""
+    """Yield a warning for each I/O limit that cgroups of this process set on a device."""
     for limit, name, _ in limits_of([device]):
         yield Check(
             name="I/O limit",
             status="warning",
             what=f"the control group {limit.group} limits {limit.direction} of {name} to "
             f"{limit.text}, so results may show this limit instead of the target's",
-            fix="remove it: io.max, or blkio.throttle of version 1",
+            fix="remove the limit: io.max, or blkio.throttle of cgroup version 1",
         )
 
 
 def standing_limits(study: StudyBase, base: Path) -> Iterator[Check]:
-    """Yield the cgroup limits that affect every run whose load this process generates.
+    """Check the cgroup limits that apply to all runs whose load this process generates.
 
     Args:
         study: Study whose targets' devices are checked for I/O limits; no target is opened.

@@ -1,4 +1,4 @@
-"""Preflight of CPU cores: whether other programs or the hypervisor take CPU time."""
+"""Preflight checks of CPU cores: whether other programs or the hypervisor take CPU time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _LOAD_PER_CORE = 0.5
 
 
 def spin_ns(campaign_ns: int) -> int:
-    """Return the duration of the spin test for a campaign of that length: at most a second."""
+    """Return how long the test of lost CPU time may take for a campaign of this length, in ns.
+
+    In this test, all cores are kept busy, for at most a second.
+    """
     return min(SPIN_NS, max(_LEAST_SPIN_NS, campaign_ns // _SPIN_SHARE))
 
 
 def core_checks(length_ns: int) -> Iterator[Check]:
-    """Check the load average, and the CPU time lost while all cores spin for ``length_ns``."""
+    """Check the load average, and the CPU time lost while all cores are busy for ``length_ns``."""
     yield load_check(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     yield spin_check(json.loads(_native.spin(length_ns / NS_PER_S)))
 
@@ -38,17 +41,17 @@ def load_check(load: float, cores: int) -> Check:
         name="load",
         status="warning",
         what=f"{what}: other programs take cores from the load generator",
-        fix="end them, or wait until they are done",
+        fix="end other programs, or wait until they have finished",
     )
 
 
 def spin_check(spun: dict[str, float | None]) -> Check:
-    """Check the CPU time that spinning threads lost; ``spun`` is the result of ``_native.spin``."""
+    """Check how much CPU time busy threads lost, by the result of ``_native.spin``."""
     lost, stolen = spun["lost_percent"] or 0.0, spun["steal_percent"]
     length = format_duration(round(spun["length_ns"] or 0))
-    host = "" if stolen is None else f"; its host took {stolen:.2g} % of the cores' time"
+    host = "" if stolen is None else f"; the hypervisor took {stolen:.2g} % of the cores' time"
     what = (
-        f"{spun['threads']} spinning threads did not run in {lost:.2g} % of {length}, the "
+        f"{spun['threads']} busy threads did not run in {lost:.2g} % of {length}, and the "
         f"largest gap was {format_duration(round(spun['largest_gap_ns'] or 0))}{host}"
     )
     if lost < _LOST_PERCENT and (stolen or 0.0) < _LOST_PERCENT:
@@ -57,5 +60,5 @@ def spin_check(spun: dict[str, float | None]) -> Check:
         name="cores",
         status="warning",
         what=f"{what}: throughput will be understated, and latencies will include such gaps",
-        fix="end other programs; in a virtual machine or a container, ask for cores of its own",
+        fix="end other programs; for a virtual machine or a container, request dedicated cores",
     )

@@ -1,4 +1,4 @@
-"""Preflight of power: opens each meter of a target, takes a reading, and checks power states."""
+"""Preflight checks of power: takes a reading of each meter, and checks the power state."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from storlab.power.states import check_power_state
 
 
 def power_checks(target: Target, base: Path) -> Iterator[Check]:
-    """Yield one check per meter, and one for the power state; changes nothing.
+    """Check that each meter of a target can be read, and that its power state can be set.
+
+    Nothing is changed. A meter that cannot be reached gives a check with status ``error``.
 
     Args:
         target: Target with meters.
         base: Directory that relative paths of the study start from.
 
     Raises:
-        StudyError: The study describes a meter wrongly. An unreachable meter is only a check with
-            status ``error``.
+        StudyError: The study describes a meter wrongly.
     """
     boundaries: list[Boundary] = []
     complete = True
@@ -63,7 +64,7 @@ def _summary(infos: list[SensorInfo], readings: list[Reading]) -> str:
         value = last.get(info.sensor)
         shown = "" if value is None else f" {value:.4g} {info.unit}"
         parts.append(f"{info.sensor}{shown} ({info.boundary}, {info.provenance})")
-    return "; ".join(parts) or "opened, and has no sensor"
+    return "; ".join(parts) or "opened, but it has no sensor"
 
 
 def _power_state(target: Target, base: Path) -> Check:

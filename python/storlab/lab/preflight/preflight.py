@@ -1,6 +1,7 @@
-"""Preflight (``storlab doctor``): whether this machine can run a study, and what would distort it.
+"""Preflight checks (``storlab doctor``): whether this machine can run a study undistorted.
 
-Checks never write data. An ``error`` stops ``storlab run``; a ``warning`` is printed.
+Checks never write data. A check with status ``error`` stops ``storlab run``; a ``warning`` is only
+printed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def check_machine(
     points: Sequence[Point] = (),
     memory_bytes: int = 0,
 ) -> list[Check]:
-    """Check this machine for any study, or for given families and points.
+    """Check this machine in general, or for given workload families and points.
 
     Args:
         length_ns: Time for which all cores are kept busy to find lost CPU time.
@@ -84,7 +85,7 @@ def _most_workers(points: Sequence[Point]) -> int:
 
 
 def _meters_here() -> Check:
-    """Report power sensors of this machine, without network access."""
+    """Report the power sensors of this machine that can be read without network access."""
     local = [sensor for kind in ("rapl", "hwmon") for sensor in get_meter(kind).discover()]
     usable = sorted(sensor.sensor for sensor in local if sensor.available)
     if usable:
@@ -99,14 +100,14 @@ def check_study(
     stores: Mapping[str, S3Hold] | None = None,
     left: Collection[str] = (),
 ) -> list[Check]:
-    """Check the machine, the engines that the plan names, and all targets that it uses.
+    """Check this machine, and the engines and targets that a plan uses.
 
     Args:
         study: Study to check.
         plan: Plan of the study.
         base: Directory that relative paths of the study start from.
-        stores: S3 targets that a guard holds, by name; other stores are only read.
-        left: Ids of interrupted runs, whose leftover files count as free space.
+        stores: S3 targets that a guard has already locked, by name; others are only read.
+        left: Ids of interrupted runs, whose remaining files count as free space.
     """
     kinds = {point.kind for point in plan.points.values()}
     points = list(plan.points.values())
@@ -138,10 +139,10 @@ def check_study(
 
 
 def refuse_errors(checks: Sequence[Check]) -> None:
-    """Stop if any check has status ``error``.
+    """Raise an error if any check has status ``error``.
 
     Raises:
-        PreflightError: At least one check is an error; names all of them.
+        PreflightError: At least one check has status ``error``; all such checks are named.
     """
     errors = [check for check in checks if check.status == "error"]
     if not errors:
@@ -172,9 +173,9 @@ def _build() -> Check:
         return _ok("build", "optimised")
     return _warn(
         "build",
-        "the native engine was built for tests, not optimised: it takes several times the CPU, "
-        "and reaches lower rates where CPU is short",
-        "build it again with `make build`",
+        "the native engine was built for tests, not optimised: it uses several times as much CPU, "
+        "so it reaches lower rates if CPU is scarce",
+        "rebuild it with `make build`",
     )
 
 
@@ -184,8 +185,8 @@ def _uring() -> Check:
         return _ok("io_uring", f"available ({', '.join(uring['features']) or 'no extra features'})")
     return _warn(
         "io_uring",
-        f"not available ({uring['reason']}): with backend = auto, threads (posix) do the I/O and "
-        "cost more CPU per I/O; runs with backend = uring fail",
+        f"not available ({uring['reason']}): with backend = auto, threads (posix) do the I/O, "
+        "which costs more CPU; runs with backend = uring fail",
         "allow io_uring: kernel.io_uring_disabled = 0, and a container profile that permits it",
     )
 
@@ -196,8 +197,8 @@ def _clock() -> Check:
     if source in ("hpet", "acpi_pm", "jiffies"):
         return _warn(
             "clock",
-            f"the kernel's clock source is {source}: reading it is slow, and adds to each latency",
-            "boot with a usable TSC (clocksource=tsc)",
+            f"the kernel's clock source is {source}: reading it is slow and adds to each latency",
+            "boot with clocksource=tsc, if the processor's TSC is usable",
         )
     return _ok("clock", f"kernel {source or 'unknown'}, engine {stamps}")
 
@@ -210,8 +211,8 @@ def _governor() -> Check:
         return _ok("CPU governor", current)
     return _warn(
         "CPU governor",
-        f"{current}: the CPU's clock varies, and latencies with it",
-        "cpupower frequency-set --governor performance",
+        f"{current}: the CPU's clock frequency varies, and so do latencies",
+        "run: cpupower frequency-set --governor performance",
     )
 
 
@@ -221,13 +222,17 @@ def _memlock() -> Check:
         return _ok("memlock", "unlimited" if soft == resource.RLIM_INFINITY else f"{soft} bytes")
     return _warn(
         "memlock",
-        f"{format_bytes_si(soft)} may be locked: large queues may run without registered buffers",
-        "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf",
+        f"the limit of locked memory is {format_bytes_si(soft)}: large queues may run without "
+        "registered buffers",
+        "raise the limit: ulimit -l unlimited, or memlock in /etc/security/limits.conf",
     )
 
 
 def _open_files(study: StudyBase, plan: Plan) -> Check:
-    """Compare the files needed with the hard limit; the soft limit is raised to it before runs."""
+    """Check that the hard limit of open files is high enough for the runs of a plan.
+
+    The soft limit does not matter: it is raised before runs.
+    """
     needs = [
         (FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
         for p in plan.points.values()
@@ -235,11 +240,11 @@ def _open_files(study: StudyBase, plan: Plan) -> Check:
     files, point = max(needs, key=lambda need: need[0])
     need, most = files + OWN_FILES, most_open_files()
     if need <= most:
-        return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
+        return _ok("open files", f"the limit is {most:,}, and about {need:,} are needed")
     return _error(
         "open files",
-        f"{point.workload} needs about {need:,} at once, and the hard limit is {most:,}",
-        f"raise it: LimitNOFILE={2 * need} of the service, or nofile in /etc/security/limits.conf",
+        f"{point.workload} needs about {need:,} open files, but the hard limit is {most:,}",
+        f"set LimitNOFILE={2 * need} for the service, or nofile in /etc/security/limits.conf",
     )
 
 
@@ -249,12 +254,12 @@ def _engine_check(name: str, *, needed: bool) -> Check:
     except StorlabError as error:
         if needed:
             return _error(name, error.what, error.fix)
-        return _ok(name, f"{error.what}; only studies that ask for it need it")
+        return _ok(name, f"{error.what}; only studies with this engine need it")
     return _ok(name, f"version {info.version}" + (f", {info.backend}" if info.backend else ""))
 
 
 def _cautions(study: StudyBase, plan: Plan) -> list[Check]:
-    """Return the families' warnings about the points, each once."""
+    """Return the warnings of the workload families about the points of a plan, each once."""
     checks: dict[str, Check] = {}
     for point in plan.points.values():
         target = study.target_named(point.target)
@@ -275,7 +280,8 @@ def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> It
         if number is not None:
             yield from _device_checks(Device(number), str(place))
         elif is_kernel_place(place.resolve()):
-            yield _error("device", f"{place} is not on this machine", "connect it")
+            fix = "connect it, or correct the path"
+            yield _error("device", f"{place} is not on this machine", fix)
         else:
             yield from directory_checks(place if target.directory is not None else place.parent)
             yield from _file_checks(target, place, plan, need)
@@ -284,7 +290,7 @@ def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> It
 
 def _device_checks(device: Device, path: str) -> Iterator[Check]:
     if not device.is_there:
-        yield _error("device", f"{path} is a node without a device behind it", "connect it")
+        yield _error("device", f"{path} exists, but its device is not connected", "connect it")
         return
     if not os.access(path, os.R_OK):
         yield _error(
@@ -310,8 +316,9 @@ def _queue_checks(device: Device) -> Iterator[Check]:
     else:
         yield _warn(
             "scheduler",
-            f"{current} on {disk.name} reorders and merges I/O of a drive without moving parts",
-            f"echo none > /sys/block/{disk.name}/queue/scheduler",
+            f"the I/O scheduler {current} reorders and merges I/O of {disk.name}, which has no "
+            "moving parts",
+            f"run: echo none > /sys/block/{disk.name}/queue/scheduler",
         )
     node = numa_node(disk)
     if node is None:
@@ -320,8 +327,8 @@ def _queue_checks(device: Device) -> Iterator[Check]:
     if local and not os.sched_getaffinity(0) <= local:
         yield _warn(
             "NUMA",
-            f"{disk.name} hangs on node {node}, and workers may run on other nodes too",
-            f"pin the jobs: cpus = {sorted(local)[:8]}",
+            f"{disk.name} is attached to NUMA node {node}, but workers may run on other nodes",
+            f"pin the jobs to that node: cpus = {sorted(local)[:8]}",
         )
     else:
         yield _ok("NUMA", f"{disk.name} and the CPUs share node {node}")
@@ -331,10 +338,11 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     chosen = any(not FAMILIES[point.kind].page.load.buffered for point in _points_on(target, plan))
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
-        yield _error("permissions", f"this user may not read {place}", "change its permissions")
+        fix = "change its permissions, or run as another user"
+        yield _error("permissions", f"this user may not read {place}", fix)
     elif not _is_somebodys(target, place) and not os.access(parent, os.W_OK | os.X_OK):
         yield _error(
-            "permissions", f"this user may not make files in {parent}", "choose another directory"
+            "permissions", f"this user may not create files in {parent}", "use another directory"
         )
     else:
         yield _ok("permissions", str(place if place.parent.is_dir() else parent))
@@ -346,7 +354,7 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
 
 
 def _is_somebodys(target: Target, place: Path) -> bool:
-    """Return whether a target is a user's file that is only read; no file is created beside it."""
+    """Return whether a target is an existing file of the user, which is only read."""
     return target.directory is None and place.exists() and not made_by_storlab(place)
 
 
@@ -356,19 +364,19 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
         laid_out = plan.data_bytes_by_target.get(target.name, 0) - need.data_bytes
         needed = laid_out + need.missing_bytes(home_of(place)) + need.run_bytes
     elif is_complete(place, needed) or _is_somebodys(target, place):
-        yield _ok("free space", "the data set is there already")
+        yield _ok("free space", "the data set exists already")
         return
     free = free_bytes(place) + _allocated(place) + need.left_bytes(home_of(place))
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     if needed > free:
         words = "size" if target.directory is None else _size_fields(target, plan)
-        yield _error("free space", what, f"make {words} smaller, or choose another place")
+        yield _error("free space", what, f"reduce {words}, or use another directory")
     else:
         yield _ok("free space", what)
 
 
 def _size_fields(target: Target, plan: Plan) -> str:
-    """Name the workload fields that set the amount of data."""
+    """Return the names of the study fields that set the amount of data on a target."""
     specs = [FAMILIES[point.kind].spec for point in _points_on(target, plan)]
     known = [spec.model_fields.keys() - spec.shared for spec in specs]
     names = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
@@ -388,8 +396,8 @@ def _medium_checks(under: FileSystem, *, warn: bool) -> Iterator[Check]:
     if warn:
         yield _warn(
             "page cache",
-            "direct = false: reads may be served by memory, and writes end in memory",
-            "set direct = true, unless that is what you want to measure",
+            "direct = false: reads may be served by memory, and writes may stay in memory",
+            "set direct = true, unless you want to measure the page cache",
         )
     if under.device is not None:
         yield from _queue_checks(under.device)
@@ -399,15 +407,16 @@ def _direct(path: Path) -> Iterator[Check]:
     try:
         works = supports_direct(path)
     except OSError as error:
-        yield _error("O_DIRECT", f"{path} cannot be opened: {error.strerror}", "check it")
+        fix = "check that this user may read and write it"
+        yield _error("O_DIRECT", f"{path} cannot be opened: {error.strerror}", fix)
         return
     if works:
         yield _ok("O_DIRECT", "works")
     else:
         yield _error(
             "O_DIRECT",
-            f"the file system of {path} does not support it",
-            "choose another file system, or set direct = false and measure through the page cache",
+            f"the file system of {path} does not support O_DIRECT",
+            "use another file system, or set direct = false to measure with the page cache",
         )
 
 
@@ -419,8 +428,9 @@ def _cache_check(target: Target, plan: Plan, places: Sequence[Path]) -> Iterator
     if size <= memory:
         yield _warn(
             "data set",
-            f"{format_bytes_si(size)} fit into the page cache: memory is the {host_memory_text()}",
-            f"make size larger than {format_bytes_si(2 * memory)}, or set direct = true",
+            f"{format_bytes_si(size)} fit into the page cache, which may use the "
+            f"{host_memory_text()}",
+            f"increase size to more than {format_bytes_si(2 * memory)}, or set direct = true",
         )
     else:
         yield _ok("data set", f"{format_bytes_si(size)}, larger than RAM")

@@ -1,4 +1,4 @@
-"""Preflight of S3 targets: whether the store can be used, and what would distort results."""
+"""Preflight checks of S3 targets: whether the store can be used, and what distorts results."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) ->
         target: Target to check.
         plan: Plan of the study.
         base: Directory of the study file.
-        hold: The lock that this campaign holds on the target's prefix; None before it is taken,
-            which limits the checks to reading.
+        hold: The lock that this campaign holds on the target's prefix; if None, the checks only
+            read.
     """
     yield from _address_checks(target)
     if target.is_embedded:
@@ -56,20 +56,20 @@ def _address_checks(target: Target) -> Iterator[Check]:
             yield _check(
                 "warning",
                 "encryption",
-                f"{parts.netloc} is reached by http: objects travel in the clear",
-                "use https, unless that is what you want to measure",
+                f"{parts.netloc} is reached by http: objects are transferred unencrypted",
+                "use https, unless you want to measure http",
             )
     if not options.verify_tls:
         yield _check(
             "warning",
             "TLS",
-            "verify_tls = false: any server could answer in place of this one",
-            "name the authority of its certificate: s3_options.ca_file",
+            "verify_tls = false: another server could answer unnoticed instead of this one",
+            "set s3_options.ca_file to the certificate of the server's authority",
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name is a loopback name or address, without resolving it."""
+    """Return whether a host name is a loopback name or address; names are not resolved."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -86,7 +86,7 @@ def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
     if needed > free and place.is_dir():  # maybe objects of an earlier session
         free += sum(file.stat().st_blocks * 512 for file in place.rglob("*") if file.is_file())
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
-    fix = "have fewer or smaller objects, or choose another place"
+    fix = "use fewer or smaller objects, or another directory"
     yield _check("error" if needed > free else "ok", "free space", what, fix)
     under = file_system_of(place)
     if under.in_memory:
@@ -99,17 +99,17 @@ def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
             "warning",
             "data set",
             f"{format_bytes_si(needed)} fit into the page cache, through which storlab's own "
-            f"server reads: memory is the {host_memory_text()}",
-            f"have objects of more than {format_bytes_si(2 * memory)} to measure a drive",
+            f"server reads: it may use the {host_memory_text()}",
+            f"use objects of more than {format_bytes_si(2 * memory)} in total to measure a drive",
         )
 
 
 def _held_checks(hold: S3Hold) -> Iterator[Check]:
     if hold.target.is_embedded:
-        what = "storlab's own server, on this machine: it takes CPU beside the load"
+        what = "storlab's own S3 server on this machine: it uses CPU beside the load generator"
         yield _check("ok", "store", what)
         return
-    state = "" if hold.bucket_exists else ", a bucket that storlab will make"
+    state = "" if hold.bucket_exists else ", a bucket that storlab will create"
     yield _check("ok", "store", f"{hold.where}{state}")
     if hold.bucket_exists:
         yield from _left_behind_checks(hold)
@@ -117,35 +117,35 @@ def _held_checks(hold: S3Hold) -> Iterator[Check]:
         yield _check(
             "warning",
             "campaigns",
-            "the store knows no conditional writes: two campaigns that begin within the same two "
-            "seconds may both measure there",
-            "begin one after the other",
+            "the store does not support conditional writes: two campaigns that begin within two "
+            "seconds may both use it, and disturb each other",
+            "begin campaigns one after another",
         )
     yield from _clock_check(hold.skew_s)
 
 
 def _left_behind_checks(hold: S3Hold) -> Iterator[Check]:
-    """Report what would remain in the bucket after a clean-up.
+    """Warn if object versions or multipart uploads would remain in the bucket after a clean-up.
 
-    Uploads are only tested when a campaign begins.
+    Multipart uploads are tested only when a campaign begins.
     """
     versions = hold.control.is_versioned() if hold.proof is None else hold.proof.keeps_versions
     if versions:
         yield _check(
             "warning",
             "versions",
-            "the bucket keeps versions: objects that storlab deletes stay as old ones, take space "
-            "and cost what they cost",
-            "measure in a bucket without versioning, or let a lifecycle rule remove old versions "
-            "and delete markers",
+            "the bucket keeps old versions of objects: objects that storlab deletes still take "
+            "space and cost money",
+            "use a bucket without versioning, or let a lifecycle rule remove old versions and "
+            "delete markers",
         )
     if hold.proof is not None and hold.proof.uploads == "hidden":
         yield _check(
             "warning",
             "uploads",
-            "the store does not list open multipart uploads: what a killed run leaves of them "
-            "stays unseen",
-            "let a lifecycle rule give up old uploads, or do not upload in parts",
+            "the store does not list unfinished multipart uploads, so storlab cannot remove those "
+            "of a killed run",
+            "let a lifecycle rule abort old uploads, or do not upload in parts",
         )
 
 
@@ -157,7 +157,8 @@ def _clock_check(skew_s: float | None) -> Iterator[Check]:
     if abs(skew_s) > SKEW_ERROR_S:
         yield _check("error", "clock", what, "set both clocks, for instance by NTP")
     elif abs(skew_s) > SKEW_WARNING_S:
-        yield _check("warning", "clock", what, "requests are refused from 15 min on: set the clock")
+        fix = "set the clock: stores refuse requests from 15 min on"
+        yield _check("warning", "clock", what, fix)
     else:
         yield _check("ok", "clock", what)
 

@@ -1,1 +1,1 @@
-"""Observation of a run on the machine that generates its load: files, devices, limits."""
+"""Monitoring of a run on the machine that generates its load: files, devices and limits."""

@@ -1,7 +1,7 @@
-"""Bytes that the devices below a target transferred during a run, as proof of the medium.
+"""Bytes that a target's devices transferred during a run, as proof that they served its I/O.
 
-Reads that a cache served are not counted by the device. Other programs may use the same device, so
-the counters are an upper bound of the run's own transfers.
+A device does not count reads that a cache served. Other programs may use the same device, so its
+counters are an upper bound of the run's own transfers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ MOST_OF_COURSE = 200  # readings stored per run
 
 
 class DeviceBytes(CounterWatch):
-    """Counter of the bytes that devices transfer, inside a ``with`` block."""
+    """Periodic readings of the bytes that devices transfer, inside a ``with`` block."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
         super().__init__(_reader(devices), "storlab-device-bytes")
         self._devices = devices
 
     def around(self, start_ns: int, end_ns: int) -> dict[str, Any] | None:
-        """Return the bytes from the last reading before ``start_ns`` to the first after ``end_ns``.
+        """Return the bytes that the devices transferred around a measure window.
 
-        This is at least what was transferred in the window. None if no device counts, or readings
-        do not cover the window.
+        They are counted from the last reading before the window to the first reading after it, so
+        they are at least what was transferred in the window. Returns None if no device counts, or
+        readings do not cover the window.
         """
         counted = bytes_around(self.readings, start_ns, end_ns)
         if counted is None:
@@ -42,9 +43,10 @@ class DeviceBytes(CounterWatch):
         return {**counted, "devices": [device.name for device in self._devices]}
 
     def course(self, start_ns: int, end_ns: int) -> dict[str, list[int]]:
-        """Return the readings in a window, thinned: times, and cumulative bytes read and written.
+        """Return a limited number of readings in a measure window, as columns.
 
-        Empty if no device counts.
+        Columns are times, and cumulative bytes read and written. The dict is empty if no device
+        counts.
         """
         inside = [r for r in self.readings if start_ns <= r.time_ns <= end_ns]
         kept = inside[:: max(1, -(-len(inside) // MOST_OF_COURSE))]
@@ -60,10 +62,12 @@ class DeviceBytes(CounterWatch):
 def bytes_around(
     readings: Sequence[CounterReading], start_ns: int, end_ns: int
 ) -> dict[str, int] | None:
-    """Count the bytes around a window and inside it, as in ``contracts.details.BytesCounted``.
+    """Return the bytes transferred around a measure window, and those inside it.
+
+    The keys are those of ``contracts.details.BytesCounted``.
 
     Args:
-        readings: Bytes read and bytes written, in time order.
+        readings: Bytes read and bytes written, in order of time.
         start_ns: Start of the window.
         end_ns: End of the window.
 
@@ -100,9 +104,10 @@ def _reader(devices: Sequence[Device]) -> Callable[[], tuple[int, ...]]:
 
 
 def medium_behind(target: Target, access: Access, base: Path) -> Medium:
-    """Find the medium of a target or its server: devices with I/O counters, or why there are none.
+    """Find the medium that holds a target's data: its devices, or why they are unknown.
 
-    Null targets and remote stores have an empty medium.
+    If a device does not count its I/O, no devices are returned. Null targets and remote S3 stores
+    have an empty medium.
     """
     places = [Path(member.path) for member in access.members if member.kind != "null"]
     if access.home is not None:
@@ -122,13 +127,13 @@ def medium_behind(target: Target, access: Access, base: Path) -> Medium:
 def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
     """Return the block devices that hold a target's data; empty if one of them is unknown.
 
-    Memory, network and some layered file systems have none, nor have remote stores.
+    File systems in memory, on a network or in layers may have none; remote S3 stores have none.
     """
     return list(medium_behind(target, access, base).devices)
 
 
 def _is_counted(device: Device) -> bool:
-    """Return whether a device counts its I/O; some do not, by setting or by driver."""
+    """Return whether a device counts its I/O; some drivers do not, or counting is switched off."""
     try:
         if read_fact(device.whole.sysfs / "queue" / "iostats") == "0":
             return False

@@ -1,4 +1,4 @@
-"""Limits of cgroups on the load-generating process, and whether a run reached them."""
+"""Monitoring of whether a run reached limits that cgroups set for the load generator."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _THREADS_MAX = Path("/proc/sys/kernel/threads-max")
 
 
 class LimitWatch:
-    """Counter of how often this process hits limits of its cgroups, inside a ``with`` block.
+    """Monitor of how often this process reaches limits of its cgroups, inside a ``with`` block.
 
     Nothing is read if no limit is set.
 
     Args:
-        devices: Block devices below the target, whose I/O limits bound the run.
+        devices: Block devices of the target, which may have I/O limits.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -56,7 +56,7 @@ class LimitWatch:
         return (*throttled, *(cgroups.memory_events(group) for _, group in self._memory))
 
     def judge(self, outcome: RunOutcome) -> None:
-        """Add quota and throttling to a run's CPU use, and flags for other limits it reached.
+        """Add CPU quota and throttling to a run's CPU use, and flags for other limits reached.
 
         Call it after the ``with`` block.
         """
@@ -75,7 +75,7 @@ class LimitWatch:
         outcome.flags += [*self._memory_flags(events), *self._io_flags(outcome)]
 
     def _around(self, start_ns: int, end_ns: int) -> tuple[list[int], int]:
-        """Return how much each counter grew around the window, and over how many ns."""
+        """Return how much each counter grew around the measure window, and in how many ns."""
         readings = [] if self._watch is None else self._watch.readings
         if len(readings) < 2:
             return [], 1
@@ -91,7 +91,7 @@ class LimitWatch:
             if count:
                 yield Flag(
                     kind="cgroup-limit",
-                    message=f"the memory limit of {group} ({format_bytes_si(limit)}) was met "
+                    message=f"the memory limit of {group} ({format_bytes_si(limit)}) was reached "
                     f"{count:,} times during the run: the load waited while memory was freed",
                 )
 
@@ -105,16 +105,16 @@ class LimitWatch:
                 yield Flag(
                     kind="cgroup-limit",
                     message=f"the control group {limit.group} limits {limit.direction} of {name} "
-                    f"to {limit.text}, and the run reached that",
+                    f"to {limit.text}, and the run reached this limit",
                 )
 
 
 def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, str, int]]:
-    """Return the I/O limits on these devices or their whole disks.
+    """Return the I/O limits that cgroups set on these devices or their whole disks.
 
     Returns:
         Each limit with the name of its device, such as "vda (254:0)", and the number of devices,
-        because a load is spread over all devices of its target.
+        because the load is spread over all devices of a target.
     """
     known = cgroups.io_limits()
     if not known:
@@ -128,7 +128,10 @@ def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, str, int
 
 
 def limit_facts() -> dict[str, Any]:
-    """Return the limits of this process as JSON values; None for a limit that is not set."""
+    """Return the limits of CPU, memory and threads of this process as JSON values.
+
+    The value is None if a limit is not set.
+    """
     quota = next(iter(cgroups.quotas()), None)
     memory = cgroups.memory_limit()
     return {
@@ -150,7 +153,7 @@ def memory_left_bytes() -> int:
 
 
 def most_threads() -> int:
-    """Return how many threads this process may start."""
+    """Return how many threads this process may start, by the tightest limit."""
     group = cgroups.most_threads()
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     bounds = [int(_THREADS_MAX.read_text())] if _THREADS_MAX.exists() else []

@@ -1,6 +1,6 @@
 """Checks of a run's files and devices before and after its load.
 
-They find content that was never written, files that another program changed during the run, and
+They find blocks that were never written, files that another program changed during the run, and
 buffered writes that the kernel could not write back to the device.
 """
 
@@ -27,13 +27,13 @@ from storlab.stores.sidecar import made_by_storlab
 LEAST_HOLES = 0.01  # share of a file; the last block may be incomplete
 LEAST_BLANK = 0.1  # share of sampled blocks; real data contain some zeros
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")  # allocated blocks change long after a write
-# a file that lost more than 1/64 of its size in allocated blocks was truncated or punched
+# If a file lost more than 1/64 of its allocated blocks, it was truncated or holes were punched.
 _FREED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Attributes of a file that do not change while only storlab uses it."""
+    """Attributes of a file by which changes by other programs are detected."""
 
     identity: tuple[int, int]
     directory: int  # device number of the directory that holds it
@@ -52,21 +52,21 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Change to a file of a run by another program."""
+    """Change of a file that another program made during a run."""
 
     kind: Literal["removed", "replaced", "resized", "freed", "written"]
     what: str
 
 
 class MemberWatch:
-    """Watch of the files and devices of one run, from before its load to ``judge`` after it.
+    """Monitor of the files and devices of one run, as a ``with`` block around its load.
 
     Args:
         members: Files and devices of the job.
-        medium: Medium below them.
-        estimate: Estimate of the run: whether it reads, writes and frees.
+        medium: Medium that holds them.
+        estimate: Estimate of the run, which tells whether it reads, writes and frees blocks.
         direct: Whether the job uses direct I/O.
-        seed: Seed of the sampled positions.
+        seed: Random seed for the positions of sampled blocks.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class MemberWatch:
         self._members = [member for member in members if member.kind != "null"]
         self._estimate = estimate
         self._seed = seed
-        # The kernel reports a writeback error once to each file that was open before it.
+        # The kernel reports a writeback error only to files that were open when it occurred.
         self._flushes = estimate.writes and (not direct or bool(medium.cached))
         self._open: list[tuple[Member, int]] = []
         self._states: dict[str, _State] = {}
@@ -101,7 +101,7 @@ class MemberWatch:
     def _look(self) -> None:
         foreign = self._foreign()
         if self._estimate.reads:
-            # also for storlab's files: other programs may punch holes
+            # Storlab's own files are checked, too: other programs may punch holes into them.
             self._holes = _with_holes(self._members)
             self._blank = blank_blocks(foreign, self._seed)
         for member in self._members:
@@ -112,11 +112,14 @@ class MemberWatch:
                 self._open.append((member, handle))
 
     def _foreign(self) -> list[Member]:
-        """Return the members that storlab did not create."""
+        """Return the devices, and the files that storlab did not create."""
         return [m for m in self._members if m.kind != "file" or not made_by_storlab(Path(m.path))]
 
     def judge(self, outcome: RunOutcome, stop: StopRequest) -> None:
-        """Add findings to the details of a run, or fail it; raise Interrupted on a stop request."""
+        """Check files and devices after the load; add findings to the run, or mark it as failed.
+
+        Raises Interrupted if a stop is requested.
+        """
         if outcome.status == "finished":
             outcome.conclude(self._change() or self._lost(stop))
         elif outcome.status == "failed" and (change := self._change()) is not None:
@@ -136,13 +139,13 @@ class MemberWatch:
         }
 
     def _sample_again(self) -> None:
-        """Sample other positions too, because blocks may have been discarded during the run."""
+        """Sample blocks at other positions, since blocks may have been discarded in the run."""
         for name, (blank, read) in blank_blocks(self._foreign(), self._seed + 1).items():
             before = self._blank.get(name, (0, 0))
             self._blank[name] = (before[0] + blank, before[1] + read)
 
     def _change(self) -> Failure | None:
-        """Return the failure for a file that another program changed, or None."""
+        """Return a failure if another program changed a file during the run, else None."""
         for member in self._members:
             before = self._states.get(member.path)
             if before is not None and (change := self._difference(member, before)) is not None:
@@ -165,7 +168,7 @@ class MemberWatch:
             return None  # reachability of the target is checked elsewhere
         if after.identity != before.identity:
             inodes = f"inode {before.identity[1]}, then {after.identity[1]}"
-            return _Change("replaced", f"another file took its place ({inodes})")
+            return _Change("replaced", f"it was replaced by another file ({inodes})")
         if after.size != before.size:
             what = f"its size was {before.size:,} bytes, then {after.size:,}"
             return _Change("resized", what)
@@ -180,7 +183,7 @@ class MemberWatch:
         return None
 
     def _lost(self, stop: StopRequest) -> Failure | None:
-        """Return the failure if the kernel could not write buffered data back, or None."""
+        """Return a failure if the kernel could not write buffered data to the device, else None."""
         failures: list[Failure] = []
         if not self._open:
             return None
@@ -197,16 +200,16 @@ class MemberWatch:
 
 
 def _removed(member: Member, before: _State) -> _Change | None:
-    """Return a removal; None if the file system that held the file is gone as well."""
+    """Return the removal of a file, or None if its whole file system is gone."""
     try:
         is_there = Path(member.path).parent.stat().st_dev == before.directory
     except OSError:
         return None  # reachability of the target is checked elsewhere
-    return _Change("removed", "it is no longer there") if is_there else None
+    return _Change("removed", "it no longer exists") if is_there else None
 
 
 def _caused(change: Failure, failure: Failure | None) -> Failure:
-    """Combine the failure for a changed file with the engine's failure."""
+    """Return the engine's failure, with the changed file as its cause."""
     if failure is None:
         return change
     return failure.model_copy(
@@ -227,8 +230,8 @@ def _flush(members: Sequence[tuple[Member, int]], failures: list[Failure]) -> No
             failures.append(
                 Failure(
                     message=f"writes to {member.name} were acknowledged and then lost: the kernel "
-                    f"could not bring them from the page cache to the device ({error.strerror})",
-                    fix="see the kernel's log, and whether what lies below the target is full",
+                    f"could not write them from the page cache to the device ({error.strerror})",
+                    fix="read the kernel's log, and check that the target's medium is not full",
                     errno=error.errno,
                     errno_name=errno.errorcode.get(error.errno or 0),
                     operation="writeback",
@@ -238,7 +241,7 @@ def _flush(members: Sequence[tuple[Member, int]], failures: list[Failure]) -> No
 
 
 def _with_holes(members: Sequence[Member]) -> list[str]:
-    """Return a phrase for each file with a share that was never written."""
+    """Return a phrase for each file of which some part was never written."""
     shares = {m.name: unwritten_bytes(m) / m.size for m in members if m.kind == "file"}
     return [
         f"{100 * share:.3g} % of {name} are holes or extents that were never written"
