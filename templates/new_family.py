@@ -1,7 +1,8 @@
-"""Create a workload family from the template: ``make family NAME=kvcache``.
+"""Create a workload family from a template: ``make family NAME=kvcache``.
 
-The template is a complete family of fixed work on the native engine, which tests build and run. Its
-name ``example`` is replaced in files and paths, and the new family is registered.
+The template is a complete family that does a fixed amount of work with the native engine; tests
+build and run it. The new name replaces ``example`` in its files and paths, and the new family is
+registered in the files that list families.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PLACES = {
     TEMPLATE / "method.markdown": "docs/method/example.md",
     END_TO_END: str(END_TO_END),
 }
-# File, the line that the family is registered after, and its own line.
+# File that lists families, the line to insert after, and the line to insert.
 REGISTRATIONS = (
     (
         "pyproject.toml",
@@ -46,21 +47,21 @@ REGISTRATIONS = (
 
 
 def renamed(text: str, name: str) -> str:
-    """Replace the template's name in all of its spellings."""
+    """Replace ``example`` by a family's name in a text, in lower, title and upper case."""
     for old, new in (("example", name), ("Example", name.title()), ("EXAMPLE", name.upper())):
         text = text.replace(old, new)
     return text
 
 
 def contents(root: Path, name: str) -> dict[Path, str]:
-    """Return the content of each new file and of each file that registers the family.
+    """Return the text of each new file, and the new text of each file that lists families.
 
     Raises:
-        ValueError: The name is no lower-case identifier, or is taken.
+        ValueError: The name is not a lower-case identifier, or a file of that name exists.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*", name) or keyword.iskeyword(name):
         raise ValueError(
-            f"NAME={name}: is not lower-case letters and digits, or is a Python keyword"
+            f"NAME={name}: use lower-case letters and digits only, and no Python keyword"
         )
     new = {}
     for source, place in PLACES.items():
@@ -77,7 +78,7 @@ def contents(root: Path, name: str) -> dict[Path, str]:
         file = root / file_name
         head, found, tail = new.get(file, file.read_text("utf-8")).partition(before)
         if not found:
-            raise ValueError(f"{file_name} has no line {before!r} to register the family after")
+            raise ValueError(f"{file_name}: the line {before!r} is missing, after which to insert")
         new[file] = head + found + renamed(line, name) + tail
     return new
 
@@ -86,8 +87,8 @@ def create(root: Path, name: str) -> list[Path]:
     """Copy the template and register the family; return the files that were written.
 
     Raises:
-        ValueError: See ``contents``.
-        OSError: A file cannot be written; all files are as before.
+        ValueError: The name is not a lower-case identifier, or a file of that name exists.
+        OSError: A file cannot be written. No file is changed in this case.
     """
     files = contents(root, name)
     with ExitStack() as undo:

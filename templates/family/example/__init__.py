@@ -1,1 +1,1 @@
-"""Workload family ``example``."""
+"""Example family: workers write files, flush them, and read them."""

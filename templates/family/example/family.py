@@ -1,4 +1,4 @@
-"""Workload family that writes files, flushes them, and reads them. The work is fixed."""
+"""Workload family that writes a number of files, flushes them, and reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.workloads.example.spec import ExampleSpec
 
 
 class ExampleWorkload(Workload):
-    """Workload family for many files."""
+    """Workload family for writes and reads of many files."""
 
     kind = "example"
     fixed_work = True
@@ -39,13 +39,13 @@ class ExampleWorkload(Workload):
     figures: tuple[FigureKind, ...] = EXAMPLE_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Return why these parameters cannot run on a target; empty if they can."""
+        """Return the problems that prevent a run with these parameters on a target."""
         del target
         problem = combination_problem(ExampleParams.of(params))
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate the time of one run at an assumed rate, and the bytes that it writes."""
+        """Estimate the duration of a run at an assumed rate; the bytes it writes are exact."""
         del target
         params = ExampleParams.of(point.params)
         return Estimate(
@@ -57,7 +57,7 @@ class ExampleWorkload(Workload):
         )
 
     def job(self, point: Point, context: JobContext) -> ExampleJob:
-        """Build the job of one run for its engine."""
+        """Build the job of one run; raise ValueError if the target has no directory."""
         params = ExampleParams.of(point.params)
         return ExampleJob(
             directory=str(_directory(context)),
@@ -75,20 +75,20 @@ class ExampleWorkload(Workload):
         return [Step("removing its files", remove)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured workers, and the mean number at work by Little's law."""
+        """Return the number of workers, as configured and at work on average by Little's law."""
         return run_concurrency(ExampleParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return rates and latencies, by phase and in total."""
+        """Compute rates and latencies of each phase, write and read, and in total."""
         return run_metrics(ExampleParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return the warnings to show next to the numbers of one run."""
+        """Return the flags of one run: warnings that a brief shows beside its numbers."""
         del target
         return run_flags(ExampleParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the I/O."""
+        """Judge whether the medium (rather than a cache) served the I/O of a run."""
         del point, target
         return proof_by(medium_evidence(outcome), outcome)
 

@@ -1,4 +1,4 @@
-"""Job of one run for the engine; its counterpart is ``crates/families/example``."""
+"""Job of one run, which the engine reads as JSON in ``crates/families/example``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import Field
 from storlab.model.job import Job
 
 PHASES = ("write", "read")
-"""Phases of a run in order; each is a kind of operation, and of span for energy."""
+"""Phases of a run in order. Each is a kind of operation, and a span whose energy is measured."""
 
 
 class ExampleJob(Job):
-    """Job that writes and reads files in a directory of its own, or removes that directory."""
+    """Job that writes and reads files in a new directory, or removes that directory."""
 
     kind: ClassVar[str] = "example"
 

@@ -1,4 +1,4 @@
-"""Metrics, concurrency and flags of one run, with definitions in docs/method/example.md."""
+"""Metrics, concurrency and flags of one run; docs/method/example.md defines them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from storlab.workloads.example.params import ExampleParams
 
 
 def run_concurrency(params: ExampleParams, outcome: RunOutcome) -> Concurrency:
-    """Return configured workers, and the mean number at work by Little's law."""
+    """Return the number of workers, as configured and at work on average by Little's law."""
     implied = common.implied_outstanding(outcome, PHASES)
     return Concurrency(configured=float(params.workers), implied=implied)
 
 
 def run_metrics(params: ExampleParams, outcome: RunOutcome) -> list[Metric]:
-    """Return all metrics of a run; empty if it has no finished phase."""
+    """Compute all metrics of a run; empty if no phase was completed."""
     return [
         *common.busy_rate_metrics(outcome, common.span_ns(outcome), "files_s"),
         *common.time_metrics(outcome, PHASES),
@@ -28,7 +28,7 @@ def run_metrics(params: ExampleParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def run_flags(params: ExampleParams, outcome: RunOutcome) -> list[Flag]:
-    """Return the warnings to show next to the numbers of a run."""
+    """Return the flags of a run: warnings that a brief shows beside its numbers."""
     flags = [common.client_flag(outcome), common.note_flag(outcome)]
     return [
         *(flag for flag in flags if flag is not None),
@@ -38,7 +38,7 @@ def run_flags(params: ExampleParams, outcome: RunOutcome) -> list[Flag]:
 
 
 def medium_evidence(outcome: RunOutcome) -> Iterator[Evidence]:
-    """Yield evidence that memory rather than the medium may have served the I/O."""
-    text = "files are read soon after they were written: memory may have served the reads"
+    """Yield evidence that memory, not the medium, may have served the I/O."""
+    text = "files were read soon after they had been written: memory may have served the reads"
     yield Evidence(PAGE_CACHE, "unproven", text)
     yield from layer_evidence(outcome, counted=False)

@@ -1,4 +1,4 @@
-"""Description of the family for reports: operations, axes, words and figures."""
+"""How reports present the family: operations, axes, words and figures."""
 
 from __future__ import annotations
 

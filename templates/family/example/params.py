@@ -1,4 +1,4 @@
-"""Parameters of ``kind = "example"``."""
+"""Parameters of example workloads: fields of a study file with defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from storlab.model.types import Size
 
 
 class ExampleParams(Params):
-    """Parameters of one point."""
+    """Parameters of one point of an example workload."""
 
     files: Sweep[Annotated[int, Field(ge=1, le=1_000_000)]] = Field(
-        default=1000, description="files that are written and read; swept"
+        default=1000, description="number of files to write and read; swept"
     )
     file_size: Sweep[Annotated[Size, Field(gt=0, le=1 << 30)]] = Field(
         default="64KiB",  # type: ignore[assignment]
-        description="bytes of each file; swept",
+        description="size of each file; swept",
     )
     workers: Sweep[Annotated[int, Field(ge=1, le=1024)]] = Field(
-        default=1, description="threads, each with one file at a time; swept"
+        default=1, description="threads, each of which handles one file at a time; swept"
     )

@@ -1,4 +1,4 @@
-"""Rules on which parameters fit together, and estimates."""
+"""Checks whether parameters fit together, and estimates of bytes and time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ ASSUMED_FILES_S = 1000
 
 
 def combination_problem(params: ExampleParams) -> Problem | None:
-    """Return why parameters do not fit together, or None if they do."""
+    """Return a problem if parameters do not fit together; None if they do."""
     if params.workers <= params.files:
         return None
-    return Problem(("workers",), "is more than files, so that some have no work", "use fewer")
+    what = f"is larger than files = {params.files}, so some workers would have no work"
+    return Problem(("workers",), what, f"use at most {params.files}")
 
 
 def written_bytes(params: ExampleParams) -> int:
-    """Return the bytes that a run writes."""
+    """Return the number of bytes that a run writes."""
     return params.files * params.file_size
 
 
 def duration_ns(params: ExampleParams) -> int:
-    """Estimate the time of a run at an assumed rate."""
+    """Estimate the duration of a run in ns at an assumed rate."""
     seconds = 2 * (written_bytes(params) / ASSUMED_BYTES_S + params.files / ASSUMED_FILES_S)
     return int(seconds * NS_PER_S)

@@ -1,4 +1,4 @@
-"""Study table of ``kind = "example"``."""
+"""Table ``[[workload]]`` of a study with ``kind = "example"``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storlab.workloads.example.rules import combination_problem
 
 @study_table(ExampleParams)
 class ExampleSpec(WorkloadSpec):
-    """``[[workload]] kind = "example"``."""
+    """``[[workload]] kind = "example"``: files that are written, flushed and read."""
 
     kind: Literal["example"] = Field(description="files that are written, flushed and read")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each contradictory field of the study table."""
+        """Return a problem for each field of the table that contradicts another."""
         found = map(combination_problem, ExampleParams.every(values))
         return [problem for problem in found if problem is not None]

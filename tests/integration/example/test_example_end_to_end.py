@@ -59,4 +59,4 @@ def test_a_study_is_run_and_drawn(tmp_path: Path) -> None:
     study.write_text(STUDY.format(place=tmp_path).replace("[1, 2]", "21"))
     code, errors = storlab("plan", study)
     assert code == ExitCode.STUDY
-    assert "more than files" in errors
+    assert "larger than files" in errors

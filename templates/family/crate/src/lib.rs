@@ -1,7 +1,7 @@
 //! Workload family `example`: workers write and flush files, and then read them.
 //!
-//! The work is fixed: a phase ends when all files are done. Each phase is a kind of operation and
-//! a span of the run.
+//! A run has two phases, write and read, and each ends when all files are done. A phase is a kind
+//! of operation, and a span of the run for which energy is measured.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -28,10 +28,10 @@ use storlab_run::threads::guarded;
 const WRITE: Kind = Kind::new(0, "write");
 const READ: Kind = Kind::new(1, "read");
 const PHASES: [Kind; 2] = [WRITE, READ];
-/// Interval at which the coordinator checks whether the workers of a phase have ended.
+/// Interval at which the coordinator checks whether all workers of a phase have ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Purpose of a run: the work, or the removal of its files.
+/// What to do: write and read files, or remove them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Task {
@@ -39,7 +39,7 @@ enum Task {
     Remove,
 }
 
-/// Order for one run; Python writes it in `job.py`.
+/// Job of one run, which Python writes as JSON (`job.py`).
 #[derive(Debug, Deserialize)]
 struct ExampleJob {
     interval_ns: u64,
@@ -61,10 +61,10 @@ impl Order for ExampleJob {
     }
 }
 
-/// Start a run. If `held`, its work begins when the run is released.
+/// Start a run in the background. If `held` is true, it waits until it is released.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an invalid order.
+/// [`storlab_base::Error::Spec`] if the job is not valid JSON or has an invalid value.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = ExampleJob::from_json(order)?;
     Clock::prepare();
@@ -113,19 +113,19 @@ fn run(job: &ExampleJob, control: &Control, board: &Board) -> Outcome {
     totals.finish(end_ns, control, extras)
 }
 
-/// One phase, whose workers take a file at a time until none is left.
+/// Phase of a run, in which each worker takes one file after the other until none is left.
 struct Phase<'r> {
     kind: Kind,
     job: &'r ExampleJob,
     control: &'r Control,
-    /// Number of the next file.
+    /// Number of the next file to take.
     next: AtomicUsize,
-    /// Whether a worker has failed, so that the others stop.
+    /// Whether a worker has failed, which stops the others.
     failed: AtomicBool,
 }
 
 impl Phase<'_> {
-    /// Run the phase on one thread per recorder. Return its span, or `None` if the run was ended.
+    /// Run the phase with a thread per recorder; return its span, or `None` if the run was stopped.
     fn carry_out(
         &self,
         recorders: &mut [WorkerRecorder],
@@ -150,7 +150,7 @@ impl Phase<'_> {
         Ok((!self.control.stopping()).then_some(Span { kind, name, start_ns, end_ns, bytes }))
     }
 
-    /// Do the work of one worker, and return when it ended.
+    /// Handle files as one worker until none is left; return the time at which it ended.
     fn work(&self, recorder: &mut WorkerRecorder) -> Result<u64> {
         recorder.on_this_thread();
         let done = guarded("native", "a worker", || {

@@ -1,4 +1,4 @@
-//! Whole runs of the family in a temporary directory.
+//! Tests of whole runs of the example family in a temporary directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
