@@ -115,7 +115,7 @@ impl Load for Shared {
 }
 
 impl Shared {
-    /// Return the size of the queue of a job with this layout.
+    /// Return the queue depth, batch size and parts per operation of a job with this layout.
     fn queue(&self, layout: &Layout) -> Queue {
         let (job, depth) = (&self.job, self.job.queue_depth);
         let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
@@ -153,7 +153,7 @@ impl Shared {
     }
 }
 
-/// Work of one job.
+/// Work of one job, called with its backend: creates the worker and runs it.
 struct Work<'r> {
     shared: &'r Shared,
     index: usize,

@@ -25,13 +25,13 @@ pub enum LayoutKind {
     PerJob,
 }
 
-/// Backend asked for by an order.
+/// Backend that a job requests.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendChoice {
     /// The fastest backend that the kernel permits.
     Auto,
-    /// A given backend.
+    /// This backend.
     #[serde(untagged)]
     Given(BackendKind),
 }
@@ -101,7 +101,7 @@ pub struct BlockJob {
     pub offsets: Pattern,
     /// Arrival process: closed loop, or open loop with a rate.
     pub arrival: Arrival,
-    /// Flush cadence of each job.
+    /// When, and by which system call, each job flushes.
     pub sync: Sync,
     /// Compressibility and deduplicability of written data.
     pub payload: PayloadSpec,

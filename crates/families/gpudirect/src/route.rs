@@ -29,8 +29,8 @@ impl Counters {
     }
 }
 
-/// Parse the bytes in nvidia-fs's statistics, such as `Reads : n=9 ok=9 err=0 readMiB=36 ...`;
-/// `None` if they are disabled.
+/// Parse nvidia-fs's statistics, such as `Reads : n=9 ok=9 err=0 readMiB=36 ...`. Return the number
+/// of bytes read and written; `None` if the statistics are disabled.
 fn nvfs_bytes(text: &str) -> Option<u64> {
     if text.contains(NVFS_DISABLED) {
         return None;

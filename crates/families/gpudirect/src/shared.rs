@@ -93,7 +93,7 @@ impl Shared {
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)
             }
-            // A cancelled run has failed for that reason, so none is added.
+            // The run was cancelled, so this error need not be reported.
             Err(_) if self.timed.control.cancelled() => None,
             Err(error) => {
                 self.timed.fail(error);

@@ -13,7 +13,7 @@ const TRIES: usize = 64;
 
 /// Random generator of one worker's requests.
 pub struct Draw {
-    /// Upper end of each kind's share of 2^64, in the order of the kinds.
+    /// Bounds that divide the 64-bit random numbers among the kinds: upper bound and kind.
     kinds: Vec<(u64, ObjectKind)>,
     /// Sampler of object indices in the pool (the objects written before the run).
     keys: Option<Offsets>,
@@ -54,8 +54,9 @@ impl Draw {
     /// Draw the object of the next GET or HEAD and pin it, so that it is not deleted meanwhile.
     /// `None` if no object exists.
     ///
-    /// If objects that the run wrote may be read, each object has the same chance to be drawn,
-    /// whether the run wrote it or the pool had it before.
+    /// If objects that the run wrote may be read, they are drawn in proportion to their share of
+    /// all objects, each with the same probability. Objects of the pool follow the job's
+    /// distribution.
     pub fn readable(&mut self, objects: &Objects) -> Option<Object> {
         let (live, joined) = (objects.live(), objects.joined());
         if joined > 0 && below(&mut self.object_rng, live + joined) >= live {

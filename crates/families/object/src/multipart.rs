@@ -90,8 +90,9 @@ impl Slot {
         Ok(())
     }
 
-    /// Abort this slot's multipart upload, if it was created or may have been, although its request
-    /// ended with `failure`. Otherwise its parts would occupy space indefinitely.
+    /// Abort this slot's multipart upload, if any, after a request of it ended with `failure`. If
+    /// its id is unknown because the response was lost, all uploads of its key are aborted.
+    /// Otherwise the parts would occupy space indefinitely.
     pub(super) async fn abort_upload(&mut self, failure: &Failure) {
         let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();

@@ -53,7 +53,8 @@ pub struct Sizes {
 #[derive(Clone, Debug)]
 enum Law {
     Fixed(u64),
-    /// For each size: upper end of its share of 2^64, and the size in bytes.
+    /// Bounds that divide the 64-bit random numbers among the sizes: upper bound, and size in
+    /// bytes.
     Weighted(Vec<(u64, u64)>),
     Uniform {
         low: u64,

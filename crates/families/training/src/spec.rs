@@ -10,7 +10,7 @@ use storlab_s3::transfer::PlaceSpec;
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Run epochs.
+    /// Train for a number of epochs.
     Run,
     /// Generate the data set.
     Generate,
@@ -43,11 +43,11 @@ impl Format {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Shuffle {
-    /// In the order of their numbers.
+    /// Files are read in the order of their numbers.
     None,
-    /// Random, and the same in every epoch.
+    /// Files are read in a random order, which is the same in every epoch.
     Same,
-    /// Random, and different in every epoch.
+    /// Files are read in a random order, which differs in every epoch.
     Epoch,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Header {
     pub(super) length: u32,
 }
 
-/// Content of a granule (verification block), as far as its header tells.
+/// Content of a granule (verification block), judged by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// No header: the whole granule is zero.

@@ -236,9 +236,9 @@ fn create(path: &Path, description: &Description, granules: u64) -> Result<Locke
 fn read_description(path: &Path, file: &File) -> Result<Description> {
     let foreign = |what: &str| Error::spec(FIELD, format!("{} {what}", path.display()), NEW_STATE);
     let mut fixed = [0u8; FIXED_BYTES];
-    file.read_exact_at(&mut fixed, 0).map_err(|_| foreign("is not a verify state"))?;
+    file.read_exact_at(&mut fixed, 0).map_err(|_| foreign("is not a verify state file"))?;
     if &fixed[0..8] != MAGIC {
-        return Err(foreign("is not a verify state"));
+        return Err(foreign("is not a verify state file"));
     }
     if fixed[8..12] != VERSION.to_le_bytes() {
         return Err(foreign("was written by another version of storlab"));

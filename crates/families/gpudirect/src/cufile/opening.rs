@@ -55,7 +55,7 @@ pub fn open(
     ended: impl Fn() -> bool,
 ) -> Result<()> {
     if ABANDONED_CALLS.load(Ordering::Relaxed) > 0 {
-        return Err(hung("since an earlier run of this process", timeout_ns));
+        return Err(hung(": a call of an earlier run in this process still hangs"));
     }
     let (sender, receiver) = channel();
     let parting = AbandonFlag::default();
@@ -76,21 +76,20 @@ pub fn open(
             Ok(Ok(()) | Err(Fault::CuFile(ALREADY_OPEN, _))) => return Ok(()),
             Ok(Err(fault)) => return Err(fault.of("cuFileDriverOpen")),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(hung("and its thread has ended", timeout_ns));
+                return Err(hung(": its thread ended without a result"));
             }
             Err(RecvTimeoutError::Timeout) => {
                 if (monotonic_ns() >= give_up_ns || ended()) && parting.wait_ends() {
-                    return Err(hung("", timeout_ns));
+                    return Err(hung(&format!(" within {} s", timeout_ns as f64 / 1e9)));
                 }
             }
         }
     }
 }
 
-fn hung(more: &str, timeout_ns: u64) -> Error {
-    let seconds = timeout_ns as f64 / 1e9;
+fn hung(more: &str) -> Error {
     Error::dependency(
-        format!("cuFileDriverOpen does not return within {seconds} s {more}").trim_end(),
+        format!("cuFileDriverOpen does not return{more}"),
         "check that /proc/modules can be read, and look into cufile.log; `storlab doctor` tries \
          it in a separate process",
     )

@@ -92,7 +92,7 @@ pub struct Overlapped<B> {
     unsent: bool,
 }
 
-/// Function that is called with the data path, whatever the type of its backend.
+/// Function that works with the data path, whatever the type of its backend.
 pub trait Use {
     /// Type of the function's result.
     type Output;

@@ -194,7 +194,7 @@ fn entry(pair: u64) -> (u32, u32) {
     (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
 }
 
-/// Spread the hash of a key over 32 bits.
+/// Return the hash of a key as a 32-bit number, in whose upper bits it lies.
 #[inline]
 fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)

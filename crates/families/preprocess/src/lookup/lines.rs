@@ -6,7 +6,7 @@
 /// Number of lanes per line: each is a key with its number.
 pub const LANES: usize = 8;
 const WORDS: usize = 2 * LANES;
-/// Index of the last lane's number in a line.
+/// Index in a line of the number that belongs to the last of its eight lanes.
 pub const LAST: usize = WORDS - 1;
 
 /// Line of the hash table: eight keys, then their numbers. Lanes are filled from the first one; a
