@@ -22,6 +22,7 @@ pub mod sync_point;
 pub mod threads;
 pub mod timed;
 pub mod window;
+pub mod worker_pool;
 
 use std::collections::BTreeMap;
 

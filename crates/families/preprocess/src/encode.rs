@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use storlab_base::{Error, Result, durable, failed, lock, monotonic_ns};
+use storlab_run::worker_pool::{Tasks, WorkerPool};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
@@ -23,7 +24,6 @@ use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::stages::ENCODE;
 use super::vocabulary::{Files, Values, reduce};
-use super::worker_pool::{Turn, WorkerPool};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -91,10 +91,10 @@ pub fn run(
         };
         let left: Vec<usize> =
             (0..parts.len()).filter(|&part| !journal.done.contains(&(pass, part))).collect();
-        pool.carry_out(left.len(), |turn| {
+        pool.carry_out(left.len(), |tasks| {
             let mut worker = Worker::default();
-            while let Some(task) = turn.next() {
-                if encoder.part(&parts[left[task]], left[task], &mut worker, turn)? {
+            while let Some(task) = tasks.take() {
+                if encoder.part(&parts[left[task]], left[task], &mut worker, tasks)? {
                     journal.add(pass, left[task])?;
                 }
             }
@@ -198,8 +198,8 @@ impl Outputs {
     fn flush(&self, pool: &mut WorkerPool<'_>) -> Result<()> {
         let places: Vec<&OutputFile> =
             [&self.label, &self.numerical].into_iter().chain(&self.categories).collect();
-        pool.carry_out(places.len(), |turn| {
-            while let Some(task) = turn.next() {
+        pool.carry_out(places.len(), |tasks| {
+            while let Some(task) = tasks.take() {
                 let OutputFile { path, file, .. } = places[task];
                 file.sync_all().map_err(failed("sync", path))?;
             }
@@ -258,7 +258,7 @@ impl Encoder<'_> {
         part: &Part,
         number: usize,
         worker: &mut Worker,
-        turn: &mut Turn<'_>,
+        tasks: &mut Tasks<'_>,
     ) -> Result<bool> {
         let file = Group::open(&part.parquet)?;
         let mut row = self.findings.first_row[number];
@@ -276,8 +276,8 @@ impl Encoder<'_> {
                 self.ids(*slice, table, row, worker)?;
             }
             row += file.rows(group) as u64;
-            turn.record(ENCODE, bytes, start_ns);
-            if turn.is_over() {
+            tasks.record(ENCODE, bytes, start_ns);
+            if tasks.is_over() {
                 return Ok(false);
             }
         }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
@@ -18,10 +17,10 @@ use storlab_base::{Error, Result, Signal, failed, lock, monotonic_ns};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
-use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory, WorkerRecorder};
+use storlab_run::fixed::Extras;
 use storlab_run::outcome::{Outcome, Span};
-use storlab_run::sampling::{Kind, Report};
-use storlab_run::threads::{guarded, panicked};
+use storlab_run::sampling::Kind;
+use storlab_run::worker_pool::{Tasks, WorkerPool};
 
 use super::clicks::{BLOCK_ROWS, Text};
 use super::outputs;
@@ -43,62 +42,28 @@ pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcom
     run_with(available_cores().min(MOST_THREADS), job, control, board)
 }
 
-fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Board) -> Outcome {
-    let (factory, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
-    let mut totals = FixedTotals::begin(threads, &factory, control, board);
-    let start_ns = totals.start_ns();
+fn run_with(threads: usize, job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
+    let interval_ns = job.interval_ns;
+    let mut pool =
+        WorkerPool::new("preprocess", threads, interval_ns, &KINDS, None, board, control);
+    let start_ns = pool.start_ns();
     let mut extras = Extras { takes_tasks: true, ..Extras::default() };
-    let mut bytes = 0;
     match GeneratorShared::open(job, control) {
         Err(error) => extras.failure = Some(error),
-        Ok(works) => {
-            for ended in make_all(&works, threads, (factory, reports), &mut totals, board) {
-                match ended {
-                    Ok(made) => bytes += made,
-                    Err(error) => drop(extras.failure.get_or_insert(error)),
-                }
-            }
-            works.clear();
-            extras.details = works.details();
+        Ok(shared) => {
+            let blocks = Mutex::new(shared.blocks());
+            let ended =
+                pool.carry_out(threads, |tasks| shared.make(|| lock(&blocks).next(), tasks));
+            extras.failure = ended.err();
+            shared.clear();
+            extras.details = shared.details();
         }
     }
+    let bytes = pool.take_moved();
+    let totals = pool.end();
     let end_ns = monotonic_ns().max(start_ns + 1);
     extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
     totals.finish(end_ns, control, extras)
-}
-
-/// Generate all missing files on `threads` threads. Return the number of bytes that each wrote.
-fn make_all(
-    works: &GeneratorShared,
-    threads: usize,
-    (factory, reports): (RecorderFactory, Receiver<Box<Report>>),
-    totals: &mut FixedTotals,
-    board: &Board,
-) -> Vec<Result<u64>> {
-    let blocks = Mutex::new(works.blocks());
-    std::thread::scope(|scope| {
-        let spawn = |index| {
-            let (blocks, factory) = (&blocks, factory.clone());
-            let work = move || {
-                let mut recorder = factory.recorder(index);
-                works.guarded(|| works.make(|| lock(blocks).next(), &mut recorder))
-            };
-            let named = std::thread::Builder::new().name(format!("storlab-gen{index}"));
-            named.spawn_scoped(scope, work).map_err(|e| {
-                works.control.end_soon();
-                Error::io("start", "a thread of the data set", 0, e)
-            })
-        };
-        let spawned: Vec<_> = (0..threads).map(spawn).collect();
-        drop(factory);
-        for report in reports {
-            totals.add(report, board);
-        }
-        let ended = spawned.into_iter().map(|thread| {
-            thread?.join().unwrap_or_else(|_| Err(panicked("preprocess", "a thread")))
-        });
-        ended.collect()
-    })
 }
 
 fn name_of(file: u32) -> String {
@@ -228,19 +193,9 @@ impl<'r> GeneratorShared<'r> {
         })
     }
 
-    /// Run a thread's work. If it fails or panics, stop the other threads.
-    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let ended = guarded("preprocess", "a thread", work);
-        if ended.is_err() {
-            self.control.end_soon();
-        }
-        ended
-    }
-
-    /// Generate and write blocks until none are left. Return the number of bytes written.
-    fn make(&self, next: impl Fn() -> Option<Block>, recorder: &mut WorkerRecorder) -> Result<u64> {
+    /// Generate and write blocks until there are none.
+    fn make(&self, next: impl Fn() -> Option<Block>, tasks: &mut Tasks<'_>) -> Result<()> {
         let mut text = Vec::new();
-        let mut made = 0;
         while !self.control.stopping() {
             let Some(block) = next() else { break };
             text.clear();
@@ -251,14 +206,12 @@ impl<'r> GeneratorShared<'r> {
             file.file
                 .write_all_at(&text, offset)
                 .map_err(|e| Error::io("write", file.path.display().to_string(), offset, e))?;
-            let now = monotonic_ns();
-            recorder.record(0, bytes, now - begin, now);
-            made += bytes;
+            tasks.record(0, bytes, begin);
             if file.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.finish(&file)?;
             }
         }
-        Ok(made)
+        Ok(())
     }
 
     /// Wait until all earlier blocks have their offsets. Return the file and the offset for a block

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 use storlab_base::{Error, Result, failed, monotonic_ns};
+use storlab_run::worker_pool::{Tasks, WorkerPool};
 
 use super::columns::{Columns, properties, schema};
 use super::lines::Lines;
@@ -15,7 +16,6 @@ use super::parse::{self, diagnose};
 use super::parts::{Part, PartFacts, Sample};
 use super::spec::PreprocessJob;
 use super::stages::INGEST;
-use super::worker_pool::{Turn, WorkerPool};
 
 /// Maximum number of bytes of a malformed line that are kept as a sample.
 const SAMPLE_BYTES: usize = 200;
@@ -26,10 +26,10 @@ pub fn run(job: &PreprocessJob, parts: &[Part], pool: &mut WorkerPool<'_>) -> Re
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
     }
     let missing: Vec<&Part> = parts.iter().filter(|part| part.facts().is_none()).collect();
-    pool.carry_out(missing.len(), |turn| {
+    pool.carry_out(missing.len(), |tasks| {
         let mut columns = Columns::new(job.row_group_rows.min(job.part_rows()));
-        while let Some(task) = turn.next() {
-            ingest_part(job, missing[task], &mut columns, turn)?;
+        while let Some(task) = tasks.take() {
+            ingest_part(job, missing[task], &mut columns, tasks)?;
         }
         Ok(())
     })
@@ -39,7 +39,7 @@ fn ingest_part(
     job: &PreprocessJob,
     part: &Part,
     columns: &mut Columns,
-    turn: &mut Turn<'_>,
+    tasks: &mut Tasks<'_>,
 ) -> Result<()> {
     let mut output = Output::create(job, &part.parquet)?;
     let mut facts = PartFacts::default();
@@ -58,9 +58,9 @@ fn ingest_part(
                 output.write(columns, &mut facts)?;
             }
         }
-        turn.record(INGEST, block.bytes, start_ns);
+        tasks.record(INGEST, block.bytes, start_ns);
         start_ns = monotonic_ns();
-        if turn.is_over() {
+        if tasks.is_over() {
             return Ok(());
         }
     }

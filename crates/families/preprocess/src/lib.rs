@@ -27,7 +27,6 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
-mod worker_pool;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +43,7 @@ use storlab_run::fixed::{Extras, chore};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
+use storlab_run::worker_pool::WorkerPool;
 
 use check::check_while;
 use columns::{CATEGORIES, ROW_BYTES};
@@ -53,7 +53,6 @@ use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
 use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
 use vocabulary::Files;
-use worker_pool::WorkerPool;
 
 pub use check::check;
 
@@ -148,8 +147,15 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     if prepared.is_err() {
         control.end_soon();
     }
-    let pool =
-        WorkerPool::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
+    let pool = WorkerPool::new(
+        "preprocess",
+        job.workers,
+        job.interval_ns,
+        &KINDS,
+        job.cpus.as_deref(),
+        board,
+        control,
+    );
     let mut stages = Stages {
         device: DeviceCounters::of(&job.directory),
         job,

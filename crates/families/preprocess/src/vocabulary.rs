@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use storlab_base::{Result, durable, failed, monotonic_ns};
+use storlab_run::worker_pool::WorkerPool;
 
 use super::budget::Budget;
 use super::chunks::{Column, Group};
@@ -18,7 +19,6 @@ use super::outputs::{aside, clear_aside, make_directory, name_file, publish, rea
 use super::parts::Part;
 use super::spec::PreprocessJob;
 use super::stages::VOCABULARY;
-use super::worker_pool::WorkerPool;
 
 /// Paths of the vocabulary files of one column.
 pub struct Files {
@@ -181,18 +181,18 @@ fn count(
     counting: &Counting<'_>,
     pool: &mut WorkerPool<'_>,
 ) -> Result<()> {
-    pool.carry_out(parts.len(), |turn| {
+    pool.carry_out(parts.len(), |tasks| {
         let mut scatter = counting.scatter()?;
         let (mut column, mut reduced) = (Column::default(), Vec::new());
-        while let Some(task) = turn.next() {
+        while let Some(task) = tasks.take() {
             let file = Group::open(&parts[task].parquet)?;
             for group in 0..file.len() {
                 let start_ns = monotonic_ns();
                 file.read(group, INTEGERS + number, &mut column)?;
                 let values = reduce(column.unsigned(), job.modulo, &mut reduced);
                 counting.add(&mut scatter, values)?;
-                turn.record(VOCABULARY, column.bytes, start_ns);
-                if turn.is_over() {
+                tasks.record(VOCABULARY, column.bytes, start_ns);
+                if tasks.is_over() {
                     return Ok(());
                 }
             }

@@ -7,10 +7,6 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::Receiver;
-use std::thread::ScopedJoinHandle;
-use std::time::Duration;
 
 use rand_core::Rng as _;
 use serde::Deserialize;
@@ -18,18 +14,16 @@ use storlab_base::{Clock, Result, failed, monotonic_ns, stream};
 use storlab_run::Secrets;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory, WorkerRecorder, chore};
+use storlab_run::fixed::{Extras, chore};
 use storlab_run::handle::Run;
 use storlab_run::order::{Order, at_least_one};
 use storlab_run::outcome::{Outcome, Span};
-use storlab_run::sampling::{Kind, Report};
-use storlab_run::threads::guarded;
+use storlab_run::sampling::Kind;
+use storlab_run::worker_pool::{Tasks, WorkerPool};
 
 const WRITE: Kind = Kind::new(0, "write");
 const READ: Kind = Kind::new(1, "read");
 const PHASES: [Kind; 2] = [WRITE, READ];
-/// Interval at which the coordinator checks whether all workers of a phase have ended.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// What to do: write and read files, or remove them.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -86,113 +80,56 @@ fn remove(job: &ExampleJob) -> Result<()> {
     }
 }
 
-fn run(job: &ExampleJob, control: &Control, board: &Board) -> Outcome {
-    let (factory, reports) = RecorderFactory::new(job.interval_ns, &PHASES);
+fn run(job: &ExampleJob, control: &Arc<Control>, board: &Board) -> Outcome {
+    // Everything that needs time but is not measured comes before the pool, which begins the window.
     let created = fs::create_dir_all(&job.directory).map_err(failed("create", &job.directory));
-    let mut totals = FixedTotals::begin(job.workers, &factory, control, board);
-    let mut recorders: Vec<_> = (0..job.workers).map(|worker| factory.recorder(worker)).collect();
-    recorders.iter_mut().for_each(WorkerRecorder::leave_thread);
+    if created.is_err() {
+        control.end_soon();
+    }
+    let interval_ns = job.interval_ns;
+    let mut pool =
+        WorkerPool::new("example", job.workers, interval_ns, &PHASES, None, board, control);
+    // Tasks are shared, so a worker that begins late means nothing: `takes_tasks`.
     let mut extras = Extras { failure: created.err(), takes_tasks: true, ..Extras::default() };
     for kind in PHASES {
-        if extras.failure.is_some() || control.stopping() {
+        if extras.failure.is_some() || pool.is_over() {
             break;
         }
         board.enter(kind.name, None);
-        let phase = Phase { kind, job, control, next: 0.into(), failed: false.into() };
-        match phase.carry_out(&mut recorders, &mut totals, &reports, board) {
-            Ok(span) => extras.spans.extend(span),
-            Err(error) => extras.failure = Some(error),
+        let start_ns = monotonic_ns();
+        extras.failure = pool.carry_out(job.files, |tasks| work(kind, job, tasks)).err();
+        let (end_ns, bytes) = (monotonic_ns(), pool.take_moved());
+        if !pool.is_over() {
+            let (kind, name) = (kind.name, kind.name.into());
+            extras.spans.push(Span { kind, name, start_ns, end_ns, bytes });
         }
     }
+    let mut totals = pool.end();
     let end_ns = totals.close();
-    drop(recorders);
-    for report in reports.try_iter() {
-        totals.add(report, board);
-    }
-    (0..job.workers).for_each(|worker| totals.end(worker));
     totals.finish(end_ns, control, extras)
 }
 
-/// Phase of a run, in which each worker takes one file after the other until none is left.
-struct Phase<'r> {
-    kind: Kind,
-    job: &'r ExampleJob,
-    control: &'r Control,
-    /// Number of the next file to take.
-    next: AtomicUsize,
-    /// Whether a worker has failed, which stops the others.
-    failed: AtomicBool,
-}
-
-impl Phase<'_> {
-    /// Run the phase with a thread per recorder; return its span, or `None` if the run was stopped.
-    fn carry_out(
-        &self,
-        recorders: &mut [WorkerRecorder],
-        totals: &mut FixedTotals,
-        reports: &Receiver<Box<Report>>,
-        board: &Board,
-    ) -> Result<Option<Span>> {
-        let start_ns = monotonic_ns();
-        let ends: Result<Vec<u64>> = std::thread::scope(|scope| {
-            let spawn = |recorder| scope.spawn(|| self.work(recorder));
-            let workers: Vec<_> = recorders.iter_mut().map(spawn).collect();
-            while !workers.iter().all(ScopedJoinHandle::is_finished) {
-                if let Ok(report) = reports.recv_timeout(LOOK) {
-                    totals.add(report, board);
-                }
-            }
-            workers.into_iter().map(|worker| worker.join().expect("work catches panics")).collect()
-        });
-        let end_ns = ends?.into_iter().max().unwrap_or(start_ns);
-        let bytes = (self.job.files * self.job.file_bytes) as u64;
-        let (kind, name) = (self.kind.name, self.kind.name.into());
-        Ok((!self.control.stopping()).then_some(Span { kind, name, start_ns, end_ns, bytes }))
-    }
-
-    /// Handle files as one worker until none is left; return the time at which it ended.
-    fn work(&self, recorder: &mut WorkerRecorder) -> Result<u64> {
-        recorder.on_this_thread();
-        let done = guarded("native", "a worker", || {
-            let mut buffer = vec![0; self.job.file_bytes];
-            while !self.control.stopping() && !self.failed.load(Relaxed) {
-                let file = self.next.fetch_add(1, Relaxed);
-                if file >= self.job.files {
-                    break;
-                }
-                self.one_file(file, &mut buffer, recorder)?;
-            }
-            Ok(monotonic_ns())
-        });
-        recorder.leave_thread();
-        self.failed.fetch_or(done.is_err(), Relaxed);
-        done
-    }
-
-    fn one_file(
-        &self,
-        file: usize,
-        buffer: &mut [u8],
-        recorder: &mut WorkerRecorder,
-    ) -> Result<()> {
-        let path = self.job.directory.join(format!("file{file}"));
-        if self.kind == WRITE {
-            stream(self.job.seed, "example", file as u64).fill_bytes(buffer);
+/// Do one worker's tasks of a phase: a task is a file.
+fn work(kind: Kind, job: &ExampleJob, tasks: &mut Tasks<'_>) -> Result<()> {
+    let mut buffer = vec![0; job.file_bytes];
+    while let Some(number) = tasks.take() {
+        let path = job.directory.join(format!("file{number}"));
+        if kind == WRITE {
+            stream(job.seed, "example", number as u64).fill_bytes(&mut buffer);
         }
         let start_ns = monotonic_ns();
-        let done = if self.kind == WRITE {
+        let done = if kind == WRITE {
             File::create(&path).and_then(|mut file| {
-                file.write_all(buffer)?;
+                file.write_all(&buffer)?;
                 file.sync_all()
             })
         } else {
-            File::open(&path).and_then(|mut file| file.read_exact(buffer))
+            File::open(&path).and_then(|mut file| file.read_exact(&mut buffer))
         };
-        done.map_err(failed(self.kind.name, &path))?;
-        let now_ns = monotonic_ns();
-        recorder.record(self.kind.place, buffer.len() as u64, now_ns - start_ns, now_ns);
-        Ok(())
+        done.map_err(failed(kind.name, &path))?;
+        tasks.record(kind.place, job.file_bytes as u64, start_ns);
     }
+    Ok(())
 }
 
 #[cfg(test)]

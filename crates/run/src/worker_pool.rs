@@ -1,21 +1,24 @@
-//! Thread pool of a run. Its workers take tasks until none is left.
+//! Worker threads of a run of fixed work that is done in phases. In each phase they take numbered
+//! tasks until none is left.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::board::Board;
+use crate::control::Control;
+use crate::fixed::{FixedTotals, RecorderFactory, WorkerRecorder};
+use crate::sampling::{Kind, Report};
+use crate::threads::{guarded, pin_in_turn};
 use storlab_base::{Error, Result, lock, monotonic_ns};
-use storlab_run::board::Board;
-use storlab_run::control::Control;
-use storlab_run::fixed::{FixedTotals, RecorderFactory, WorkerRecorder};
-use storlab_run::sampling::{Kind, Report};
-use storlab_run::threads::{guarded, pin_in_turn};
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Worker threads of all stages, with their counters.
+/// Workers of all phases of a run, with their counters. Each phase has its own threads.
 pub struct WorkerPool<'b> {
+    /// Name of the family in errors.
+    family: &'static str,
     recorders: Vec<WorkerRecorder>,
     totals: FixedTotals,
     reports: Receiver<Box<Report>>,
@@ -25,25 +28,24 @@ pub struct WorkerPool<'b> {
     moved: AtomicU64,
 }
 
-/// One worker's access to the tasks of the current round and to its counters.
-pub struct Turn<'c> {
-    /// Operations and bytes that the worker has counted.
+/// Access of one worker to the tasks of a phase and to its counters.
+pub struct Tasks<'c> {
     recorder: &'c mut WorkerRecorder,
     next: &'c AtomicUsize,
-    tasks: usize,
+    count: usize,
     stop: &'c AtomicBool,
     control: &'c Control,
     moved: &'c AtomicU64,
 }
 
-impl Turn<'_> {
-    /// Take the next task; `None` if none is left or the run is over.
-    pub fn next(&mut self) -> Option<usize> {
+impl Tasks<'_> {
+    /// Take the next task; `None` if there is none left, or the run is over.
+    pub fn take(&mut self) -> Option<usize> {
         if self.is_over() {
             return None;
         }
         let task = self.next.fetch_add(1, Relaxed);
-        (task < self.tasks).then_some(task)
+        (task < self.count).then_some(task)
     }
 
     /// Return whether the run is over, so that work in progress must be abandoned.
@@ -51,8 +53,7 @@ impl Turn<'_> {
         self.stop.load(Relaxed) || self.control.stopping()
     }
 
-    /// Record a finished operation of a stage. `place` is the stage's index, `start_ns` the time at
-    /// which the operation began.
+    /// Record an operation of kind `place` that began at `start_ns` and has just finished.
     pub fn record(&mut self, place: usize, bytes: u64, start_ns: u64) {
         let now = monotonic_ns();
         self.moved.fetch_add(bytes, Relaxed);
@@ -63,10 +64,11 @@ impl Turn<'_> {
 impl<'b> WorkerPool<'b> {
     /// Create the workers, and begin the measure window.
     pub fn new(
+        family: &'static str,
         workers: usize,
         interval_ns: u64,
         kinds: &[Kind],
-        cpus: Option<&Vec<usize>>,
+        cpus: Option<&[usize]>,
         board: &'b Board,
         control: &Arc<Control>,
     ) -> Self {
@@ -78,12 +80,13 @@ impl<'b> WorkerPool<'b> {
             made
         };
         WorkerPool {
+            family,
             recorders: (0..workers).map(recorder).collect(),
             totals,
             reports,
             board,
             control: control.clone(),
-            cpus: cpus.cloned().unwrap_or_default(),
+            cpus: cpus.unwrap_or_default().to_vec(),
             moved: AtomicU64::new(0),
         }
     }
@@ -108,42 +111,42 @@ impl<'b> WorkerPool<'b> {
         self.moved.swap(0, Relaxed)
     }
 
-    /// Run `work` once on each worker, which takes tasks (numbers 0 to `tasks - 1`) from its
-    /// [`Turn`].
+    /// Run `work` once on each worker, which takes its tasks (0 to `tasks - 1`) from its [`Tasks`].
     ///
     /// # Errors
     /// The first error of any worker; the other workers then stop early.
     pub fn carry_out(
         &mut self,
         tasks: usize,
-        work: impl Fn(&mut Turn<'_>) -> Result<()> + Sync,
+        work: impl Fn(&mut Tasks<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let failure = Mutex::new(None);
         let (end, ends) = channel();
-        let WorkerPool { recorders, totals, reports, board, control, cpus, moved } = self;
+        let family = self.family;
+        let WorkerPool { recorders, totals, reports, board, control, cpus, moved, .. } = self;
         std::thread::scope(|scope| {
             for (index, recorder) in recorders.iter_mut().enumerate().take(tasks.max(1)) {
                 let (next, stop, failure, work) = (&next, &stop, &failure, &work);
                 let (moved, cpus) = (&*moved, &*cpus);
                 let (end, control) = (end.clone(), &**control);
-                let name = format!("storlab-prep{index}");
+                let name = format!("storlab-work{index}");
                 let started =
                     std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
                         recorder.on_this_thread();
-                        let mut turn = Turn { recorder, next, tasks, stop, control, moved };
+                        let mut own = Tasks { recorder, next, count: tasks, stop, control, moved };
                         let ended = pin_in_turn(Some(cpus), index, "a worker")
-                            .and_then(|()| guarded("preprocess", "a worker", || work(&mut turn)));
+                            .and_then(|()| guarded(family, "a worker", || work(&mut own)));
                         if let Err(error) = ended {
                             lock(failure).get_or_insert(error);
                             stop.store(true, Relaxed);
                             control.end_soon(); // another may be stuck, and is abandoned
                         }
-                        turn.recorder.leave_thread();
+                        own.recorder.leave_thread();
                         let _ = end.send(());
                     });
                 if let Err(e) = started {
-                    let error = Error::io("start", "a thread of preprocessing", 0, e);
+                    let error = Error::io("start", "a worker thread", 0, e);
                     lock(failure).get_or_insert(error);
                     stop.store(true, Relaxed);
                 }
