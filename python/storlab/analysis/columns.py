@@ -123,12 +123,14 @@ def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
     ]
 
 
-def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]:
+def _times(
+    page: Page, time: str, operations: Sequence[str], percentiles: Sequence[str] | None = None
+) -> Iterator[Column]:
     more = {"latency": "", "ttfb": " first byte", "intended_latency": ""}[time]
     after = ", intended" if time == "intended_latency" else ""
     for operation in operations:
         name = page.operations.name_of(operation)
-        for statistic in ("mean", *page.operations.percentiles):
+        for statistic in ("mean", *(percentiles or page.operations.percentiles)):
             factor_words = STATISTICS[statistic]
             yield Column(
                 f"{time}_{statistic}_ns",
@@ -139,6 +141,15 @@ def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]
                 PERCENTS.get(statistic),
                 short=f"{name}{more} {factor_words}{after}",
             )
+
+
+def latency_columns(page: Page) -> dict[str, Column]:
+    """Return columns for mean and p99 latency of the main operations, by key.
+
+    A family with metrics of its own may show none of them in a table.
+    """
+    times = ("latency", "intended_latency")
+    return {c.key: c for time in times for c in _times(page, time, page.operations.main, ("p99",))}
 
 
 def _power(name: str, label: str, unit: str, better: Better, short: str) -> Column:

@@ -19,6 +19,7 @@ from storlab.analysis.columns import (
     PERCENTS,
     STATISTICS,
     Column,
+    latency_columns,
     plural_of,
     ratio_keys,
 )
@@ -39,6 +40,7 @@ from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import CONFIDENCE, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
+from storlab.contracts.page import Page
 from storlab.model.decision import Decision, Interval, Verdict, outcome_of
 
 CONCURRENCY = "concurrency_effective.all"
@@ -375,7 +377,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
     cell.configured = configured[0] if configured else None
     repeats = [Repeat(r.record.run_id, r.record.started_at, r.values) for r in cell.runs]
     cell.drifts = drifts_of(repeats, point.page)
-    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell), *_few_flags(cell)]
+    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell, point.page), *_few_flags(cell)]
     return cell
 
 
@@ -422,11 +424,12 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
     return [CellFlag(kind, messages[0], len(messages)) for kind, messages in by_kind.items()]
 
 
-def _drift_flags(cell: Cell) -> list[CellFlag]:
+def _drift_flags(cell: Cell, page: Page) -> list[CellFlag]:
     """Return a flag with the values in time order, if the repeats depend on their order."""
-    texts = []
+    texts, untabled = [], latency_columns(page)
     for drift in cell.drifts:
-        column = COLUMNS[PLACES[drift.metric]]
+        place = PLACES.get(drift.metric)
+        column = COLUMNS[place] if place is not None else untabled[drift.metric]
         values = ", ".join(format_quantity(value, column.unit) for value in drift.values)
         kind = "trend" if drift.after is None else f"step after run {drift.after}"
         change = f"{100 * (drift.change - 1):+.0f} %"

@@ -20,9 +20,9 @@ from storlab.analysis.points import page_of
 from storlab.analysis.stats import ratio_interval
 from storlab.audit.claim_values import estimate, is_percentile
 from storlab.audit.finding import Finding
-from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
+from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j, span_time_s
 from storlab.base.errors import ExitCode, StorlabError
-from storlab.base.units import J_PER_WH, NS_PER_S, significant
+from storlab.base.units import J_PER_WH, MB, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
 from storlab.model.decision import Decision, Interval
 from storlab.model.result import OperationTotals, RunRecord
@@ -363,7 +363,7 @@ def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
 def recompute(metric: str, record: RunRecord) -> float | None:
     """Return a metric in SI base units, recomputed from the run's counters if possible.
 
-    Other metrics are returned as recorded, with nanoseconds converted to seconds.
+    Other metrics are returned as recorded, converted to these units.
 
     Args:
         metric: Column key such as ``latency_mean_ns.read``.
@@ -377,15 +377,22 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     if quantity is not None:
         return fixed_work(quantity, operation, record)
     page = page_of(record.kind)
-    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     chosen = _chosen(record, operation)
+    if page.operations.over_spans:
+        window_s = span_time_s(chosen, record)
+    else:
+        window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     if name == "throughput_mb_s" and chosen and window_s > 0:
         return sum(t.bytes for op, t in chosen.items() if op in page.operations.moved) / window_s
     if name == page.operations.rate.name and chosen and window_s > 0:
         counted = (operation,) if operation in page.operations.auxiliary else page.operations.main
         return sum(t.operations for op, t in chosen.items() if op in counted) / window_s
     recorded = record.metric(name, operation or "all")
-    return recorded / NS_PER_S if recorded is not None and name.endswith("_ns") else recorded
+    if recorded is None:
+        return None
+    if name.endswith("_ns"):
+        return recorded / NS_PER_S
+    return recorded * MB if name.endswith("_mb_s") else recorded
 
 
 def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> float | None:

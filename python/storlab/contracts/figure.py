@@ -19,7 +19,7 @@ When = Literal["always", "swept", "single"]
 class Bars:
     """Bar chart of metrics at the last point of the axis, such as the most jobs."""
 
-    what: str  # "time"
+    what: str  # "time"; in the title the label of a bar follows, as in "time write"
     keys: Mapping[str, str]  # quantity key by label; "|" marks line breaks in labels
     name: str = ""  # name in the file name; default: name of the kind
     axis: str = ""  # title of the vertical axis; default: the quantity with its unit

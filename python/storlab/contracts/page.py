@@ -18,11 +18,11 @@ RUNS = "runs"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Source of a metric in a run's details, from which the audit of a brief recomputes it.
+    """Source in a run's record from which the audit of a brief recomputes a metric.
 
-    The source is a list whose entries have ``start_ns`` and ``bytes``. The metric is their mean
-    time or, in MB/s, bytes over time. Without a list, the metric is the time from the start of the
-    first to the end of the last span of its kind.
+    The source is a list in the run's details whose entries have ``start_ns`` and ``bytes``. The
+    metric is their mean time or, in MB/s, bytes over time. Without a list, the spans of the
+    metric's kind are used: the time from the first to the last or, in MB/s, bytes over time.
     """
 
     entries: str = ""  # name of a list in the details, such as writes
@@ -215,6 +215,9 @@ class Operations:
     over_time: tuple[str, ...] = ()  # those for throughput over time; default: ``moved``
     names: Mapping[str, str] = field(default_factory=dict)  # display names: get -> GET
     by_operation: bool = False  # whether throughput and rate are also shown by operation
+    # Whether rates are over the spans of their operations (those of the same kind) rather than over
+    # the window.
+    over_spans: bool = False
     # latency percentiles to show; if there are several, they have a table of their own
     percentiles: tuple[str, ...] = ("p99",)
     first_byte: tuple[str, ...] = ()  # operations with a time to first byte

@@ -24,7 +24,7 @@ DRAWN_SIGNS = (
     ("solid to pale", "parts of one bar, from the bottom"),
     ("grey background", "a dip of throughput"),
     ("frame", "the measure window"),
-    ("≠", "two latencies that were measured at different effective concurrency"),
+    ("≠", "two latencies that were measured under different load"),
     ("a line without a marker", "the interval includes 1: no clear difference"),
 )
 """Each sign in figures with its meaning."""

@@ -12,6 +12,7 @@ EXAMPLE_PAGE = Page(
         main=PHASES,
         moved=PHASES,
         rate=rate("files_s", "files/s"),
+        over_spans=True,
     ),
     parameters=Parameters(
         axes=("workers", "files"),

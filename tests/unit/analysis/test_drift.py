@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
+from storlab.analysis.columns import latency_columns
 from storlab.analysis.drift import ERROR, Repeat, drifts_of, order_effect
 from storlab.analysis.points import page_of
 
@@ -54,6 +56,18 @@ def test_an_effect_of_order(values: list[float], kind: str, after: int | None) -
 )
 def test_no_effect_of_order(values: list[float]) -> None:
     assert order_effect(values) is None
+
+
+def test_every_quantity_that_can_drift_has_a_label() -> None:
+    """A family may name its operations freely and show no latency in a table."""
+    page = replace(BLOCK, operations=replace(BLOCK.operations, main=("recover",)))
+    key = "latency_p99_ns.recover"
+    repeats = [
+        Repeat(f"r{n}", f"2026-01-0{n}T00:00:00", {key: value})
+        for n, value in enumerate((200, 180, 160, 140, 120), 1)
+    ]
+    assert [drift.metric for drift in drifts_of(repeats, page)] == [key]
+    assert latency_columns(page)[key].unit == "ns"
 
 
 Noise = Callable[[random.Random], float]
