@@ -26,6 +26,6 @@ pub use histogram::{Coarse, Counts, Figures, Histogram};
 pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share, gcd};
 pub use payload::{Payload, PayloadSpec};
-pub use random::{Rng, stream};
+pub use random::{Rng, below, normal, stream};
 pub use signal::Signal;
 pub use stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix};

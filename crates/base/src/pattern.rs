@@ -7,7 +7,7 @@ use rand_core::Rng as _;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::random::{Rng, stream};
+use crate::random::{Rng, below, stream};
 use permute::Permutation;
 use zipf::{Zipf, fraction};
 
@@ -229,20 +229,6 @@ impl Passes {
         self.position = self.share.index;
         self.order = Permutation::new(self.slots, self.seed, "offsets-pass", self.pass);
     }
-}
-
-/// Draw a uniform number from `0..n` (Lemire 2019: multiply, and reject the few values that would
-/// cause a bias).
-#[inline]
-fn below(random: &mut Rng, n: u64) -> u64 {
-    let mut product = u128::from(random.next_u64()) * u128::from(n);
-    if (product as u64) < n {
-        let threshold = n.wrapping_neg() % n.max(1);
-        while (product as u64) < threshold {
-            product = u128::from(random.next_u64()) * u128::from(n);
-        }
-    }
-    (product >> 64) as u64
 }
 
 /// Return the next offset of sequential I/O in `[begin, end)`, starting over at `begin` after the

@@ -1,7 +1,7 @@
 //! Draw kind and object of the next request, each from its own seeded random stream.
 
 use rand_core::Rng as _;
-use storlab_base::{Error, Offsets, Result, Rng, Share, stream};
+use storlab_base::{Error, Offsets, Result, Rng, Share, below, stream};
 
 use super::kind::ObjectKind;
 use super::pool::{Object, Objects};
@@ -96,11 +96,6 @@ fn about_keys(error: Error) -> Error {
         }
         other => other,
     }
-}
-
-/// Draw uniformly from `0..n`, with a bias below n * 2^-64.
-fn below(random: &mut Rng, n: u64) -> u64 {
-    ((u128::from(random.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 fn bounds(job: &ObjectJob) -> Vec<(u64, ObjectKind)> {

@@ -3,7 +3,7 @@
 
 use rand_core::Rng as _;
 use serde::Deserialize;
-use storlab_base::{Error, Result, Rng, stream};
+use storlab_base::{Error, Result, Rng, normal, stream};
 use storlab_run::order::WeightedSize;
 
 /// Distribution of object sizes, as described in the job.
@@ -164,14 +164,6 @@ fn lognormal(random: &mut Rng, median: f64, sigma: f64, low: u64, high: u64) -> 
         }
     }
     (last as u64).clamp(low, high)
-}
-
-/// Draw from the standard normal distribution by the method of Box and Muller (1958).
-fn normal(random: &mut Rng) -> f64 {
-    // Numbers of 53 random bits. The first is mapped to (0, 1], so that its logarithm is finite.
-    let unit = |x: u64| (x >> 11) as f64 / (1u64 << 53) as f64;
-    let radius = (-2.0 * (1.0 - unit(random.next_u64())).ln()).sqrt();
-    radius * (std::f64::consts::TAU * unit(random.next_u64())).cos()
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 //! numpy.lib.format for NPY 1.0; TensorFlow's "TFRecord and tf.train.Example" guide for the framing
 //! and its masked CRC-32C; the Protocol Buffers encoding guide.
 
-use rand_core::Rng as _;
-use storlab_base::{Error, Result, stream};
+use storlab_base::{Error, Result, normal, stream};
 
 use super::spec::{Format, Records};
 
@@ -46,12 +45,10 @@ impl Records {
         let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
         let most = self.most_deviations();
         let mut rng = stream(self.seed, "sample-size", number);
-        let mut unit = || ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         loop {
-            let radius = (-2.0 * unit().ln()).sqrt();
-            let normal = radius * (std::f64::consts::TAU * unit()).cos();
-            if normal.abs() <= most {
-                return (mean + stdev * normal).round() as u64;
+            let deviations = normal(&mut rng);
+            if deviations.abs() <= most {
+                return (mean + stdev * deviations).round() as u64;
             }
         }
     }
