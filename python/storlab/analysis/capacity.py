@@ -41,12 +41,12 @@ class Case:
 
     @property
     def smallest(self) -> int:
-        """Return the smallest value: at least one accelerator per client."""
+        """Return the smallest value of the searched parameter: one accelerator per client."""
         return self.point.clients or 1
 
     @property
     def first(self) -> Point:
-        """Return the point with the smallest value."""
+        """Return the point with the smallest value of the searched parameter."""
         return self.with_number(self.smallest)
 
     @property

@@ -29,7 +29,7 @@ class Seen:
 
     @property
     def network(self) -> float | None:
-        """Bytes received and sent on the data interfaces per byte moved; None if not measured."""
+        """Network bytes, received and sent, per byte of I/O; None if not measured."""
         received, sent = self.client.nic_received_bytes, self.client.nic_sent_bytes
         if received is None or sent is None or not self.client.bytes:
             return None

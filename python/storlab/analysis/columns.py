@@ -266,7 +266,7 @@ def table_keys(page: Page) -> list[str]:
     if page.metrics.quantities:
         return [quantity.key for quantity in page.metrics.quantities]
     several = len(page.operations.percentiles) > 1  # then latencies have their own table
-    # An operation that moves data shows its throughput, any other its rate.
+    # Operations that transfer data are shown by throughput, others by operations per second.
     rates = [
         c.key
         for c in _rates(page)

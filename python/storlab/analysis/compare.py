@@ -175,7 +175,7 @@ class Cell:
 
     @property
     def errors(self) -> dict[str, dict[str, int]]:
-        """Failed operations of all finished repeats, by operation and kind of error."""
+        """Number of failed operations in all finished repeats, by operation and kind of error."""
         errors: dict[str, dict[str, int]] = {}
         for run in self.runs:
             for operation, totals in run.record.totals.items():
@@ -201,7 +201,7 @@ class Row:
 
     @cached_property
     def ratios(self) -> dict[str, dict[str, Decision]]:
-        """Decisions that have a ratio to the baseline."""
+        """Comparisons with the baseline that have a ratio, by target and column key."""
         return {
             target: {key: d for key, d in decisions.items() if d.interval is not None}
             for target, decisions in self.decisions.items()
@@ -231,7 +231,7 @@ class Comparison:
     published: list[PublishedCell] = field(default_factory=list)
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
-    # Cache of analysis.verdict: page, audit and terminal all need the answers.
+    # Answers to the questions, cached because page, audit and terminal all need them.
     verdicts: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
@@ -250,7 +250,7 @@ class Comparison:
 
     @property
     def accepts_unequal_boundaries(self) -> bool:
-        """Whether all studies accept power ratios between meters that include different parts."""
+        """Whether all studies accept power ratios if the meters include different equipment."""
         return all(s.study.study.accept_unequal_boundaries for s in self.dataset.stores)
 
     @property

@@ -24,7 +24,7 @@ from storlab.results.store import ResultStore
 
 @dataclass(frozen=True, slots=True)
 class IntervalPoint:
-    """One interval of a run, over all operations that do the work."""
+    """Throughput, latency and errors of a run in one sampling interval."""
 
     time_s: float  # end of the interval, from the start of the window
     throughput_mb_s: float
@@ -93,7 +93,7 @@ class RunData:
 
     @property
     def reduced(self) -> Reduced:
-        """Samples of the run, read and merged once."""
+        """Merged samples of the run; they are read at the first call."""
         if self._reduced is None:
             self._reduced = _reduce(self.store, self.record, self.directory_name)
         return self._reduced

@@ -19,7 +19,7 @@ SLIGHT = 1.1  # bound near 1; below this "at least" says nothing about the size
 
 
 def is_open(interval: Interval) -> bool:
-    """Return whether the interval spans more than a factor of ten."""
+    """Return whether an interval spans more than a factor of ten, so that its size is unknown."""
     if interval.low is None or interval.high is None or interval.low <= 0:
         return False
     return interval.high > WIDE * interval.low

@@ -74,7 +74,7 @@ class RunEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Energy account of one target at one workload point, within one power boundary."""
+    """Energy and moved data of one target's runs at one workload point and power boundary."""
 
     boundary: Boundary
     supply: str  # "AC", "DC", or "" if unknown or mixed
@@ -92,11 +92,11 @@ class Account:
 
     @property
     def energy_j(self) -> float:
-        """Energy of all entries in joules."""
+        """Energy of all runs in joules."""
         return math.fsum(e.energy_j for e in self.entries)
 
     def repeats(self, name: str) -> list[float]:
-        """Return the values of a power or efficiency metric of the individual repeats."""
+        """Return the value of a power or efficiency metric in each repeat."""
         if self._divides_nothing(name):
             return []
         return [value for e in self.entries if (value := _of(e, name)) is not None]
@@ -246,7 +246,7 @@ def unequal(first: Account, other: Account) -> str:
 
 
 def account_of(runs: Sequence[RunData], boundary: Boundary | None) -> Account | None:
-    """Return the energy account of finished runs at a boundary; None if no run has energy there."""
+    """Collect the energy of finished runs at a power boundary; None if no run has any there."""
     if boundary is None:
         return None
     entries = [e for run in runs if (e := _entry(run.record, boundary)) is not None]

@@ -64,7 +64,7 @@ class Candidate:
 
 
 def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
-    """Flatten nested facts; entries of a list of tables are numbered from 1."""
+    """Flatten nested facts to a dict by path; entries of a list of tables are numbered from 1."""
     if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):
         value = dict(enumerate(value, 1))
     if not isinstance(value, Mapping):

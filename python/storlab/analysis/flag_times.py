@@ -24,7 +24,7 @@ Span = tuple[float, float]
 
 
 def flag_times(run: RunData) -> dict[str, list[Span]]:
-    """Return the times of a run's flags, as :func:`flag_times_in` does.
+    """Return the times in a run's window at which each of its flags applied, by kind of flag.
 
     Raises:
         ResultError: The stored data of the run is damaged.
@@ -37,7 +37,7 @@ def flag_times_in(
 ) -> dict[str, list[Span]]:
     """Return the times at which each flag applied, in order, by kind of flag.
 
-    A flag whose kind is missing applied to the whole window, or its times are unknown.
+    If the kind of a flag is missing, the flag applied to the whole window or its times are unknown.
 
     Args:
         run: Run whose flags are located.

@@ -28,7 +28,7 @@ _OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | R
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Interval of a value that a gate checks, its repeats, and why it cannot decide, if so."""
+    """Interval of a value that a gate checks, its repeats, and the reason if it cannot decide."""
 
     interval: Interval | None
     reason: str = ""
@@ -59,7 +59,7 @@ def ratio(
     Args:
         cell: Results of the target at the point.
         base: Baseline of the same target and point, if there is one.
-        column: Quantity to divide.
+        column: Metric to divide.
         confidence: Confidence of the interval.
         accepted: Whether ratios across unequal power boundaries are allowed.
     """
@@ -108,7 +108,7 @@ def _spread(account: Account | None, column: Column) -> Spread | None:
 
 
 def _counterpart(cell: Cell, base: Cell) -> Account | None:
-    """Return the baseline's energy account, at the power boundary of the results if it has one."""
+    """Return the baseline's energy account, if possible at the power boundary of the results."""
     boundary = None if cell.power is None else cell.power.boundary
     return account_of(base.runs, boundary) or base.power
 

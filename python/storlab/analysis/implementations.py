@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """Work that several implementations did, in the order of the study."""
+    """Work with equal parameters that several implementations (engines) did."""
 
     workload: str
     common: str  # parameters shared by the whole workload, such as "4,000,000 rows"

@@ -222,7 +222,7 @@ def _varies(values: Sequence[Any]) -> bool:
 
 
 def constants(points: Sequence[WorkloadPoint], axes: Axes) -> dict[str, Any]:
-    """Return the parameters that all points share."""
+    """Return the parameters that are equal for all points, by name."""
     return {k: v for k, v in points[0].params.items() if k not in axes.varying} if points else {}
 
 

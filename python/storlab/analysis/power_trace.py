@@ -21,7 +21,7 @@ class Moment:
 
 
 def power_trace(run: RunData, boundary: Boundary, most: int = 300) -> list[Moment]:
-    """Return the power at a boundary over time, summed over its sensors and their shares.
+    """Return a target's power at a boundary over time: the sum of its shares of all sensors.
 
     Readings of counters and interval means are placed in the middle of their interval. More than
     ``most`` readings are thinned to means of neighbours. Empty if the run has no readings.

@@ -63,7 +63,7 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Throughput over a stretch of time by the counters of the target's devices, in MB/s."""
+    """Throughput over a stretch of time in MB/s, from counters of the devices behind a target."""
 
     start_s: float
     end_s: float

@@ -223,10 +223,10 @@ def _size(contest: _Compared) -> float:
 
 
 def _texts(answers: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
-    """Merge textual answers by target, adding the places if the text differs between places.
+    """Merge textual answers by target, adding where they apply if a target has several.
 
     Args:
-        answers: Tuples of target, text and place.
+        answers: Tuples of target, text, and a phrase with the points that the text is about.
     """
     by_target: dict[str, dict[str, list[str]]] = {}
     for target, text, place in answers:
@@ -267,7 +267,7 @@ def _middle(contests: Sequence[_Compared], target: str) -> _Compared:
 
 
 def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decision:
-    """Return the decision, seen from a target, with its quantity and place in words."""
+    """Return a decision, seen from a target, with its metric and point in words."""
     decision, section, row, per = contest
     page = section.page
     column = COLUMNS[PLACES[decision.quantity]]

@@ -238,7 +238,7 @@ def _candidates(
 
 
 def is_about(claim: Quantity, value: Quantity) -> bool:
-    """Return whether a claim about one quantity may be checked against values of another."""
+    """Return whether a claim about one quantity can be checked against values of another one."""
     part = [word for word in claim.part.split("_") if word and word not in _OPERATIONS]
     if claim.name == "other" and value.name in ("other", "count"):
         return _is_named_after(claim, value)

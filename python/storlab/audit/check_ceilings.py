@@ -61,7 +61,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _flows(places: Places, config: str) -> list[tuple[Place, Value]]:
-    """Return the total throughput values of a configuration, as stated or IOPS x block size."""
+    """Return a configuration's total throughput values, stated or computed as IOPS x block size."""
     flows = []
     for place in places.of_config(config):
         known = places.throughput(config, place)

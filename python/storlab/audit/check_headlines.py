@@ -322,7 +322,7 @@ def _is_maximum_word(claim: Row) -> bool:
 
 
 def _has_low_end(claim: Row, table: PublishedTable) -> bool:
-    """Return whether the table also states the low end of the range that a claim tops."""
+    """Return whether the table also states the low end of the range of a claimed maximum."""
     q = quantity_of(claim)
     return any(
         {r.config, r.compare_config} == {claim.config, claim.compare_config}

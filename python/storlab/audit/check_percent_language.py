@@ -126,7 +126,10 @@ def _reciprocal(time: Row, rate: Row) -> bool:
 
 
 def _both_directions(claims: list[Row]) -> Iterator[Finding]:
-    """Yield an error if claims "A against B" and "B against A" disagree: 25 % more, 20 % less."""
+    """Yield an error if claims of A against B and of B against A disagree.
+
+    If A is 25 % above B, B must be 20 % below A.
+    """
     for place, a in enumerate(claims):
         for b in claims[place + 1 :]:
             turned = a.config == b.compare_config and a.compare_config == b.config

@@ -28,7 +28,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     wrong = {broken.rows[0].id for broken in broken_relations if broken.slip is None}
     for broken in broken_relations:
         if broken.slip is None or (broken.slip[1] in BINARY and broken.rows[0].id in wrong):
-            # If another identity of the value is broken too, a unit prefix does not explain it.
+            # If the value contradicts other numbers as well, a unit prefix does not explain it.
             continue
         yield _slipped(broken, broken.slip)
     yield from _repeated(measured(table))
@@ -65,7 +65,7 @@ def _same_letters(a: Value, b: Value) -> bool:
 
 
 def _repeated(values: list[Value]) -> Iterator[Finding]:
-    """Yield findings if a measured cell is printed in two units that do not convert."""
+    """Yield findings if a measured value is stated in two units and the numbers disagree."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for value in values:
         groups[value.config, value.place, value.quantity.same].append(value)

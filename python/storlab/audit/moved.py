@@ -35,7 +35,7 @@ class TimedCell:
 
 
 def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
-    """Yield findings on cells whose time x throughput differs from the size most others match."""
+    """Yield findings on cells whose time x throughput differs from a size that most cells match."""
     cells = _timed_cells(table)
     for size in (*facts(table), *measured(table)):
         row = size.rows[0]

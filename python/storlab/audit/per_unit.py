@@ -160,7 +160,7 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
 
 
 def _counts(counted: Row, row: Row, metric: str) -> bool:
-    """Return whether a row counts the units by which another row's number is divided."""
+    """Return whether a row states the count by which another row's number is divided."""
     here = counted.kind == "config" or (
         counted.kind == "measured" and counted.workload == row.workload
     )

@@ -85,7 +85,7 @@ class Broken:
 
 
 def broken_identities(table: PublishedTable) -> Iterator[Broken]:
-    """Yield all numbers of a table that contradict others by definition, as W x s against J."""
+    """Yield all numbers of a table that contradict others by definition, such as J and W x s."""
     values = [v for v in measured(table) if not v.unit]
     groups: Groups = defaultdict(list)
     for value in values:

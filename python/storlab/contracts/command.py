@@ -1,4 +1,4 @@
-"""Description of a command-line verb, with which it is listed without importing its code.
+"""Description of a command-line verb, by which help can list it without importing its code.
 
 A workload family adds verbs under ``[project.entry-points."storlab.commands"]``. The entry point
 names a :class:`Verb`, in a file that imports nothing else.

@@ -82,7 +82,7 @@ class Details(DetailsTable):
     """Details that a run of any workload family may have."""
 
     device: DeviceMoved | None = None
-    # emulated parts of the machine, because of which the results are no measurements, as phrases
+    # phrases that name emulated parts of the machine; with any, results are not measurements
     stand_ins: tuple[str, ...] = ()
     # bytes that the process of the load generator requested from block devices
     process: BytesCounted | None = None

@@ -69,7 +69,7 @@ class DirectoryImporter(Protocol):
         ...
 
     def files(self, directory: Path) -> dict[str, bytes]:
-        """Read the files of a run that are parsed and kept; raise OSError on failure."""
+        """Read the files of a run that storlab parses or keeps; raise OSError on failure."""
         ...
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:

@@ -96,7 +96,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class WorkItemColumn:
-    """Column of the table of work items; its values have the flag letters of ``flagged``."""
+    """Column of the table of work items; it is marked with the flags of the metric ``flagged``."""
 
     name: str
     head: str
@@ -183,7 +183,7 @@ def rate(name: str, title: str, unit: str = "1/s", short: str = "") -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Search of ``storlab capacity``: a parameter is raised until a metric falls too low."""
+    """Search of ``storlab capacity``: the largest parameter value with a sufficient metric."""
 
     parameter: str  # such as accelerators
     noun: str  # singular, such as accelerator

@@ -33,8 +33,8 @@ class Question:
     # takes the comparison and the family's sections, and yields target, text, and the points at
     # which it was measured.
     textual: str = ""
-    # When the question is answered: always, if the data exist (meter, price), or if the study names
-    # it.
+    # When the question is answered unless a study names its questions: "always", "answered" (if
+    # there are data, such as prices), or "named" (never).
     asked: Literal["always", "answered", "named"] = "named"
 
 
@@ -44,12 +44,12 @@ def throughput(
     *,
     asked: Literal["always", "named"] = "named",
 ) -> Question:
-    """Build the question which target has the higher throughput."""
+    """Build the question of which target has the higher throughput."""
     return Question("throughput", "Throughput", keys, does, asked=asked)
 
 
 def latency(keys: tuple[str, ...], does: str) -> Question:
-    """Build the question which target has the lower 99th percentile of latency."""
+    """Build the question of which target has the lower 99th percentile of latency."""
     return Question("latency", "Latency", keys, does)
 
 
@@ -57,18 +57,21 @@ def efficiency(
     keys: tuple[str, ...] = ("efficiency_mb_s_w.all",),
     does: str = "moves {times} as much data per joule as {other}",
 ) -> Question:
-    """Build the question which target moves more data per joule, asked if there are meters."""
+    """Build the question of which target moves more data per joule, asked if meters were read."""
     return Question("efficiency", "Per watt", keys, does, asked="answered")
 
 
 def density(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """Build the question which target has the higher throughput per terabyte of capacity."""
+    """Build the question of which target has the higher throughput per terabyte of capacity."""
     words = does or "moves {times} as much data per second and terabyte as {other}"
     return Question("density", "Per terabyte", (key,), words, per="tb")
 
 
 def cost(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """Build the question which target has more throughput for its price, asked if there are any."""
+    """Build the question of which target has more throughput for its price.
+
+    It is asked if prices are declared.
+    """
     words = does or "moves {times} as much data per second as {other} for the same money"
     return Question("cost", "For the money", (key,), words, per="money", asked="answered")
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """Mapping of the plug-ins of one entry-point group by name, each imported on first use.
 
-    ``loaded`` has the imported plug-ins; of a class it has the single instance.
+    ``loaded`` has the imported plug-ins. A plug-in that is a class is replaced by an instance.
     """
 
     def __init__(self, group: str) -> None:

@@ -38,7 +38,7 @@ def _study_class(kinds: tuple[str, ...]) -> type[StudyBase]:
 
 
 def get_engine(name: str) -> Engine:
-    """Return the engine of that name.
+    """Return the engine with a name.
 
     Raises:
         EngineError: The name is not registered, or the engine cannot be imported.

@@ -254,10 +254,10 @@ class ClientRun(Table):
 
 
 class ClusterRun(Table):
-    """Start, window and results of the clients of a run."""
+    """Results of all clients of a cluster run, and how well their starts and windows agree."""
 
     clients: list[ClientRun]
-    # Largest difference of first I/O between clients; None if the engine does not report it.
+    # Largest difference between clients in the time of their first I/O; None if not reported.
     start_skew_ns: int | None = None
     # Part (0 to 1) of the planned window in which all clients measured; for work that ends after a
     # number of bytes, part of the longest window.

@@ -93,7 +93,7 @@ class CheckedJob(Job, ABC):
 
 
 class Arrival(Table):
-    """Arrival of operations: closed loop, or open loop at ``rate_iops`` per second in all."""
+    """Arrival of operations: closed loop, or open loop with ``rate_iops`` per second in total."""
 
     kind: Literal["closed", "constant", "poisson"] = "closed"
     rate_iops: float | None = None

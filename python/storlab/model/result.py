@@ -171,7 +171,7 @@ sample_row = attrgetter(*(field.name for field in fields(Sample)))
 
 @dataclass(slots=True)
 class RunOutcome:
-    """Outcome of one run, as the engine returns it."""
+    """Outcome of one run as the engine returns it: status, window, samples and totals."""
 
     status: RunStatus
     engine: EngineInfo

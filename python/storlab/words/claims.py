@@ -23,7 +23,7 @@ from storlab.words.text import (
 )
 
 THROUGHPUT = "throughput_mb_s.all"
-# units of quantities of which less is better
+# Nouns after a percentage ("12 % less energy"), by unit of metrics of which less is better.
 NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}
 CHANGE_BELOW = 2.0  # above this ratio, a multiple alone is printed
 

@@ -39,7 +39,10 @@ def ratio_title(
 def ratio_clauses(
     comparison: Comparison, rows: Sequence[Row], key: str, noun: str, template: str = OF
 ) -> list[tuple[str, list[Decision]]]:
-    """Return the clauses of :func:`ratio_title`, each with the comparisons it is based on."""
+    """Return clauses that compare each target with the baseline, and the comparisons behind them.
+
+    :func:`ratio_title` describes the arguments.
+    """
     by_target = (
         (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
         for target in comparison.others
