@@ -1,4 +1,4 @@
-"""Helpers shared by meters: time-stamped reads, and files of sysfs."""
+"""Helpers shared by meters: take time stamps, and read files of sysfs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ValueT = TypeVar("ValueT")
 
 
 class MidpointTimer:
-    """Time stamps for reads on the run's clock, taken in the middle of a read."""
+    """Stamps each read of a value with the middle of its duration on the run's clock."""
 
     def __init__(self) -> None:
         self.uncertainty_ns = 0  # half of the longest read so far
 
     def read(self, take: Callable[[], ValueT]) -> tuple[ValueT, int]:
-        """Return the value of ``take`` and the middle of the call on CLOCK_MONOTONIC, in ns."""
+        """Call ``take``; return its result and the middle of the call in ns of CLOCK_MONOTONIC."""
         before = monotonic_ns()
         value = take()
         after = monotonic_ns()
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_number(path: Path) -> int | None:
-    """Return the integer in a sysfs file, or None if there is none."""
+    """Return the integer in a sysfs file, or None if the file is unreadable or has another text."""
     text = read_text(path)
     try:
         return None if text is None else int(text)
@@ -44,5 +44,5 @@ def read_number(path: Path) -> int | None:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return the names in order, separated by commas, or "none"."""
+    """Return the names in alphabetical order, separated by commas, or "none"."""
     return ", ".join(sorted(names)) or "none"

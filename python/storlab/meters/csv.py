@@ -1,8 +1,8 @@
-"""Meter ``csv``: a trace that another program logged during the run.
+"""Meter ``csv``: power or energy that another program logged to a CSV file during the run.
 
 Examples are logs of a power analyser or exports of a PDU. Their times are from another clock, so
-the study must declare how far that clock is off; ``clock_offset`` is added to them. Nothing is
-guessed: the study names columns, unit and time format.
+the study must declare its offset in ``clock_offset``, which is added to them. The study must also
+set columns, unit and time format; the meter guesses none of them.
 """
 
 from __future__ import annotations
@@ -74,12 +74,16 @@ class CsvOptions(MeterOptions):
 
     @property
     def how(self) -> Sampling:
-        """Kind of values: instantaneous power, interval means or an energy counter."""
+        """Kind of values: instantaneous power, means over an interval, or an energy counter."""
         return self.sampling or ("counter" if self.unit in ("J", "Wh", "kWh") else "instantaneous")
 
 
 def signed_ns(value: str | float) -> int:
-    """Return the nanoseconds of ``"-1.5s"`` or of a number of seconds. Raises ValueError."""
+    """Convert a duration with sign, such as ``"-1.5s"``, or a number of seconds to nanoseconds.
+
+    Raises:
+        ValueError: The value is not a duration.
+    """
     if isinstance(value, str):
         text = value.strip()
         size = parse_duration(text.lstrip("+-"))
@@ -90,9 +94,12 @@ def signed_ns(value: str | float) -> int:
 
 
 def time_reader(time_format: str) -> Callable[[str], int]:
-    """Return a parser of time stamps to ns since 1970, or on CLOCK_MONOTONIC.
+    """Return a function that parses a time stamp to ns since 1970, or of CLOCK_MONOTONIC.
 
-    The parser raises ValueError for malformed text.
+    The function raises ValueError for malformed text.
+
+    Args:
+        time_format: Value of the field ``time_format`` in the study.
     """
     if time_format == "iso":
         return _iso_ns
@@ -112,7 +119,7 @@ def _decimal_ns(text: str, unit_ns: int) -> int:
 def _iso_ns(text: str) -> int:
     moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
-        raise ValueError("a time without its zone; log it in UTC, with Z or +00:00")
+        raise ValueError("the time has no zone; log it in UTC, with Z or +00:00")
     since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * NS_PER_S + since.microseconds * 1_000
 
@@ -125,12 +132,12 @@ def _finite(text: str) -> float:
 
 
 def _whole(lines: Iterable[str]) -> Iterator[str]:
-    """Omit an unterminated last line: a truncated number would parse as another number."""
+    """Yield lines, without a last line that has no end: its numbers may be cut off."""
     return (line for line in lines if line.endswith(("\n", "\r")))
 
 
 class CsvMeter:
-    """Meter that reads the relevant part of a log after a run."""
+    """Meter that reads another program's log after a run, and keeps the values around the run."""
 
     periodic = False  # the log grows independently
 
@@ -144,7 +151,7 @@ class CsvMeter:
         self._columns()
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor per column. Columns are added up only if ``part_of`` is set."""
+        """Return one sensor per column; their values are added up only if ``part_of`` is set."""
         options = self._options
         counts = options.how == "counter"
         factor = _MULTIPLES[options.unit]
@@ -178,7 +185,7 @@ class CsvMeter:
         return list(self._readings(start, end))
 
     def notes(self) -> list[str]:
-        """Return and clear the notes about the log that concern the last run."""
+        """Return the warnings about the log since the last call, and clear them."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -190,8 +197,8 @@ class CsvMeter:
         moved = now - self._relation_ns
         if abs(moved) > _STEP_NS and self._options.time_format != "monotonic":
             self._notes.append(
-                f"csv: this machine's wall clock stepped by {moved / NS_PER_S:+.3f} s since the "
-                "log was opened; its times are placed by the clock as it stands now"
+                f"csv: this machine's wall clock was set by {moved / NS_PER_S:+.3f} s since the "
+                "log was opened; the log's times are converted with the present clock"
             )
         self._relation_ns = now
 
@@ -203,7 +210,7 @@ class CsvMeter:
                     fix = suggest(wanted, names)
                     raise self._bad(f"has no column {wanted}", fix)
             return names
-        raise self._bad("has no whole row", "the first one has to name the columns")
+        raise self._bad("has no complete row", "write the names of the columns in the first row")
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         comment = self._options.comment
@@ -216,7 +223,7 @@ class CsvMeter:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or error
             raise self._bad(
-                f"cannot be read: {reason}", "start its logger before the run"
+                f"cannot be read: {reason}", "start the program that logs it before the run"
             ) from None
 
     def _readings(self, start_ns: int, end_ns: int) -> Iterator[Reading]:
@@ -248,7 +255,7 @@ class CsvMeter:
 
 
 def discover() -> list[Discovered]:
-    """Return one entry: available everywhere, since the study names the log."""
+    """Return one entry for ``storlab meters``: the meter works everywhere, with any log."""
     return [
         Discovered(
             kind="csv",

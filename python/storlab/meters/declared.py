@@ -1,4 +1,4 @@
-"""Meter ``declared``: power computed from declarations of the study instead of measured.
+"""Meter ``declared``: power that is not measured but computed from values in the study.
 
 Energy is idle power plus energy per byte read and written, from a data sheet or an earlier
 measurement. Results based on it have the provenance ``declared``.
@@ -44,8 +44,9 @@ class DeclaredOptions(MeterOptions):
                 [
                     Problem(
                         (split[0],),
-                        "joules_per_byte already states it",
-                        "give either joules_per_byte or both of the others",
+                        f"{split[0]} and joules_per_byte both state the energy of a byte",
+                        "set either joules_per_byte, or both joules_per_gb_read and "
+                        "joules_per_gb_written",
                     )
                 ]
             )
@@ -55,8 +56,8 @@ class DeclaredOptions(MeterOptions):
                     Problem(
                         (),
                         "the energy of the bytes is missing",
-                        "give joules_per_byte, or both joules_per_gb_read and "
-                        "joules_per_gb_written (0 where it costs nothing)",
+                        "set joules_per_byte, or both joules_per_gb_read and "
+                        "joules_per_gb_written (0 if it costs no energy)",
                     )
                 ]
             )
@@ -64,11 +65,11 @@ class DeclaredOptions(MeterOptions):
 
     @property
     def given(self) -> set[str]:
-        """Names of the fields that have a value."""
+        """Names of the fields of this meter that have a value."""
         return {name for name in type(self).model_fields if getattr(self, name) is not None}
 
     def joules(self, operation: str, size: int) -> float:
-        """Return the energy of ``size`` bytes of one kind of operation."""
+        """Return the declared energy, in J, of ``size`` bytes of an operation such as ``read``."""
         if operation not in READS + WRITES:
             return 0.0
         if self.joules_per_byte is not None:
@@ -78,7 +79,7 @@ class DeclaredOptions(MeterOptions):
 
 
 class DeclaredMeter:
-    """Meter that computes a counter of declared energy after the run."""
+    """Meter that computes an energy counter from declared values after the run."""
 
     periodic = False  # not read during the run
 
@@ -86,7 +87,7 @@ class DeclaredMeter:
         self._options = options
 
     def describe(self) -> list[SensorInfo]:
-        """Return one counter with provenance ``declared``."""
+        """Return one sensor: an energy counter with provenance ``declared``."""
         source = self._options.source.strip()
         return [
             self._options.info(
@@ -100,15 +101,15 @@ class DeclaredMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Return no readings: they depend on what the run will have done."""
+        """Return no readings: they are computed after the run, from its transferred bytes."""
         return []
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Return the counter at the start of the window and at the end of every interval."""
+        """Return the energy counter at the start of the window and at the end of each interval."""
         return list(self._count(outcome))
 
     def idle_w(self) -> float:
-        """Return the declared idle power."""
+        """Return the declared idle power in W."""
         return self._options.idle_watts
 
     def close(self) -> None:
@@ -131,7 +132,7 @@ class DeclaredMeter:
 
 
 def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
-    """Return the energy of the bytes moved, in J, by the end of their sample interval.
+    """Return the energy of the transferred bytes in J, by the end time of each interval.
 
     Without samples, all bytes count at the window's end.
     """
@@ -147,10 +148,10 @@ def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
 def _costs_of_stages(
     outcome: RunOutcome, stages: Sequence[StageTimes], options: DeclaredOptions
 ) -> dict[int, float]:
-    """Return the energy of the bytes that stages move, spread evenly over each stage.
+    """Return the energy of the bytes that a workload's stages transfer, in J by end of interval.
 
-    Operations of stages are not reads and writes. The device's counters are used, or else the
-    stage's input and output bytes.
+    The operations of such workloads are not reads and writes. So bytes are taken from the device's
+    counters, or else from the stage's input and output, and spread evenly over the stage.
     """
     edges = {sample.end_ns for sample in outcome.samples}
     edges.update(edge for stage in stages for edge in (stage.start_ns, stage.end_ns))
@@ -165,7 +166,7 @@ def _costs_of_stages(
 
 
 def _share(start_ns: int, end_ns: int, since_ns: int, until_ns: int) -> float:
-    """Return the share of the time from ``start_ns`` to ``end_ns`` that lies in an interval."""
+    """Return the fraction of the time from start to end that lies in ``since_ns``..``until_ns``."""
     return max(0, min(end_ns, until_ns) - max(start_ns, since_ns)) / max(1, end_ns - start_ns)
 
 
@@ -177,7 +178,10 @@ def _stage_j(stage: StageTimes, options: DeclaredOptions) -> float:
 
 
 def _moved(outcome: RunOutcome, samples: list[Sample]) -> Iterator[tuple[int, str, int]]:
-    """Yield the totals' bytes by sample. A rest, due to rounding by engines, comes at the end."""
+    """Yield end time, operation and bytes of each sample, which add up to the run's totals.
+
+    A difference, which engines cause by rounding, is yielded at the window's end.
+    """
     rest = {operation: totals.bytes for operation, totals in outcome.totals.items()}
     for sample in samples:
         taken = min(sample.bytes, rest.get(sample.operation, 0))
@@ -188,7 +192,7 @@ def _moved(outcome: RunOutcome, samples: list[Sample]) -> Iterator[tuple[int, st
 
 
 def discover() -> list[Discovered]:
-    """Return one entry: available everywhere, since nothing is measured."""
+    """Return one entry for ``storlab meters``: the meter needs no device, so it works anywhere."""
     return [
         Discovered(
             kind="declared",
@@ -203,5 +207,9 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> DeclaredMeter:
-    """Create the meter of a study. Raises StudyError if a field is wrong."""
+    """Create the meter that a study describes.
+
+    Raises:
+        StudyError: A field is wrong.
+    """
     return DeclaredMeter(read_options(DeclaredOptions, spec, target))

@@ -1,8 +1,8 @@
-"""Meter ``hwmon``: power and energy inputs that kernel drivers expose in sysfs.
+"""Meter ``hwmon``: power and energy inputs of sensor chips, which kernel drivers expose in sysfs.
 
 Source: the kernel's ``Documentation/hwmon/sysfs-interface`` (power in uW, energy in uJ, averaging
-intervals in ms). A chip is identified by its driver, and by its device if several have the same
-driver, because the numbers in ``hwmonN`` change between boots.
+intervals in ms). A chip is identified by its driver, and also by its device if several chips have
+the same driver. The number in ``hwmonN`` is not used, because it changes between boots.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HwmonOptions(MeterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Power or energy input of a chip, with its attributes."""
+    """Power or energy input of a sensor chip."""
 
     chip: str  # driver name
     device: str  # name of the driver's device
@@ -62,7 +62,10 @@ class Input:
 
 
 def inputs(root: Path) -> list[Input]:
-    """Return all power and energy inputs; of instant and average power, only the average."""
+    """Return all power and energy inputs of this machine.
+
+    If an input has both instantaneous and average power, only the average is returned.
+    """
     by_sensor: dict[tuple[str, str], Input] = {}
     for chip in sorted((root / "class" / "hwmon").glob("hwmon*")):
         names = sorted(entry.name for entry in chip.iterdir()) if chip.is_dir() else []
@@ -88,7 +91,10 @@ def _input(chip: Path, file: str) -> Input:
 
 
 def _accuracy(text: str | None) -> float | None:
-    """Return a relative error: drivers print the error (``1%``) or its complement (``98.5%``)."""
+    """Return the relative error from an accuracy attribute, or None if it is malformed.
+
+    Some drivers print the error (``1%``), others its complement (``98.5%``).
+    """
     try:
         percent = float((text or "").rstrip("% "))
     except ValueError:
@@ -97,7 +103,7 @@ def _accuracy(text: str | None) -> float | None:
 
 
 class HwmonMeter:
-    """Meter that reads the inputs of one chip. Raises MeterError if one cannot be read."""
+    """Meter that reads the inputs of one sensor chip; a failed read raises MeterError."""
 
     def __init__(self, options: HwmonOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
@@ -108,7 +114,7 @@ class HwmonMeter:
             self._read(sensor)
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor per input. Inputs are added up only if ``part_of`` is set."""
+        """Return one sensor per input; their values are added up only if ``part_of`` is set."""
         return [self._info(sensor) for sensor in self._inputs]
 
     def sample(self) -> list[Reading]:
@@ -145,7 +151,7 @@ class HwmonMeter:
             text, time_ns = self._watch.read(sensor.file.read_text)
             value = int(text)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it holds no number"
+            reason = getattr(error, "strerror", None) or "it does not contain a number"
             raise MeterError(
                 self._where,
                 f"{sensor.sensor} cannot be read: {reason}",
@@ -163,7 +169,7 @@ def _chosen(sensors: list[Input], options: HwmonOptions, where: str) -> Iterator
         raise MeterError(
             f"{where}.chip",
             f"no chip {options.chip} on this machine measures power or energy",
-            suggest(options.chip, chips) if chips else "storlab meters lists what there is",
+            suggest(options.chip, chips) if chips else "list the meters with `storlab meters`",
         )
     devices = {sensor.device for sensor in of_chip}
     if len(devices) > 1:
@@ -229,6 +235,11 @@ def _accuracy_text(gain: float | None) -> str:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> HwmonMeter:
-    """Open the inputs that a study names. Raises StudyError or MeterError."""
+    """Open the inputs that a study names.
+
+    Raises:
+        StudyError: A field is wrong, or the chip has no such input.
+        MeterError: There is no such chip, or an input cannot be read.
+    """
     options = read_options(HwmonOptions, spec, target)
     return HwmonMeter(options, f'target "{target.name}": hwmon meter', ROOT)

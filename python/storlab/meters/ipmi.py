@@ -1,7 +1,7 @@
-"""Meter ``ipmi``: power reported by a server's management controller (BMC), through ipmitool.
+"""Meter ``ipmi``: power that a server's management controller (BMC) reports through ipmitool.
 
-It reads DCMI "Get Power Reading" (DCMI 1.5, 6.6.1), or power sensors of the SDR by name if that is
-missing.
+It reads DCMI "Get Power Reading" (DCMI 1.5, 6.6.1), or named power sensors of the BMC's sensor data
+repository (SDR) if the study lists them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SDR_WATTS = re.compile(
 
 
 class IpmiOptions(MeterOptions):
-    """Fields of a meter with ``kind = "ipmi"``. Without ``host``, it is this machine's own BMC."""
+    """Fields of a meter with ``kind = "ipmi"``; without ``host``, this machine's BMC is read."""
 
     boundary: Boundary = "host"
     host: str | None = Field(default=None, min_length=1, description="the BMC's address")
@@ -55,25 +55,29 @@ class IpmiOptions(MeterOptions):
     def _access(self) -> IpmiOptions:
         problems = []
         if self.host is not None and self.password_env is None:
-            what = "a BMC over the network needs its password's name"
+            what = "password_env is missing, which a BMC over the network needs"
             problems.append(Problem((), what, 'add password_env = "BMC_PASSWORD"'))
         if self.host is None:
             problems += [
                 Problem(
-                    (name,), f"{name} is for a BMC over the network", f"add host, or remove {name}"
+                    (name,),
+                    f"{name} is only valid for a BMC over the network, with host",
+                    f"add host, or remove {name}",
                 )
                 for name in ("user", "password_env", "cipher_suite")
                 if getattr(self, name) is not None
             ]
         if len(set(self.sensors or [])) < len(self.sensors or []):
-            problems.append(Problem(("sensors",), "a sensor is listed twice", "name each once"))
+            problems.append(
+                Problem(("sensors",), "a sensor is listed twice", "list each sensor once")
+            )
         if problems:
             raise FieldProblems(problems)
         return self
 
 
 class IpmiMeter:
-    """Meter that reads one BMC. A failed reading is retried once in a new session."""
+    """Meter that reads the power of one BMC; a failed reading is retried once in a new session."""
 
     def __init__(self, options: IpmiOptions) -> None:
         self._options = options
@@ -101,7 +105,7 @@ class IpmiMeter:
             raise
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor. DCMI states no accuracy; the tolerance of an SDR is adopted."""
+        """Return one sensor; its accuracy is the SDR's tolerance, because DCMI states none."""
         names = self._options.sensors
         source = (
             f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
@@ -118,7 +122,11 @@ class IpmiMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Return one reading in W. Raises MeterError if the retry in a new session fails, too."""
+        """Return one reading in W.
+
+        Raises:
+            MeterError: The reading failed, also in a new session.
+        """
         if self._shell is not None:
             try:
                 return [self._read(self._shell)]
@@ -140,7 +148,7 @@ class IpmiMeter:
             self._shell = None
 
     def _open(self) -> Shell:
-        """Return a new session after one untimed read, in which ipmitool may fetch the SDR."""
+        """Return a new session, after a first reading that is slow if ipmitool fetches the SDR."""
         shell = Shell(self._connection)
         try:
             self._read_watts(shell)
@@ -163,16 +171,19 @@ class IpmiMeter:
         watts, state, stamp = (p.search(answer) for p in (_WATTS, _STATE, _STAMP))
         where = self._connection.where
         if watts is None:
-            raise MeterError(where, f"no DCMI power reading: {_reason(answer)}", _instead(shell))
+            what = f"returns no DCMI power reading: {_reason(answer)}"
+            raise MeterError(where, what, _instead(shell))
         if state is not None and state.group(1) != "activated":
             raise MeterError(
-                where, "power measurement is off", "turn it on: ipmitool dcmi power activate"
+                where,
+                "power measurement by DCMI is turned off",
+                "turn it on: ipmitool dcmi power activate",
             )
         if float(watts.group(1)) == 0:  # a running BMC draws power
             raise MeterError(
                 where,
-                "it reads 0 W: its power supplies report no power",
-                'name SDR sensors: sensors = ["..."], or meter the wall',
+                "reports 0 W, probably because its power supplies do not measure power",
+                'use other sensors of the BMC: sensors = ["..."], or a meter at the wall socket',
             )
         printed = stamp.group(1).strip() if stamp else ""
         return float(watts.group(1)), printed or None
@@ -195,7 +206,7 @@ def _reason(answer: str) -> str:
 
 
 def _instead(shell: Shell) -> str:
-    """Return a fix that lists the BMC's sensors with readings in W."""
+    """Return a fix for an error message that lists the BMC's sensors with readings in W."""
     try:
         blocks = re.split(r"^(?=Sensor ID\s+:)", shell.command("sdr list full"), flags=re.M)
     except MeterError:
@@ -203,13 +214,13 @@ def _instead(shell: Shell) -> str:
     named = [_SDR_NAME.match(block) for block in blocks if _SDR_WATTS.search(block)]
     names = [match.group(1) for match in named if match]
     if not names:
-        return "this BMC has no power sensor; meter the wall or the PDU outlet"
+        return "measure at the wall or the PDU outlet, because this BMC has no power sensor"
     quoted = ", ".join(f'"{name}"' for name in names)
-    return f"this BMC has: sensors = [{quoted}]; take inputs, not both sides of a supply"
+    return f"choose from sensors = [{quoted}]; of each supply, either the input or the output"
 
 
 def discover(device_root: Path = Path("/dev")) -> list[Discovered]:
-    """Return this machine's own BMC. Remote ones are named in the study."""
+    """Return an entry for this machine's BMC; remote ones are not searched for."""
     lacking = []
     if program() is None:
         lacking.append("install the package ipmitool")
@@ -231,11 +242,11 @@ def discover(device_root: Path = Path("/dev")) -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> IpmiMeter:
-    """Open a session and read once.
+    """Open a session with the BMC that a study names, and read its power once.
 
     Raises:
         StudyError: A field is wrong.
-        PreflightError: The secret is missing.
+        PreflightError: The password is neither in the environment nor in the keyring.
         MeterError: The BMC cannot be reached or read.
     """
     return IpmiMeter(read_options(IpmiOptions, spec, target))

@@ -1,4 +1,4 @@
-"""Persistent ``ipmitool shell``: a reading costs one request, not a process and a login.
+"""Run ``ipmitool shell`` permanently, so that a reading needs no new process and no login.
 
 The password is passed in the environment (``-E``), never on the command line.
 """
@@ -21,12 +21,12 @@ from storlab.base.units import NS_PER_S
 from storlab.process.parent_death import start_child
 
 PROMPT = b"ipmitool> "
-# a login with ipmitool's retries, or reading the SDR, takes fewer time-outs than this
+# A login with ipmitool's retries, or reading the SDR, takes fewer time-outs than this.
 LONG_ANSWERS = 24
 
 
 def program() -> str | None:
-    """Return the path of ipmitool, also if PATH lacks the sbin directories."""
+    """Return the path of ipmitool, searched in PATH and the sbin directories; None if missing."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     return shutil.which("ipmitool", path=path)
 
@@ -35,7 +35,7 @@ def program() -> str | None:
 class Connection:
     """Parameters of ipmitool's connection to a BMC.
 
-    If ``host`` is None, it is this machine's BMC at ``/dev/ipmi<device>``.
+    If ``host`` is None, the BMC is that of this machine at ``/dev/ipmi<device>``.
     """
 
     host: str | None = None
@@ -54,7 +54,7 @@ class Connection:
         return f"/dev/ipmi{self.device}" if self.host is None else f"BMC {self.host}:{self.port}"
 
     def arguments(self) -> list[str]:
-        """Return ipmitool's options. ``-v`` is needed to get the reason of a failed login."""
+        """Return ipmitool's options; with ``-v`` it prints why a login fails."""
         if self.host is None:
             return ["-v", "-I", "open", "-d", str(self.device)]
         wait_s = max(1, math.ceil(self.timeout_s))
@@ -67,7 +67,7 @@ class Connection:
         return options
 
     def environment(self) -> dict[str, str]:
-        """Return the minimal environment of ipmitool, with dates in English and UTC."""
+        """Return the minimal environment for ipmitool, in which dates are in English and UTC."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
         if self.host is not None:
             environment["IPMI_PASSWORD"] = self.password or ""
@@ -75,7 +75,10 @@ class Connection:
 
 
 class Shell:
-    """Running ``ipmitool shell`` with one session. Raises MeterError if it cannot be opened."""
+    """Handle of a running ``ipmitool shell`` with one session.
+
+    The constructor raises MeterError if no session can be opened.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -99,9 +102,9 @@ class Shell:
             raise
 
     def command(self, text: str) -> str:
-        """Send a command and return its output.
+        """Send a command to the shell and return its output.
 
-        The first may be slow, since it reads the whole SDR.
+        The first command may be slow, because ipmitool then reads the whole SDR.
 
         Raises:
             MeterError: ipmitool has ended, or does not answer in time.
@@ -111,20 +114,20 @@ class Shell:
             self._process.stdin.write(text.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise MeterError(self._connection.where, f"ipmitool is gone: {error}") from error
+            raise MeterError(self._connection.where, f"ipmitool has ended: {error}") from error
         answer = self._read(self._long_s if self._is_new else self._connection.timeout_s + 2)
         self._is_new = False
         return answer.replace(text, "", 1).strip()  # readline echoes the command
 
     def _read(self, limit_s: float) -> str:
-        """Return the output up to the next prompt.
+        """Return the shell's output up to the next prompt.
 
         Raises:
             MeterError: The program ends, or no prompt comes within ``limit_s`` seconds.
         """
         assert self._process.stdout is not None  # noqa: S101 - Popen was given a pipe
         descriptor = self._process.stdout.fileno()
-        # select() cannot handle descriptors above 1,023, and loads may use more
+        # select() cannot handle descriptors above 1,023, which exist during loads with many files.
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         deadline = monotonic_ns() + round(limit_s * NS_PER_S)
@@ -135,7 +138,7 @@ class Shell:
                 raise MeterError(
                     self._connection.where,
                     f"no answer within {limit_s:g} s",
-                    "is the BMC up? raise timeout if it is slow",
+                    "check that the BMC is up; raise timeout if it is slow",
                 )
             chunk = os.read(descriptor, 65536)
             if not chunk:
@@ -144,7 +147,7 @@ class Shell:
         return seen[: -len(PROMPT)].decode(errors="replace")
 
     def close(self) -> None:
-        """Log out and wait briefly: a BMC has few sessions."""
+        """Log out, because a BMC has few sessions; kill ipmitool if it does not end within 2 s."""
         try:
             self._process.communicate(b"exit\n", timeout=2)
         except (OSError, ValueError, subprocess.TimeoutExpired):
@@ -157,26 +160,34 @@ class Shell:
             self._process.communicate()
 
 
-# ipmitool's messages (or their beginnings), their meanings and fixes.
+# Parts of ipmitool's messages, with the problem and the fix.
 _MEANINGS: Sequence[tuple[str, str, str]] = (
     ("RAKP 2 HMAC is invalid", "the password is wrong", "check the secret that password_env names"),
     ("unauthorized name", "the BMC does not know this user", "check user"),
-    ("no response from RAKP 1", "the BMC does not let this user in", "check user and cipher_suite"),
+    ("no response from RAKP 1", "the BMC rejects this user", "check user and cipher_suite"),
     (
         "no response from RAKP 3",
         "the password is wrong",
         "check the secret that password_env names",
     ),
-    ("Set Session Privilege", "the user may not read", "give the user the privilege, or set it"),
-    ("Get Auth Capabilities error", "it does not answer", "check host, port and the network"),
-    ("Could not open device", "there is no such device", "modprobe ipmi_si ipmi_devintf; be root"),
-    ("Address lookup for", "the name has no address", "check host"),
+    (
+        "Set Session Privilege",
+        "the user lacks the privilege of the session",
+        "give the user that privilege, or set privilege to one that the user has",
+    ),
+    ("Get Auth Capabilities error", "the BMC does not answer", "check host, port and the network"),
+    (
+        "Could not open device",
+        "there is no such device",
+        "load its driver (modprobe ipmi_si ipmi_devintf), and run as root",
+    ),
+    ("Address lookup for", "the host name cannot be resolved", "check host"),
     ("Unable to establish", "no session could be opened", "check host, user and password_env"),
 )
 
 
 def login_error(connection: Connection, output: str) -> MeterError:
-    """Return an error that explains ipmitool's last message."""
+    """Build the error for a failed login, which explains ipmitool's last message."""
     for words, what, fix in _MEANINGS:
         if words in output:
             return MeterError(connection.where, what, fix)

@@ -1,7 +1,7 @@
-"""Meter ``nvme``: power that NVMe drives measure themselves, as mean of the last second.
+"""Meter ``nvme``: power that NVMe drives measure themselves, as the mean of the last second.
 
-Drives that implement NVMe 2.3 may report it in bytes 240 to 243 of the SMART / Health log. Most
-current drives do not; opening the meter then fails with that reason. See docs/meters/nvme.md.
+Drives with NVMe 2.3 may report it in bytes 240 to 243 of the SMART / Health log. Most current
+drives do not, and then the meter cannot be opened. See docs/meters/nvme.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NvmeOptions(MeterOptions):
 
 
 class NvmeMeter:
-    """Meter that reads drives which report their power. Their sum is the target's power."""
+    """Meter that reads the power of NVMe drives; the target's power is their sum."""
 
     def __init__(self, drives: Sequence[NvmeAdmin], options: MeterOptions) -> None:
         self._drives = list(drives)
@@ -46,7 +46,7 @@ class NvmeMeter:
             raise MeterError(
                 drive.device,
                 f"{drive.model} (firmware {drive.firmware}) reports no power: its SMART log has no "
-                f"interval power measurement (NVMe 2.3); all it states is {ceilings(states)}",
+                f"interval power measurement (NVMe 2.3), only limits: {ceilings(states)}",
                 _WITHOUT,
             )
         error = drive.power_error()
@@ -56,7 +56,7 @@ class NvmeMeter:
             sensor=f"nvme:{Path(drive.device).name}",
             description=f"{drive.model}: mean of the last second, "
             + ("estimated" if estimated else "measured")
-            + f" by the drive itself; it states {ceilings(states)}",
+            + f" by the drive itself; its limits: {ceilings(states)}",
             sampling="interval_mean",
             supply="dc",
             gain_accuracy=gain,
@@ -67,20 +67,24 @@ class NvmeMeter:
         )
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor per drive; its description includes the limits of the power states."""
+        """Return one sensor per drive; the description has the power limit of each power state."""
         slowest = {"clock_uncertainty_ns": self._watch.uncertainty_ns}
         return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
-        """Return each drive's mean power of the last second. Raises MeterError if one is gone."""
+        """Return each drive's mean power of the last second.
+
+        Raises:
+            MeterError: A drive does not respond, or no longer reports its power.
+        """
         readings = []
         for drive, info in zip(self._drives, self._infos, strict=True):
             power, time_ns = self._watch.read(drive.smart_power)
             if power is None:
                 raise MeterError(
                     drive.device,
-                    "the drive has ceased to report its power (SMART bytes 240 to 243 are 0)",
-                    "see whether it was reset or changed its firmware",
+                    "the drive no longer reports its power (SMART bytes 240 to 243 are 0)",
+                    "check whether it was reset or got other firmware",
                 )
             readings.append(Reading(info.sensor, time_ns, power.watts))
         return readings
@@ -102,11 +106,11 @@ def ceilings(states: Sequence[PowerState]) -> str:
         for state in states
         if state.max_power_w is not None and not state.non_operational
     ]
-    return f"at most {', '.join(stated)}" if stated else "no largest power for any power state"
+    return f"at most {', '.join(stated)}" if stated else "no maximum power for any power state"
 
 
 def open_meter(spec: MeterSpec, target: Target) -> NvmeMeter:
-    """Open the target's drives, or those named in ``device``.
+    """Open the drives that ``device`` names, or else those of the target.
 
     Raises:
         StudyError: A field is wrong, or the target does not identify its drives.
@@ -125,7 +129,12 @@ def open_meter(spec: MeterSpec, target: Target) -> NvmeMeter:
 
 
 def _controllers(options: NvmeOptions, spec: MeterSpec, target: Target) -> list[Path]:
-    """Return each controller once. Files and directories do not identify their drives."""
+    """Return the controllers of the drives to read, each once.
+
+    Raises:
+        StudyError: No drive is named, and the target is a file or directory.
+        MeterError: A named path is not an NVMe device.
+    """
     if isinstance(options.device, str):
         named = [options.device]
     elif options.device is not None:

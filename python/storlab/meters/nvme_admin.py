@@ -1,4 +1,4 @@
-"""Power-related NVMe admin commands: power states, the current state, measured power.
+"""Send NVMe admin commands about power: list and set power states, read measured power.
 
 Sources: NVMe base specification 2.1 (Identify Controller, Power State Descriptor, Power Management
 feature, SMART / Health Information log); for fields added in 2.3 (interval power measurement, power
@@ -27,7 +27,8 @@ _ALL_NAMESPACES = 0xFFFF_FFFF
 _STATE_MASK, _HINT_MASK = 0x1F, 0xE0
 
 _DESCRIPTORS_AT, _DESCRIPTOR_BYTES = 2048, 32
-# MP, reserved, MXPS and NOPS, ENLAT, EXLAT, relative ranks, IDLP, IPS, reserved, ACTP, APW and APS.
+# Fields of a power state descriptor: MP, reserved, MXPS and NOPS, ENLAT, EXLAT, relative ranks,
+# IDLP, IPS, reserved, ACTP, APW and APS.
 _DESCRIPTOR = struct.Struct("<HBBII4sHBBHB")
 _SMALL_SCALE_W, _LARGE_SCALE_W = 1e-4, 1e-2
 _SCALES_W = {1: _SMALL_SCALE_W, 2: _LARGE_SCALE_W}  # 0: not reported, 3: reserved
@@ -35,7 +36,7 @@ _SCALES_W = {1: _SMALL_SCALE_W, 2: _LARGE_SCALE_W}  # 0: not reported, 3: reserv
 
 @dataclass(frozen=True, slots=True)
 class PowerState:
-    """Power state descriptor. Values are None if the controller does not report them."""
+    """Power state of a drive; values that the controller does not report are None."""
 
     index: int
     max_power_w: float | None
@@ -48,7 +49,7 @@ class PowerState:
 
 @dataclass(frozen=True, slots=True)
 class SmartPower:
-    """Mean power of the last second, measured by the drive."""
+    """Mean power of a drive over the last second, as measured by the drive."""
 
     watts: float
     quantum_w: float  # smallest step: the scale of the field
@@ -63,7 +64,7 @@ class PowerError:
 
 
 class NvmeAdmin:
-    """Open NVMe controller. Every method raises MeterError if a command fails."""
+    """Open NVMe controller; every method raises MeterError if a command fails."""
 
     def __init__(self, device: str, transport: Transport) -> None:
         self.device = device
@@ -72,10 +73,13 @@ class NvmeAdmin:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open the controller of a namespace, a partition, a by-id link or a controller node.
+        """Open the controller of a device path.
+
+        Args:
+            path: Controller, namespace or partition, or a link to one such as in /dev/disk/by-id.
 
         Raises:
-            MeterError: The device does not exist, is not NVMe, is gone, or permission is missing.
+            MeterError: The device does not exist, is not NVMe, or may not be opened.
         """
         controller = controller_of(path)
         return cls(str(controller), IoctlTransport(controller))
@@ -92,7 +96,7 @@ class NvmeAdmin:
 
     @property
     def model(self) -> str:
-        """Model number, as given by the manufacturer."""
+        """Model number of the drive."""
         return self._identify()[24:64].decode("ascii", "replace").strip(" \0")
 
     @property
@@ -101,7 +105,7 @@ class NvmeAdmin:
         return self._identify()[64:72].decode("ascii", "replace").strip(" \0")
 
     def power_states(self) -> list[PowerState]:
-        """Return the supported power states by index."""
+        """Return the power states that the drive supports, in the order of their index."""
         page = self._identify()
         return [_power_state(page, index) for index in range((page[263] & 0x1F) + 1)]
 
@@ -110,7 +114,7 @@ class NvmeAdmin:
         return self._management() & _STATE_MASK
 
     def set(self, index: int) -> None:
-        """Enter a power state and verify it by reading it back. The drive does not save it.
+        """Enter a power state, and verify it by reading it back; the drive does not save it.
 
         Raises:
             MeterError: The drive lacks the state, rejects it, or accepts it without effect.
@@ -120,7 +124,7 @@ class NvmeAdmin:
             raise MeterError(
                 f"{self.device} power_state",
                 f"the drive has no power state {index}",
-                f"use one of 0..{len(states) - 1}: {_list_states(states)}",
+                f"use one of 0 to {len(states) - 1}: {_list_states(states)}",
             )
         before = self._management()
         wanted = before & _HINT_MASK | index
@@ -129,18 +133,17 @@ class NvmeAdmin:
         if entered != index:
             raise MeterError(
                 f"{self.device} power_state",
-                f"the drive accepted power state {index} and is in state {entered}"
+                f"the drive accepted power state {index}, but is in state {entered}"
                 + (", as before" if entered == before & _STATE_MASK else ""),
-                "the setting has no effect on this drive: leave power_state out"
-                + ("; autonomous transitions are on" if self.autonomous() else ""),
+                "remove power_state, which has no effect on this drive"
+                + ("; its autonomous transitions are on" if self.autonomous() else ""),
             )
 
     def autonomous(self) -> bool:
         """Return whether the drive changes its power state by itself when idle (APST)."""
         if not self._identify()[265] & 1:
             return False
-        # The result tells whether it is enabled, but the 256-byte transition table must be read,
-        # too.
+        # The command also returns the 256-byte transition table, for which it needs a buffer.
         _, result = self._transport.admin(_GET_FEATURES, cdw10=_AUTONOMOUS_TRANSITION, data_len=256)
         return bool(result & 1)
 
@@ -150,7 +153,7 @@ class NvmeAdmin:
         return _scaled(int.from_bytes(page[240:244], "little"))
 
     def power_error(self) -> PowerError | None:
-        """Return the accuracy of the power measurement, or None if not reported (before 2.3)."""
+        """Return the accuracy of the power measurement; None if not reported (before NVMe 2.3)."""
         attributes = int.from_bytes(self._identify()[96:100], "little")
         if not attributes >> 21 & 1:
             return None
@@ -185,12 +188,13 @@ class NvmeAdmin:
 
     def _whole(self, data: bytes, size: int, name: str) -> bytes:
         if len(data) != size:
-            raise MeterError(self.device, f"{name}: {len(data)} bytes of {size}", "see `dmesg`")
+            what = f"returned only {len(data)} of {size} bytes of the {name}"
+            raise MeterError(self.device, what, "see `dmesg`")
         return data
 
 
 def _power_state(page: bytes, index: int) -> PowerState:
-    """Decode descriptor ``index`` of an identify-controller page."""
+    """Decode the descriptor of one power state from an Identify Controller page."""
     at = _DESCRIPTORS_AT + index * _DESCRIPTOR_BYTES
     most, _, flags, entry, leave, _, idle, idle_scale, _, active, active_scale = (
         _DESCRIPTOR.unpack_from(page, at)
@@ -214,7 +218,7 @@ def _watts(value: int, scale: int) -> float | None:
 
 
 def _scaled(field: int) -> SmartPower | None:
-    """Decode a power field of NVMe 2.3: bits 15:0 value, bits 17:16 scale."""
+    """Decode a power field of NVMe 2.3 (bits 15:0 value, bits 17:16 scale); None if unreported."""
     scale = field >> 16 & 0x3
     watts = _watts(field & 0xFFFF, scale)
     return None if watts is None else SmartPower(watts, _SCALES_W[scale])

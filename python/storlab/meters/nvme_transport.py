@@ -1,4 +1,4 @@
-"""NVMe admin commands by the kernel's pass-through ioctl, and lookup of a device's controller.
+"""Send NVMe admin commands by the kernel's pass-through ioctl, and find a device's controller.
 
 Sources: ``linux/nvme_ioctl.h`` (NVME_IOCTL_ADMIN_CMD); status codes of the NVMe base specification.
 """
@@ -30,7 +30,7 @@ _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ESHUTDOWN}
 _DENIED = {errno.EACCES, errno.EPERM}
 _NOT_NVME = {errno.ENOTTY, errno.EINVAL, errno.EOPNOTSUPP}
 
-# (status code type, status code) -> meaning, from "Status Code" in the base specification.
+# Meaning by status code type and status code, from "Status Code" in the base specification.
 STATUS_TEXT: dict[tuple[int, int], str] = {
     (0, 0x01): "invalid opcode: the controller does not know the command",
     (0, 0x02): "invalid field: the controller does not support what was asked",
@@ -50,12 +50,12 @@ STATUS_TEXT: dict[tuple[int, int], str] = {
 
 
 class Transport(Protocol):
-    """Channel for admin commands to a controller. Tests replay recorded pages through it."""
+    """Channel for admin commands to a controller; tests replace it to replay recorded pages."""
 
     def admin(
         self, opcode: int, *, nsid: int = 0, cdw10: int = 0, cdw11: int = 0, data_len: int = 0
     ) -> tuple[bytes, int]:
-        """Execute an admin command.
+        """Execute an admin command; the arguments are fields of the NVMe command.
 
         Returns:
             The data that the controller returned (``data_len`` bytes), and dword 0 of the
@@ -73,44 +73,46 @@ class Transport(Protocol):
 
 
 class NvmeStatusError(MeterError):
-    """Status code other than success in a completion."""
+    """Error for a command that the controller completed with a status other than success."""
 
     def __init__(self, where: str, status: int) -> None:
         self.code_type = status >> 8 & 0x7
         self.code = status & 0xFF
         text = STATUS_TEXT.get((self.code_type, self.code), "see the base specification's table")
-        what = f"the controller refused: status {self.code_type:x}h/{self.code:02x}h, {text}"
-        super().__init__(where, what, "see whether the drive's firmware offers the command")
+        what = f"the controller rejected a command: status {self.code_type:x}h/{self.code:02x}h, "
+        super().__init__(where, what + text, "check whether the drive's firmware supports it")
 
     @property
     def unsupported(self) -> bool:
-        """Whether the controller lacks the command, the log page or the field."""
+        """Whether the status means that the controller lacks the command, log page or field."""
         return (self.code_type, self.code) in {(0, 0x01), (0, 0x02), (1, 0x09)}
 
 
 def os_failure(where: str, failure: OSError) -> MeterError:
-    """Return an error that explains why a device could not be opened or accessed."""
+    """Build the error for a device that could not be opened or accessed, with a fix."""
     number = failure.errno or 0
     reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     if number == errno.ENOENT:
-        return MeterError(where, f"no such device: {reason}", "see `ls -l /dev/disk/by-id`")
+        return MeterError(
+            where, f"no such device: {reason}", "list the drives with `ls -l /dev/disk/by-id`"
+        )
     if number in _DENIED:
         return MeterError(
             where,
-            f"not allowed to send NVMe admin commands: {reason}",
+            f"this user may not send NVMe admin commands: {reason}",
             "run as root, or with CAP_SYS_ADMIN and read access to the controller's /dev node",
         )
     if number in _NOT_NVME:
         return MeterError(
             where,
-            f"not an NVMe controller, or its driver passes no admin commands: {reason}",
-            "name an NVMe drive such as /dev/disk/by-id/nvme-...",
+            f"not an NVMe controller, or its driver does not support admin commands: {reason}",
+            "use an NVMe drive such as /dev/disk/by-id/nvme-...",
         )
     if number in _GONE:
         return MeterError(
             where,
-            f"the controller is gone: {reason}",
-            "see `dmesg`: it was removed, was reset, or has failed",
+            f"the controller was removed, was reset, or has failed: {reason}",
+            "see `dmesg`",
         )
     if number in (errno.ETIMEDOUT, errno.EINTR):
         return MeterError(where, f"the controller did not answer in time: {reason}", "try again")
@@ -131,7 +133,7 @@ class IoctlTransport:
     def admin(
         self, opcode: int, *, nsid: int = 0, cdw10: int = 0, cdw11: int = 0, data_len: int = 0
     ) -> tuple[bytes, int]:
-        """Execute an admin command; see ``Transport.admin``."""
+        """Execute an admin command as described in ``Transport.admin``."""
         data = ctypes.create_string_buffer(data_len or 1)
         address = ctypes.addressof(data) if data_len else 0
         fields = (opcode, 0, 0, nsid, 0, 0, 0, address, 0, data_len, cdw10, cdw11)
@@ -153,11 +155,11 @@ class IoctlTransport:
 
 
 def controller_of(path: str | Path, sys_root: Path = Path("/sys")) -> Path:
-    """Return the path of the controller of a drive, a namespace, a partition, or a link to one.
+    """Return the path of the NVMe controller of a namespace, a partition, or a link to one.
 
-    The number in a namespace's name is that of its subsystem, which may differ from its
-    controller's, so sysfs is consulted. If a drive has several controllers, the first is returned:
-    power is that of the whole drive.
+    It is looked up in sysfs, because the number in a namespace's name is that of its subsystem and
+    may differ from its controller's. If a drive has several controllers, the first is returned,
+    because power is that of the whole drive.
 
     Raises:
         MeterError: The path does not exist or is not an NVMe device.
@@ -174,7 +176,7 @@ def controller_of(path: str | Path, sys_root: Path = Path("/sys")) -> Path:
         raise MeterError(
             str(path),
             f"{node} is not an NVMe device",
-            "name an NVMe drive such as /dev/disk/by-id/nvme-..., or use another meter",
+            "use an NVMe drive such as /dev/disk/by-id/nvme-..., or another meter",
         )
     controllers = _sysfs_controllers(node.name, sys_root)
     if controllers:

@@ -1,7 +1,7 @@
 """Meter ``nvml``: power of NVIDIA GPUs, through the driver's NVML library and nvidia-ml-py.
 
-The energy counter is preferred. Data-centre GPUs sample their power sensor only part of the time
-(A100 and H100: a quarter; Yang et al., SC24), so all values may miss short bursts.
+The energy counter is preferred to power values. Data-centre GPUs read their power sensor only part
+of the time (A100 and H100: a quarter; Yang et al., SC24), so all values may miss short bursts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ValueT = TypeVar("ValueT")
 
 _MILLI = 1e-3
 _AVERAGE_INTERVAL_NS = NS_PER_S
-# Assumed refresh interval of counter and sensor; Yang et al. measured 20 to 100 ms by model.
+# Assumed refresh interval of counter and sensor. Yang et al. measured 20 to 100 ms on several GPUs.
 _REFRESH_NS = 100_000_000
 _PART_TIME = "data-centre GPUs sample their sensor part of the time, so short bursts can be missed"
 _INSTALL = 'pip install "storlab[power]"'
@@ -36,7 +36,8 @@ _INSTALL = 'pip install "storlab[power]"'
 class NvmlOptions(MeterOptions):
     """Fields of a meter with ``kind = "nvml"``.
 
-    ``gpu`` is an index or UUID, a list of them, or "all"; ``reading`` selects the NVML value.
+    ``gpu`` is an index or UUID, a list of them, or "all". ``reading`` selects the value to read:
+    the energy counter, instantaneous power or average power.
     """
 
     gpu: int | str | list[int | str] = 0
@@ -47,17 +48,17 @@ class NvmlOptions(MeterOptions):
     def _some(cls, value: int | str | list[int | str]) -> int | str | list[int | str]:
         for name in value if isinstance(value, list) else [value]:
             if isinstance(name, int) and name < 0:
-                raise ValueError("an index counts from 0")
+                raise ValueError("the index of a GPU must be 0 or more")
             if isinstance(name, str) and name != "all" and not name.startswith("GPU-"):
-                raise ValueError('give an index, a UUID such as "GPU-...", or "all"')
+                raise ValueError('use an index, a UUID such as "GPU-...", or "all"')
         if value == []:
-            raise ValueError("the list is empty")
+            raise ValueError("the list of GPUs is empty")
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """Open GPU: its name in errors, model, handle, and the value that is read."""
+    """Open GPU: its name in errors, its model, its NVML handle, and the kind of value to read."""
 
     name: str
     label: str
@@ -66,7 +67,7 @@ class _Gpu:
 
 
 class Nvml:
-    """Initialised NVML library, whose errors are raised as MeterError with a fix."""
+    """Initialised NVML library; its errors are raised as MeterError with a fix."""
 
     def __init__(self) -> None:
         try:
@@ -77,19 +78,28 @@ class Nvml:
         self.call("nvml meter", self.lib.nvmlInit)
 
     def call(self, where: str, function: Callable[..., ValueT], *arguments: Any) -> ValueT:
-        """Call a function of the library. Raises MeterError with the location ``where``."""
+        """Call a function of the library.
+
+        Args:
+            where: Name of the GPU, for the error.
+            function: Function of pynvml.
+            *arguments: Its arguments.
+
+        Raises:
+            MeterError: The function failed.
+        """
         try:
             return function(*arguments)
         except self.lib.NVMLError as failure:
             raise self.error(where, failure.value) from failure
 
     def error(self, where: str, code: int) -> MeterError:
-        """Return an error that explains an NVML return code."""
+        """Build the error for an NVML return code, with its meaning and a fix."""
         lib = self.lib
         known = {
             lib.NVML_ERROR_LIBRARY_NOT_FOUND: (
-                "libnvidia-ml.so.1 was not found: no NVIDIA driver on this machine",
-                "install the driver, or in a container pass the GPU through",
+                "libnvidia-ml.so.1 was not found, so this machine has no NVIDIA driver",
+                "install the driver; in a container, pass the GPU through",
             ),
             lib.NVML_ERROR_DRIVER_NOT_LOADED: (
                 "the NVIDIA driver is not loaded", "load it: modprobe nvidia"),
@@ -99,18 +109,23 @@ class Nvml:
             lib.NVML_ERROR_GPU_IS_LOST: (
                 "the GPU is lost: it fell off the bus", "see dmesg for Xid errors; reset it"),
             lib.NVML_ERROR_NO_PERMISSION: (
-                "no permission to read it", "run as root, or as a member of the GPU's group"),
-            lib.NVML_ERROR_NOT_FOUND: ("no such GPU", "see nvidia-smi -L"),
-            lib.NVML_ERROR_INVALID_ARGUMENT: ("no such GPU", "see nvidia-smi -L"),
+                "this user may not read the GPU", "run as root, or as a member of the GPU's group"),
+            lib.NVML_ERROR_NOT_FOUND: ("no such GPU", "list the GPUs with nvidia-smi -L"),
+            lib.NVML_ERROR_INVALID_ARGUMENT: ("no such GPU", "list the GPUs with nvidia-smi -L"),
             lib.NVML_ERROR_NOT_SUPPORTED: (
-                "this GPU or driver does not report it", "use another reading, or another meter"),
+                "this GPU or driver does not report this value",
+                "use another reading, or another meter"),
             lib.NVML_ERROR_TIMEOUT: ("the driver did not answer in time", "see dmesg"),
         }  # fmt: skip
         what, fix = known.get(code, (f"NVML error {code}", "see nvidia-smi"))
         return MeterError(where, what, fix)
 
     def handles(self, wanted: int | str | list[int | str]) -> list[tuple[str, Any]]:
-        """Return name and handle of each requested GPU. Raises MeterError, also for duplicates."""
+        """Return name and handle of each requested GPU.
+
+        Raises:
+            MeterError: A GPU does not exist, cannot be accessed, or is listed twice.
+        """
         lib = self.lib
         if wanted == "all":
             wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
@@ -122,11 +137,18 @@ class Nvml:
         ids = [self.call(name, lib.nvmlDeviceGetUUID, handle) for name, handle in gpus]
         for (name, _), uuid in zip(gpus, ids, strict=True):
             if ids.count(uuid) > 1:
-                raise MeterError("nvml meter", f"{name} is listed twice", "name each GPU once")
+                raise MeterError("nvml meter", f"{name} is listed twice", "list each GPU once")
         return gpus
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:
-        """Return a value in J or W and the sensor's time stamp, if any. Raises NVMLError."""
+        """Read a GPU's energy in J or power in W.
+
+        Returns:
+            The value, and the sensor's time stamp if it has one.
+
+        Raises:
+            NVMLError: The GPU cannot be read.
+        """
         if way == "energy":
             return self.lib.nvmlDeviceGetTotalEnergyConsumption(handle) * _MILLI, None
         field = self.lib.NVML_FI_DEV_POWER_INSTANT
@@ -138,10 +160,15 @@ class Nvml:
         return answer.value.uiVal * _MILLI, str(answer.timestamp) if answer.timestamp else None
 
     def way(self, where: str, handle: Any, wanted: str) -> Way:
-        """Return the requested value, or for "auto" the best one that the GPU supports.
+        """Return the kind of value to read from a GPU: energy, instant or average power.
+
+        Args:
+            where: Name of the GPU, for the error.
+            handle: NVML handle of the GPU.
+            wanted: Requested kind; "auto" for the first of these that the GPU supports.
 
         Raises:
-            MeterError: The GPU does not support it, or cannot be read.
+            MeterError: The GPU does not support the kind, or cannot be read.
         """
         ways: list[Way] = ["energy", "instant", "average"]
         lacking = {self.lib.NVML_ERROR_NOT_SUPPORTED, self.lib.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -182,7 +209,7 @@ class NvmlMeter:
             label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
             gpu = _Gpu(name, label, handle, nvml.way(name, handle, options.reading))
             self._gpus.append(gpu)
-            # the first call is slow and must not count as uncertainty
+            # The first call is slow and would make the times of later readings look uncertain.
             nvml.call(name, nvml.read, handle, gpu.way)
             self._infos.append(_info(gpu, options, several=len(gpus) > 1))
 
@@ -192,7 +219,11 @@ class NvmlMeter:
         return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
-        """Read every GPU. Raises MeterError if one is lost, or its counter was reset."""
+        """Return one reading per GPU.
+
+        Raises:
+            MeterError: A GPU cannot be read, or its energy counter was reset.
+        """
         return [self._read(gpu) for gpu in self._gpus]
 
     def _read(self, gpu: _Gpu) -> Reading:
@@ -203,7 +234,7 @@ class NvmlMeter:
             if value < self._last.get(gpu.name, value):
                 raise MeterError(
                     gpu.name,
-                    "its energy counter went backwards: the driver was reloaded during the run",
+                    "its energy counter decreased, because the driver was reloaded during the run",
                     "repeat the run, with persistence mode on (nvidia-smi -pm 1)",
                 )
             self._last[gpu.name] = value

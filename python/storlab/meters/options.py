@@ -1,4 +1,4 @@
-"""Fields that all meters share in a study, and their strict validation."""
+"""Define the fields that all meters have in a study, and validate a meter's table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.model.types import StudyTable
 
 
 class MeterOptions(StudyTable):
-    """Fields of every meter. A meter's own model derives from it and sets its usual boundary."""
+    """Fields of every meter; a meter's own model derives from it and may set a default boundary."""
 
     kind: str
     boundary: Boundary = "device"
@@ -45,7 +45,7 @@ class MeterOptions(StudyTable):
                 [
                     Problem(
                         ("share_rule",),
-                        f"share = {self.share:g} requires share_rule, the source of the share",
+                        f"share = {self.share:g} requires share_rule, which explains the share",
                         'add share_rule = "8 of the 24 drives of the enclosure"',
                     )
                 ]
@@ -65,19 +65,19 @@ class MeterOptions(StudyTable):
         whole: str = "",
         **more: Any,
     ) -> SensorInfo:
-        """Return the description of a sensor; fields set in the study override the sensor's own.
+        """Return the description of a sensor; accuracy and supply set in the study take precedence.
 
         Args:
             sensor: Name of the sensor in results.
-            description: Description for people.
-            sampling: How values relate to time.
+            description: Description for readers of the results.
+            sampling: Whether values are instantaneous, means or a counter.
             unit: W for power, J for energy.
             supply: AC or DC.
             gain_accuracy: Relative error.
             offset_accuracy_w: Constant error in W.
-            whole: Name of what the sensor is part of, such as the outlets of a machine. Sensors of
-                the same boundary and whole are added up; if it is empty, the sensor stands for
-                itself.
+            whole: Name of the group to which the sensor belongs, such as the outlets of a machine.
+                Sensors of the same boundary and group are added up; if empty, the sensor is used
+                alone.
             **more: Further fields of the description.
         """
         if self.accuracy_percent is not None:
@@ -105,10 +105,10 @@ OptionsT = TypeVar("OptionsT", bound=MeterOptions)
 
 
 def read_options(model: type[OptionsT], spec: MeterSpec, target: Target) -> OptionsT:
-    """Validate a meter's table of a study with the meter's model.
+    """Validate a meter's table in a study by the meter's model.
 
     Raises:
-        StudyError: Fields are wrong; each is listed, with the closest valid name or value.
+        StudyError: Fields are wrong; lists each with a fix, such as the closest valid name.
     """
     given = spec.model_dump(exclude_unset=True)
     secrets = secret_problems(given)

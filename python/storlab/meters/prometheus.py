@@ -1,6 +1,6 @@
-"""Meter ``prometheus``: a series of any Prometheus or OpenMetrics exporter, scraped over HTTP.
+"""Meter ``prometheus``: a series of any Prometheus or OpenMetrics exporter, read over HTTP.
 
-The exporter itself is scraped, not a Prometheus server, whose values are as old as its last scrape.
+The exporter itself is read, because a Prometheus server's values are as old as its last scrape.
 See docs/meters/prometheus.md.
 """
 
@@ -79,8 +79,8 @@ class PrometheusOptions(MeterOptions):
                     self.sampling is not None
                     and (self.unit == "J") != (self.sampling == "counter"),
                     "sampling",
-                    f"{self.unit} does not fit sampling = {self.sampling}",
-                    'unit = "J" with sampling = "counter"; "W" with the other two',
+                    f"sampling = {self.sampling} is not valid with unit = {self.unit}",
+                    'use unit = "J" with sampling = "counter", and "W" with the other two',
                 ),
                 (
                     self.sampling == "interval_mean" and self.interval is None,
@@ -91,8 +91,8 @@ class PrometheusOptions(MeterOptions):
                 (
                     (self.username is None) != (self.password_env is None),
                     "username",
-                    "username and password_env belong together",
-                    "give both, or neither",
+                    "only one of username and password_env is set",
+                    "set both, or neither",
                 ),
             )
             if wrong
@@ -121,7 +121,7 @@ class _Scrape:
 
 
 class Exporter:
-    """HTTP client of an exporter: one connection, no redirects, no secrets in messages."""
+    """HTTP client of an exporter, without redirects; its errors contain no secrets."""
 
     def __init__(self, options: PrometheusOptions) -> None:
         try:
@@ -156,7 +156,11 @@ class Exporter:
         return self._watch.uncertainty_ns
 
     def scrape(self) -> _Scrape:
-        """Fetch the exporter's page. Raises MeterError if it does not answer properly."""
+        """Fetch the exporter's page of metrics.
+
+        Raises:
+            MeterError: The exporter does not answer in time, or answers with an error.
+        """
         import httpx
 
         try:
@@ -166,12 +170,14 @@ class Exporter:
         except httpx.HTTPError as failure:
             reason = hide(str(failure), self._secrets) or type(failure).__name__
             raise MeterError(
-                self.where, f"no answer: {reason}", "see whether it runs, and TLS and ca_file"
+                self.where,
+                f"no answer: {reason}",
+                "check that the exporter runs, and check url and ca_file",
             ) from failure
         return _Scrape(body, kind.startswith("application/openmetrics-text"), time_ns)
 
     def _get(self) -> tuple[str, str]:
-        """Return page and content type, with limits on the total time and the size."""
+        """Return page and content type of the exporter, within limits of time and size."""
         latest_ns = monotonic_ns() + self._timeout_ns
         page = bytearray()
         with self._client.stream("GET", self._url) as response:
@@ -180,7 +186,7 @@ class Exporter:
                 page += piece
                 if len(page) > MOST_BYTES:
                     what = f"its page has more than {MOST_BYTES >> 20} MiB"
-                    raise MeterError(self.where, what, "give the url of the exporter's metrics")
+                    raise MeterError(self.where, what, "set url to the exporter's metrics page")
                 if monotonic_ns() > latest_ns:
                     raise self._slow()
             return page.decode("utf-8", "replace"), response.headers.get("content-type", "")
@@ -188,8 +194,8 @@ class Exporter:
     def _slow(self) -> MeterError:
         return MeterError(
             self.where,
-            f"it did not answer within {self._timeout_ns / NS_PER_S:g} s",
-            "raise timeout, or lower rate_hz: the exporter is slow",
+            f"did not answer within {self._timeout_ns / NS_PER_S:g} s",
+            "raise timeout, or lower rate_hz",
         )
 
     def _check(self, response: httpx.Response) -> None:
@@ -199,8 +205,8 @@ class Exporter:
         fix = "see the exporter's log"
         what = f"HTTP {status} {response.reason_phrase}"
         if status in (401, 403):
-            what = f"HTTP {status}: it does not accept the credentials"
-            fix = "set token_env, or username and password_env, to what the exporter expects"
+            what = f"HTTP {status}: the exporter rejects the credentials"
+            fix = "check token_env, or username and password_env"
         elif response.is_redirect:
             what = f"HTTP {status}: moved to {urlsplit(response.headers.get('location', '')).path}"
             fix = "correct the url"
@@ -218,7 +224,7 @@ def _tls(ca_file: str | None, where: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as failure:
         raise MeterError(
-            where, f"ca_file {ca_file}: {failure}", "give a file of PEM certificates"
+            where, f"ca_file {ca_file}: {failure}", "set ca_file to a file of PEM certificates"
         ) from failure
 
 
@@ -261,10 +267,10 @@ class PrometheusMeter:
         return [info]
 
     def sample(self) -> list[Reading]:
-        """Scrape once and return at most one reading.
+        """Read the exporter once and return at most one reading.
 
-        No reading is returned if the exporter's time stamp has not changed, or if a scrape fails or
-        yields no value (NaN) or a stale one.
+        There is no reading if the exporter's time stamp has not changed, the scrape fails, or the
+        value is missing (NaN) or stale.
 
         Raises:
             MeterError: ``MOST_FAILURES`` scrapes in a row have failed.
@@ -302,8 +308,8 @@ class PrometheusMeter:
         if not math.isfinite(series.value):
             raise MeterError(
                 self._exporter.where,
-                f"{self._options.selector} is {series.value}: the exporter has no value",
-                "see the exporter's log: its sensor does not answer",
+                f"{self._options.selector} is {series.value}, so the exporter has no value",
+                "look for the reason in the exporter's log",
             )
         stamp = None
         if series.timestamp_s is not None:
@@ -315,26 +321,27 @@ class PrometheusMeter:
         return Reading(self._name, time_ns, value, stamp)
 
     def _on_run_clock(self, timestamp_s: float) -> int:
-        """Convert the exporter's time stamp to the run's clock.
+        """Convert the exporter's time stamp (s since 1970) to ns on the run's clock.
 
-        Raises MeterError if it is too old.
+        Raises:
+            MeterError: The time stamp is older than ``stale_after``.
         """
         now_ns = monotonic_ns()
         age_ns = wall_at_ns(now_ns) - round(timestamp_s * NS_PER_S)
         if age_ns > self._options.stale_after:
             raise MeterError(
                 self._exporter.where,
-                f"{self._options.selector} is {age_ns / NS_PER_S:.0f} s old: the exporter serves a "
-                "stale value, or the two hosts' clocks disagree",
-                "see the exporter's log, and NTP on both hosts; or raise stale_after",
+                f"{self._options.selector} is {age_ns / NS_PER_S:.0f} s old: the exporter returns "
+                "a stale value, or the clocks of the two hosts differ",
+                "check the exporter's log, and NTP on both hosts; or raise stale_after",
             )
         return now_ns - max(age_ns, 0)
 
     def _unreset(self, value: float) -> float:
-        """Return the counter corrected for restarts of the exporter, as Prometheus does.
+        """Return the value of a counter that continues to grow when the exporter restarts.
 
-        A counter that decreases has restarted at 0. Energy counted between the last scrape and the
-        restart is lost, so the result is slightly too small.
+        As in Prometheus, a counter that decreases is taken to have restarted at 0. Energy between
+        the last scrape and the restart is lost, so the result is slightly too small.
         """
         if self._raw is not None and value < self._raw:
             self._before += self._raw
@@ -346,7 +353,7 @@ class PrometheusMeter:
         self._noted[note] = self._noted.get(note, 0) + 1
 
     def notes(self) -> list[str]:
-        """Return and clear the problems since the last call, with their number."""
+        """Return the problems since the last call, with how often each occurred, and clear them."""
         noted, self._noted = self._noted, {}
         where = self._exporter.where
         return [
@@ -363,11 +370,11 @@ class PrometheusMeter:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> PrometheusMeter:
-    """Open a series and scrape it once.
+    """Open the series that a study names, and read it once.
 
     Raises:
         StudyError: A field is wrong.
-        PreflightError: A secret is missing.
+        PreflightError: A secret is neither in the environment nor in the keyring.
         MeterError: The exporter does not answer, or the series is missing, ambiguous or stale.
     """
     options = read_options(PrometheusOptions, spec, target)
@@ -380,7 +387,7 @@ def open_meter(spec: MeterSpec, target: Target) -> PrometheusMeter:
 
 
 def discover() -> list[Discovered]:
-    """Return an example, since exporters are not discovered."""
+    """Return an example for ``storlab meters``; exporters are not searched for."""
     missing = _missing_packages()
     how = (
         'meters = [{ kind = "prometheus", boundary = "host", url = "http://host:9100/metrics", '

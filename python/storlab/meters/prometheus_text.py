@@ -1,4 +1,4 @@
-"""Extraction of one series from an exporter's page, with the parsers of prometheus_client."""
+"""Find one series on an exporter's page of metrics, with the parsers of prometheus_client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Value of a series, with the exporter's time stamp (s since 1970) if it has one."""
+    """Value of a series, and its time stamp (s since 1970) if the exporter gives one."""
 
     value: float
     timestamp_s: float | None
@@ -29,7 +29,14 @@ class Found:
 def find_series(
     page: str, metric: str, labels: Mapping[str, str], *, openmetrics: bool, where: str
 ) -> Found:
-    """Return the only series of a metric that has the given labels.
+    """Return the value of the only series of a metric that has the given labels.
+
+    Args:
+        page: The exporter's page.
+        metric: Name of the metric.
+        labels: Labels of the series; it may have others.
+        openmetrics: Whether the page is in the OpenMetrics format, not the Prometheus text format.
+        where: Name of the exporter in errors.
 
     Raises:
         MeterError: The metric or the labels do not exist, several series match (the error lists the
@@ -44,7 +51,7 @@ def find_series(
         raise MeterError(
             where,
             f"no series of {metric} has the labels {_text(labels)}",
-            f"it has {_list(samples, sorted({n for s in samples for n in s.labels}))}",
+            f"choose from {_list(samples, sorted({n for s in samples for n in s.labels}))}",
         )
     if len(matching) > 1:
         differing = _differing(matching)
@@ -59,7 +66,7 @@ def find_series(
 
 
 def _about(page: str, metric: str) -> Iterator[str]:
-    """Yield the lines about one metric, since parsing a page of thousands of lines is slow."""
+    """Yield the lines about one metric, because parsing a page of thousands of lines is slow."""
     for line in page.splitlines():
         is_sample = line.startswith(metric) and _name_of(line) == metric
         if is_sample or (line.startswith("# TYPE ") and _family(line.split(" ")[2], metric)):
@@ -89,8 +96,8 @@ def _parse(lines: Iterable[str], openmetrics: bool, where: str) -> list[Sample]:
     except ValueError as failure:
         raise MeterError(
             where,
-            f"its page is not in the exposition format: {failure}",
-            "give the url of the exporter's metrics",
+            f"its page is not in the Prometheus exposition format: {failure}",
+            "set url to the exporter's metrics page",
         ) from failure
 
 
@@ -111,4 +118,4 @@ def _text(labels: Mapping[str, str]) -> str:
 
 def _advice(metric: str, names: Iterable[str]) -> str:
     close = nearest(metric, [name for name in names if name])
-    return f"did you mean {close}?" if close is not None else "see its page of metrics"
+    return f"did you mean {close}?" if close is not None else "look for the name on its page"

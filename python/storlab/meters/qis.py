@@ -1,8 +1,9 @@
-"""Minimal client of QIS, Quarch's instrument server: text commands over TCP, answers up to ``>``.
+"""Minimal client of QIS, Quarch's instrument server, which reads power modules.
 
-Sources: the help text of QIS 1.54 (commands, line format, header V3) and Quarch's application note
-AN-012 (``rec stream``, ``rec stop``). The vendor's own package is not used: it has 50 MB, requires
-pandas, and is licensed for use with its products only.
+Commands and answers are text over TCP; an answer ends with ``>``. Sources: the help text of QIS
+1.54 (commands, line format, header V3) and Quarch's application note AN-012 (``rec stream``,
+``rec stop``). The vendor's own package is not used: it has 50 MB, requires pandas, and is licensed
+for use with its products only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _REFUSED = ("fail", "invalid", "error", "not found", "timeout", "not available",
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Column of a stream, such as ``12V`` of group ``current``; ``scale`` converts to SI units."""
+    """Column of a stream, such as the current of rail ``12V``; ``scale`` converts to SI units."""
 
     name: str
     group: str
@@ -43,7 +44,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Format of a stream: period of a line, unit of its time column, and channels."""
+    """Format of a stream: time between lines, unit of the time column, and channels."""
 
     period_ns: int
     time_unit_ns: int
@@ -53,14 +54,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Line of a stream: time since the stream's start, and power in W."""
+    """One line of a stream: time since the stream's start, and power in W."""
 
     time_ns: int
     watts: float
 
 
 class Qis:
-    """Connection to QIS. Every method raises MeterError if it is lost or there is no answer."""
+    """Connection to QIS; every method raises MeterError if it breaks or QIS does not answer."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         self.where = f"QIS at {host}:{port}"
@@ -93,7 +94,9 @@ class Qis:
         version = self.ask("$version")
         if not re.search(r"\d", version):
             raise MeterError(
-                self.where, f"this is no QIS: it answers {version[:60]!r}", "correct host and port"
+                self.where,
+                f"the server is not QIS: it answers {version[:60]!r}",
+                "correct host and port",
             )
 
     def ask(self, command: str, device: str = "") -> str:
@@ -106,13 +109,17 @@ class Qis:
         return self._receive(until_prompt=True)
 
     def tell(self, command: str, device: str) -> str:
-        """Send a command to a device and return the answer. Raises MeterError if it is rejected."""
+        """Send a command to a device and return the answer.
+
+        Raises:
+            MeterError: The device rejects the command.
+        """
         answer = self.ask(command, device)
         if any(word in answer.lower() for word in _REFUSED):
             raise MeterError(
                 f"{self.where}, {device}",
-                f"it refuses {command!r}: {answer.strip()[:200]}",
-                "see whether another program (QPS) uses the module",
+                f"rejects the command {command!r}: {answer.strip()[:200]}",
+                "check whether another program (QPS) is using the module",
             )
         return answer
 
@@ -132,7 +139,7 @@ class Qis:
                 raise MeterError(
                     self.where,
                     f"no answer within {self._timeout_s:g} s",
-                    "see QIS's window or log; raise timeout",
+                    "look at QIS's window or log, or raise timeout",
                 ) from failure
             except OSError as failure:
                 raise self._lost(failure) from failure
@@ -145,10 +152,10 @@ class Qis:
 
     def _lost(self, failure: OSError | None) -> MeterError:
         why = "QIS closed it" if failure is None else str(failure)
-        return MeterError(self.where, f"the connection is lost: {why}", "see whether QIS runs")
+        return MeterError(self.where, f"the connection is lost: {why}", "check that QIS runs")
 
     def devices(self) -> dict[str, str]:
-        """Return the connected modules' names, such as ``usb::QTL1847-01-016``, and details."""
+        """Return the connected modules: details by name, such as ``usb::QTL1847-01-016``."""
         modules = {}
         for line in self.ask("$list details").splitlines():
             match = _DEVICE.match(line.strip())
@@ -157,14 +164,16 @@ class Qis:
         return modules
 
     def header(self, device: str) -> Header:
-        """Return the header of a device's stream, waiting until it is available after the start."""
+        """Return the header of a device's stream; after the start, wait until it is available."""
         for _ in range(_HEADER_TRIES):
             text = self.ask("stream text header", device)
             if "not available" not in text.lower():
                 return parse_header(text, f"{self.where}, {device}")
             sleep_s(_HEADER_PAUSE_S)
         raise MeterError(
-            f"{self.where}, {device}", "its stream has no header", "see whether its output is on"
+            f"{self.where}, {device}",
+            "its stream has no header",
+            "check that the module's power output is on",
         )
 
     def lines(self, device: str) -> list[str]:
@@ -179,14 +188,18 @@ class Qis:
         return lines
 
     def running(self, device: str) -> str | None:
-        """Return None while the device streams, else QIS's reason, such as ``Stopped: User``."""
+        """Return why a device's stream has ended, such as ``Stopped: User``; None if it runs."""
         status = self.ask("stream?", device).splitlines()
         first = status[0].strip() if status else ""
         return None if first.lower().startswith("running") else first or "no status"
 
 
 def parse_header(text: str, where: str) -> Header:
-    """Parse a V3 header. Raises MeterError for other versions and for mixed sample rates."""
+    """Parse the header of a stream in QIS's XML format V3.
+
+    Raises:
+        MeterError: The header has another format, or channels have different sample rates.
+    """
     start = text.find("<?xml")
     try:
         root = ElementTree.fromstring(text[max(start, 0) :])  # noqa: S314 - from the user's own QIS
@@ -205,13 +218,17 @@ def parse_header(text: str, where: str) -> Header:
         if group in ("voltage", "current", "power"):
             scale, position = _SI.get(units[:-1].lower()), get.get("dataPosition", "")
             if scale is None or not position.isdigit():
-                raise MeterError(where, f"unknown channel {get}", "report this header as a defect")
+                raise MeterError(
+                    where,
+                    f"its stream header has an unknown channel {get}",
+                    "report this header as a defect of storlab",
+                )
             channels.append(Channel(get["name"], group, scale, int(position)))
     if len({element.text for element in root.iter("groupId")}) > 1:
         raise MeterError(
             where,
-            "a module that streams groups of channels at several rates is not supported",
-            "export the trace with QPS, and import it with a csv meter",
+            "its groups of channels have different sample rates, which is not supported",
+            "export the trace with QPS, and use a csv meter",
         )
     device_period = root.findtext(".//devicePeriod") or root.findtext(".//devicePerioduS") or ""
     period_text = root.findtext(".//mainPeriod") or device_period
@@ -225,15 +242,25 @@ def parse_header(text: str, where: str) -> Header:
 def _period_ns(text: str, where: str) -> int:
     match = _PERIOD.fullmatch(text.strip())
     if match is None:
-        raise MeterError(where, f"its period is {text!r}", "report this header as a defect")
+        raise MeterError(
+            where,
+            f"its stream header has an unknown period {text!r}",
+            "report this header as a defect of storlab",
+        )
     return round(float(match.group(1)) * _UNIT_NS[match.group(2).lower()])
 
 
 def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[list[Channel]]:
-    """Return the channels that give the power: a sum of products.
+    """Return the channels from which to compute the power of some rails.
 
-    A rail contributes its power, or voltage times current. If no rails are requested, the module's
-    own total is preferred.
+    Args:
+        header: Header of the stream.
+        wanted: Names of the rails; if empty, the module's total, or else all rails.
+        where: Name of the module in errors.
+
+    Returns:
+        For each rail one power channel, or the voltage and the current channel. Channels of a rail
+        are multiplied, and rails are added up.
 
     Raises:
         MeterError: A rail is missing, or has neither power nor both voltage and current.
@@ -248,8 +275,8 @@ def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[li
     if unknown or not by_rail:
         raise MeterError(
             where,
-            f"it streams no {', '.join(unknown) or 'rail at all'}",
-            f"rails: {', '.join(sorted(by_rail)) or 'none'}",
+            f"its stream does not contain {', '.join(unknown) or 'any rail'}",
+            f"use some of its rails in channels: {', '.join(sorted(by_rail)) or 'none'}",
         )
     channels = []
     for name in wanted or by_rail:
@@ -268,12 +295,16 @@ def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[li
 
 
 def parse_stripe(line: str, header: Header, rails: Sequence[Sequence[Channel]]) -> Stripe:
-    """Parse time and power of a line. Raises ValueError if the number of columns is unexpected."""
+    """Parse a line of a stream, and compute the power from the channels of ``power_channels``.
+
+    Raises:
+        ValueError: The number of columns is unexpected.
+    """
     values = line.split()
-    # Some versions print the status column that the header counts; others have the time there.
+    # In some versions of QIS, a line has a status column in addition to those of the header.
     extra = len(values) - header.columns
     if extra not in (0, 1):
-        raise ValueError(f"{len(values)} columns instead of {header.columns}")
+        raise ValueError(f"it has {len(values)} columns instead of {header.columns}")
     watts = 0.0
     for rail in rails:
         product = 1.0

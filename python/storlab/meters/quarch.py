@@ -1,7 +1,8 @@
-"""Meter ``quarch``: power of a drive at its connector, from a Quarch power module through QIS.
+"""Meter ``quarch``: power of a drive, measured at its connector by a Quarch power module.
 
-QIS resamples the module's stream to means over ``period``. The meter never switches power outputs.
-docs/meters/quarch.md also lists what has not been tested with a real module.
+The module is read through Quarch's instrument server QIS, which averages its stream over
+``period``. The meter never switches power outputs. docs/meters/quarch.md also lists what has not
+been tested with a real module.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _PERIOD = re.compile(r"off|\d+(?:ns|us|ms|s)", re.IGNORECASE)
 class QuarchOptions(MeterOptions):
     """Fields of a meter with ``kind = "quarch"``.
 
-    ``device`` is a name that QIS lists; ``channels`` are the rails to add up, by default the
-    module's total.
+    ``device`` is the module's name in QIS. ``channels`` are the rails to add up; by default, the
+    module's total is used.
     """
 
     host: str = "127.0.0.1"
@@ -44,7 +45,7 @@ class QuarchOptions(MeterOptions):
 
 
 class QuarchMeter:
-    """Meter of a module that streams into QIS; every sample fetches the data that has arrived."""
+    """Meter that reads a module's stream; ``sample`` fetches the data since its last call."""
 
     def __init__(self, options: QuarchOptions, qis: Qis) -> None:
         self.rate_hz = options.rate_hz
@@ -56,8 +57,8 @@ class QuarchMeter:
         if qis.running(self.device) is None:
             raise MeterError(
                 self._where,
-                "it streams already",
-                "stop the other program (QPS), or: rec stop",
+                "the module is already streaming, for another program",
+                "stop the other program (QPS), or send `rec stop` to the module",
             )
         watch = MidpointTimer()
         try:
@@ -75,15 +76,15 @@ class QuarchMeter:
     def _set_up(self) -> None:
         qis, device = self._qis, self.device
         qis.tell("stream mode header v3", device)
-        # Modules that do not compute power reject this; voltage and current are then multiplied
-        # here.
+        # Modules that do not compute power reject these commands. Then power is computed from
+        # voltage and current.
         for command in ("stream mode power enable", "stream mode power total enable"):
             qis.ask(command, device)
         qis.tell(f"stream mode resample {max(1, self._options.period // 1_000)}us", device)
         qis.ask("rec trig mode manual", device)
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor: the power module, with its rails and period."""
+        """Return one sensor; its description names the module, its rails and the period."""
         period = self._header.period_ns
         rails = " + ".join(rail[0].name for rail in self._rails)
         info = self._options.info(
@@ -94,14 +95,18 @@ class QuarchMeter:
             supply="dc",
             sensor_interval_ns=period,
             quantum=_quantum(self._rails),
-            # Plus one period: it is unspecified whether a line's time is the start or the end of
-            # its mean.
+            # One period is added, because QIS does not specify whether a line's time is the start
+            # or the end of the averaged time.
             clock_uncertainty_ns=self._uncertainty_ns + period,
         )
         return [info]
 
     def sample(self) -> list[Reading]:
-        """Return all means since the last call. Raises MeterError if the stream has stopped."""
+        """Return one reading for each line of the stream since the last call.
+
+        Raises:
+            MeterError: The stream has stopped, or a line is malformed.
+        """
         lines = self._qis.lines(self.device)
         now_ns = monotonic_ns()
         if not lines:
@@ -110,18 +115,18 @@ class QuarchMeter:
                 raise MeterError(
                     self._where,
                     f"the stream has stopped: {stopped}",
-                    "overrun: raise period; else see the module's cable and power",
+                    "after an overrun, raise period; otherwise check the module's cable and power",
                 )
             return []
         try:
             stripes = [parse_stripe(line, self._header, self._rails) for line in lines]
         except ValueError as failure:
             raise MeterError(
-                self._where, f"a line of the stream is damaged: {failure}", "see QIS's log"
+                self._where, f"a line of the stream is malformed: {failure}", "see QIS's log"
             ) from failure
         period = self._header.period_ns
-        # A mean cannot end after it was fetched: if it seems so, the stream started earlier than
-        # assumed.
+        # A line cannot end after it was fetched. If it seems to, the stream started earlier than
+        # assumed, so its start is corrected.
         late_ns = self._start_ns + stripes[-1].time_ns + period - now_ns
         if late_ns > 0:
             self._start_ns -= late_ns
@@ -165,23 +170,27 @@ def _quantum(rails: Sequence[Sequence[Channel]]) -> float | None:
 
 
 def _choose(qis: Qis, wanted: str | None) -> tuple[str, str]:
-    """Return the requested module, or the only one.
+    """Return name and details of the requested module; None requests the only one.
 
-    Raises MeterError if there is no such module.
+    Raises:
+        MeterError: There is no such module, or several if None.
     """
     devices = qis.devices()
     listed = ", ".join(devices) or "none"
     if wanted is None:
         if len(devices) != 1:
-            what = "it has no module" if not devices else f"it has {len(devices)} modules"
-            fix = "connect one, or: $scan tcp::address" if not devices else (
-                f"name one in device: {listed}")  # fmt: skip
+            what = "no module is connected" if not devices else (
+                f"{len(devices)} modules are connected")  # fmt: skip
+            fix = "connect one, or search the network: $scan tcp::address" if not devices else (
+                f"set device to one of them: {listed}")  # fmt: skip
             raise MeterError(qis.where, what, fix)
         return next(iter(devices.items()))
     for name, details in devices.items():
         if name.lower() == wanted.lower():
             return name, details
-    raise MeterError(qis.where, f"it has no module {wanted}", f"modules: {listed}")
+    raise MeterError(
+        qis.where, f"module {wanted} is not connected", f"use one of the connected: {listed}"
+    )
 
 
 def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
@@ -201,14 +210,15 @@ def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
 
 
 def discover(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> list[Discovered]:
-    """Return the power modules that Quarch's server QIS at this address reports."""
+    """Return the power modules that are connected to the QIS server at this address."""
     try:
         with Qis(host, port, _LOOK_S) as qis:
             devices = qis.devices()
     except MeterError as failure:
         return [_missing(f"{failure.what}: {failure.fix}")]
     if not devices:
-        return [_missing("QIS runs, and has no module: connect one, or: $scan tcp::address")]
+        what = "QIS runs, but no module is connected"
+        return [_missing(f"{what}: connect one, or search the network: $scan tcp::address")]
     return [
         Discovered(
             kind="quarch",

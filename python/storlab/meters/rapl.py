@@ -1,6 +1,6 @@
 """Meter ``rapl``: energy counters of CPU packages and their memory, from powercap in sysfs.
 
-Source: the kernel's ``Documentation/power/powercap``. ``energy_uj`` wraps to 0 after
+Source: the kernel's ``Documentation/power/powercap``. The file ``energy_uj`` wraps to 0 after
 ``max_energy_range_uj``. The counters cover processors and memory, not the whole machine.
 """
 
@@ -23,7 +23,7 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
 ROOT = Path("/sys")
-# without intel-rapl-mmio, which repeats the same packages
+# intel-rapl-mmio does not match, because it repeats the same packages
 _ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")
 _UJ = 1e-6
 _HOW_READ = "run as root, or let this user read energy_uj under /sys/class/powercap"
@@ -38,7 +38,7 @@ class RaplOptions(MeterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """Energy counter, such as ``package-0`` or ``package-0/dram`` inside it."""
+    """RAPL energy counter, such as ``package-0`` or ``package-0/dram``."""
 
     name: str
     directory: Path
@@ -46,21 +46,21 @@ class Zone:
 
     @property
     def file(self) -> Path:
-        """File of the energy counter in sysfs."""
+        """Path of the energy counter in sysfs."""
         return self.directory / "energy_uj"
 
     @property
     def is_default(self) -> bool:
-        """Whether the counter is read by default: a package, or memory, which packages exclude."""
+        """Whether the counter is read by default: packages, and memory, which packages exclude."""
         top, _, inner = self.name.partition("/")
         return top.startswith("package") and inner in ("", "dram")
 
 
 def zones(root: Path) -> list[Zone]:
-    """Return the counters of a machine.
+    """Return all RAPL counters of this machine.
 
-    A package includes ``core`` and ``uncore`` but not ``dram``; ``psys``, if it exists, includes
-    everything.
+    A package's counter includes ``core`` and ``uncore`` but not ``dram``; ``psys``, if it exists,
+    includes everything.
     """
     base = root / "class" / "powercap"
     try:
@@ -79,7 +79,7 @@ def zones(root: Path) -> list[Zone]:
 
 
 class RaplMeter:
-    """Meter that reads the counters of zones. Raises MeterError if one cannot be read."""
+    """Meter that reads RAPL energy counters; a failed read raises MeterError."""
 
     def __init__(self, options: RaplOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
@@ -90,7 +90,7 @@ class RaplMeter:
             self._read(zone)
 
     def describe(self) -> list[SensorInfo]:
-        """Return one counter per zone; packages and their memory form one whole."""
+        """Return one sensor per counter; packages and their memory are added up."""
         return [
             self._options.info(
                 sensor=f"rapl:{zone.name}",
@@ -127,7 +127,7 @@ class RaplMeter:
                 self._where, f"this user may not read the counter of {zone.name}", _HOW_READ
             ) from None
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it holds no number"
+            reason = getattr(error, "strerror", None) or "it does not contain a number"
             raise MeterError(
                 self._where, f"the counter of {zone.name} cannot be read: {reason}", "see dmesg"
             ) from None
@@ -139,7 +139,7 @@ def _chosen(domains: list[Zone], options: RaplOptions, where: str) -> Iterator[Z
         raise MeterError(
             where,
             "this machine has no RAPL counters (virtual machines hide them)",
-            "modprobe intel_rapl_msr on the host, not in a virtual machine, or remove the meter",
+            "load its driver on a physical machine (modprobe intel_rapl_msr), or remove the meter",
         )
     if options.zones is None and any(zone.is_default for zone in domains):
         yield from (zone for zone in domains if zone.is_default)
@@ -154,7 +154,7 @@ def _chosen(domains: list[Zone], options: RaplOptions, where: str) -> Iterator[Z
 
 
 def discover(root: Path = ROOT) -> list[Discovered]:
-    """Return every zone, and whether this user may read it."""
+    """Return every RAPL counter, and whether this user may read it."""
     discovered = []
     for zone in zones(root):
         readable = os.access(zone.file, os.R_OK)
@@ -180,14 +180,14 @@ def discover(root: Path = ROOT) -> list[Discovered]:
             rate="counter",
             accuracy="not stated by the maker",
             privilege="root",
-            how="no counters in /sys/class/powercap: bare machines have them "
-            "(modprobe intel_rapl_msr; AMD too)",
+            how="no counters in /sys/class/powercap: load the driver on a physical machine "
+            "(modprobe intel_rapl_msr, also for AMD)",
         )
     ]
 
 
 def open_meter(spec: MeterSpec, target: Target) -> RaplMeter:
-    """Open the zones that a study names.
+    """Open the counters (zones) that a study names, or packages and their memory.
 
     Raises:
         StudyError: A field is wrong, or the boundary is not ``host``.

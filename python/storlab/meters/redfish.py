@@ -1,4 +1,4 @@
-"""Meter ``redfish``: power of a chassis over HTTPS from its BMC (DMTF Redfish)."""
+"""Meter ``redfish``: power of a chassis, read over HTTPS from its BMC (DMTF Redfish)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/
 
 
 class RedfishOptions(MeterOptions):
-    """Fields of a meter with ``kind = "redfish"``; ``url`` is the service or a resource of it."""
+    """Fields of a meter with ``kind = "redfish"``; ``url`` is the service or one resource."""
 
     boundary: Boundary = "host"
     url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
@@ -50,21 +50,21 @@ class RedfishOptions(MeterOptions):
         except ValueError as error:
             problems.append(Problem(("url",), str(error), 'write url = "https://bmc:443"'))
         if (self.user is None) != (self.password_env is None):
-            what = "user and password_env belong together"
+            what = "only one of user and password_env is set"
             problems.append(Problem((), what, 'add password_env = "BMC_PASSWORD", or user'))
         if self.url.startswith("http:") and not self.insecure:
-            what = "http sends everything in the clear"
+            what = "http sends the password unencrypted"
             problems.append(Problem(("url",), what, "write https://, or set insecure = true"))
         if self.ca is not None and self.insecure:
-            what = "with insecure = true no certificate is checked"
-            problems.append(Problem(("ca",), what, "remove insecure"))
+            what = "ca has no effect with insecure = true, because certificates are not checked"
+            problems.append(Problem(("ca",), what, "remove ca or insecure"))
         if problems:
             raise FieldProblems(problems)
         return self
 
 
 class RedfishMeter:
-    """Meter that reads one chassis, or one resource of a service."""
+    """Meter that reads the power of one chassis, or one resource of a Redfish service."""
 
     def __init__(self, options: RedfishOptions) -> None:
         self._options = options
@@ -90,7 +90,7 @@ class RedfishMeter:
             raise
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor in W, or in J for the quantity energy, as the service describes it."""
+        """Return one sensor with the service's description, in W, or in J for energy."""
         about, source = self._about, self._source
         return [
             self._options.info(
@@ -110,7 +110,8 @@ class RedfishMeter:
     def sample(self) -> list[Reading]:
         """Return one reading.
 
-        Raises MeterError if the service fails or a value is null or missing.
+        Raises:
+            MeterError: The service fails, or the value is null or missing.
         """
         return [self._read()]
 
@@ -126,8 +127,9 @@ class RedfishMeter:
     def _read(self) -> Reading:
         values, time_ns = self._read_values()
         if any(value.sampling != self._about.sampling for value in values):
-            what = f"no longer gives its {self._about.sampling} value"
-            raise MeterError(f"{self._base}{self._source.paths[0]}", what)
+            what = f"no longer reports its {self._about.sampling} value"
+            fix = "set url to a resource that always reports it"
+            raise MeterError(f"{self._base}{self._source.paths[0]}", what, fix)
         stamps = [value.stamp for value in values if value.stamp is not None]
         total = sum(value.number for value in values)
         return Reading(self._sensor, time_ns, total, " ".join(stamps) or None)
@@ -144,7 +146,7 @@ class RedfishMeter:
             raise MeterError(
                 f"{self._base}{path}",
                 f"has no {self._options.quantity}: the reading is null or missing",
-                "is the chassis on? other quantities are power, average and energy",
+                "check that the chassis is on, or set another quantity (power, average, energy)",
             )
         return value
 
@@ -168,7 +170,7 @@ def _client(options: RedfishOptions, base: str) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """Return whether the library is installed. Services are named in the study, not discovered."""
+    """Return an entry with whether httpx is installed; services are not searched for."""
     try:
         import httpx  # noqa: F401
     except ImportError:
@@ -190,11 +192,11 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> RedfishMeter:
-    """Open the service, find the power and read it once.
+    """Open the service that a study names, find the chassis' power, and read it once.
 
     Raises:
         StudyError: A field is wrong.
-        PreflightError: The secret is missing.
+        PreflightError: The password is neither in the environment nor in the keyring.
         MeterError: The service cannot be reached or has no such value.
     """
     return RedfishMeter(read_options(RedfishOptions, spec, target))

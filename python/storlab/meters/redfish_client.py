@@ -1,4 +1,4 @@
-"""HTTP client of a Redfish service: verified TLS, sessions, and readable errors.
+"""HTTP client of a Redfish service, with verified TLS and sessions.
 
 Source: DMTF DSP0266 (Redfish specification), sections on sessions and on HTTP Basic authentication.
 """
@@ -22,7 +22,7 @@ SESSIONS = "/redfish/v1/SessionService/Sessions"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Address of a service, with credentials and TLS settings."""
+    """Address of a Redfish service, with credentials and TLS settings."""
 
     base: str  # scheme, host and port
     user: str | None = None
@@ -34,10 +34,7 @@ class Access:
 
 
 class Client:
-    """Client of a Redfish service.
-
-    All methods raise MeterError, which never contains the password.
-    """
+    """HTTP client of one Redfish service; errors are MeterErrors and never contain the password."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -53,9 +50,10 @@ class Client:
         )
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return a resource. Non-integers are Decimal, which preserves the number of digits."""
+        """Return a resource as JSON; fractions are Decimal, which keeps the number of digits."""
         if not path.startswith("/"):  # a link to another host would leak the token
-            raise MeterError(f"{self._access.base} {path[:200]}", "is not a path of this service")
+            what = "is a link to another host, to which no password may be sent"
+            raise MeterError(f"{self._access.base} {path[:200]}", what, "set url to a resource")
         if self._access.session and self._access.user is not None and not self._session_path:
             self._log_in()
         answer = self._send(lambda: self._http.get(path), path)
@@ -66,13 +64,14 @@ class Client:
         try:
             body = answer.json(parse_float=Decimal)
         except ValueError as error:
-            raise MeterError(f"{self._access.base}{path}", "answers no JSON") from error
+            what = "does not return JSON"
+            raise MeterError(f"{self._access.base}{path}", what, "check url") from error
         if not isinstance(body, dict):
-            raise MeterError(f"{self._access.base}{path}", "is not a Redfish resource")
+            raise MeterError(f"{self._access.base}{path}", "is not a Redfish resource", "check url")
         return body
 
     def close(self) -> None:
-        """Log out: a service has few sessions."""
+        """Log out, because a service has few sessions, and close the connection."""
         with suppress(httpx.HTTPError):
             if self._session_path:
                 self._http.delete(self._session_path)
@@ -80,7 +79,7 @@ class Client:
         self._http.close()
 
     def _log_in(self) -> None:
-        """Create a session with POST (DSP0266); headers return its token and location."""
+        """Create a session (DSP0266); the response's headers contain its token and location."""
         self._session_path = None
         self._http.headers.pop("X-Auth-Token", None)
         body = {"UserName": self._access.user, "Password": self._access.password}
@@ -89,13 +88,15 @@ class Client:
         token, place = answer.headers.get("X-Auth-Token"), answer.headers.get("Location")
         if not token or not place:
             raise MeterError(
-                f"{self._access.base}{SESSIONS}", "gives no session token", 'set auth = "basic"'
+                f"{self._access.base}{SESSIONS}",
+                "returns no session token",
+                'set auth = "basic"',
             )
         self._http.headers["X-Auth-Token"] = token
         self._session_path = httpx.URL(place).path
 
     def _send(self, request: Callable[[], httpx.Response], path: str) -> httpx.Response:
-        """Send a request, once more if the connection was closed: services close idle ones."""
+        """Send a request, and repeat it once if the service had closed an idle connection."""
         where = f"{self._access.base}{path}"
         try:
             try:
@@ -115,7 +116,7 @@ class Client:
                 raise MeterError(
                     where,
                     f"its certificate is not trusted: {untrusted.verify_message}",
-                    'give the CA that signed it: ca = "/path/of/ca.pem"',
+                    'set the certificate of its authority: ca = "/path/of/ca.pem"',
                 ) from error
             raise MeterError(
                 where, f"cannot be reached: {error}", "check url and the network"
@@ -129,16 +130,17 @@ class Client:
         if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) or (
             code == httpx.codes.BAD_REQUEST and path == SESSIONS
         ):
-            what = f"the service does not let this user in (HTTP {code})"
-            fix = "check user and the secret that password_env names"
-            raise MeterError(where, what if self._access.user else "it needs a user", fix)
+            what = f"the service rejects this user (HTTP {code})"
+            if not self._access.user:
+                what = f"the service requires a user (HTTP {code})"
+            raise MeterError(where, what, "check user and the secret that password_env names")
         if code == httpx.codes.NOT_FOUND:
-            raise MeterError(where, "is not there (HTTP 404)", "check url and chassis")
-        raise MeterError(where, f"HTTP {code} {answer.reason_phrase}")
+            raise MeterError(where, "does not exist (HTTP 404)", "check url and chassis")
+        raise MeterError(where, f"HTTP {code} {answer.reason_phrase}", "look at the BMC's log")
 
 
 def _untrusted(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """Return the certificate error that caused an HTTP error, or None."""
+    """Return the certificate error that caused an HTTP error, or None if it had another cause."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
@@ -152,5 +154,5 @@ def _tls(access: Access) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=access.ca)
     except OSError as error:  # includes SSLError
         raise MeterError(
-            f"ca = {access.ca}", f"cannot be read as certificates: {error}", "give a PEM file"
+            f"ca = {access.ca}", f"cannot be read as certificates: {error}", "use a PEM file"
         ) from error

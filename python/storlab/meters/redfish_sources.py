@@ -1,4 +1,4 @@
-"""Location of power values in a Redfish service, in three generations of the data model.
+"""Find power values in a Redfish service, in three generations of its data model.
 
 Source: DMTF DSP0268 (Redfish data model): EnvironmentMetrics, PowerSupplyMetrics, Sensor, Power.
 """
@@ -23,7 +23,7 @@ _EXCERPTS = {"power": ("PowerWatts", "InputPowerWatts"), "energy": ("EnergyJoule
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Value of a resource in W or J, and its relation to time."""
+    """Power in W or energy in J of a Redfish resource, with its accuracy and time stamps."""
 
     number: float
     step: float  # value of the last printed digit
@@ -38,7 +38,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Resources whose values add up to one sensor."""
+    """Redfish resources whose values are added up to one sensor, such as power supplies."""
 
     paths: tuple[str, ...]
     what: str
@@ -46,7 +46,7 @@ class Source:
 
 
 def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
-    """Return the value of a quantity in W or J, or None if the resource has none or null."""
+    """Return the power, average power or energy of a resource; None if it is missing or null."""
     if "PowerControl" in resource:
         return _from_power(resource, quantity)
     if "ReadingType" in resource or str(resource.get("@odata.type", "")).startswith("#Sensor."):
@@ -61,9 +61,10 @@ def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
 
 
 def resolve(get: Get, path: str, quantity: Quantity) -> str | None:
-    """Return the Sensor that ``path`` quotes, which has more details, else ``path``, else None.
+    """Return the best path of a resource with the quantity, or None if it has no value.
 
-    A path is only returned if it has a value.
+    If the resource at ``path`` refers to a Sensor resource with a value, the Sensor is returned,
+    because it has more details; otherwise ``path``.
     """
     resource = get(path)
     quoted = _origin(resource, quantity)
@@ -82,7 +83,7 @@ def _origin(resource: dict[str, Any], quantity: Quantity) -> str | None:
 
 
 def _from_power(resource: dict[str, Any], quantity: Quantity) -> Value | None:
-    """Read legacy ``Power``: PowerConsumedWatts, or AverageConsumedWatts over IntervalInMin."""
+    """Read the older ``Power`` resource: PowerConsumedWatts, or the mean over IntervalInMin."""
     controls = resource["PowerControl"]
     control = controls[0] if isinstance(controls, list) and controls else {}
     now = control.get("PowerConsumedWatts")
@@ -107,7 +108,7 @@ def _from_sensor(resource: dict[str, Any], quantity: Quantity) -> Value | None:
     }
     if _is_number(resource.get("Accuracy")):  # percent
         about["gain_accuracy"] = float(resource["Accuracy"]) / 100
-    # in the unit of the reading
+    # ReadingAccuracy is in the unit of the reading; for energy it would be in J.
     if quantity != "energy" and _is_number(resource.get("ReadingAccuracy")):
         about["offset_accuracy_w"] = float(resource["ReadingAccuracy"])
     if quantity == "average":
@@ -133,7 +134,7 @@ def _is_number(value: object) -> TypeGuard[int | Decimal]:
 
 
 def duration_ns(text: object) -> int | None:
-    """Return the nanoseconds of an ISO 8601 duration (``"PT1.5S"``), or None."""
+    """Convert an ISO 8601 duration (``"PT1.5S"``) to ns; None if it is not one."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
@@ -142,7 +143,17 @@ def duration_ns(text: object) -> int | None:
 
 
 def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) -> Source:
-    """Return the chassis with a quantity. Raises MeterError if none or several have it."""
+    """Find the power or energy of a chassis.
+
+    Args:
+        get: Function that returns a resource.
+        root: Path of the service's root.
+        quantity: Power, average or energy.
+        chassis: Name of the chassis; None for the only one with the quantity.
+
+    Raises:
+        MeterError: No chassis has the quantity, or several have it.
+    """
     service = get(root)
     sources: dict[str, Source] = {}
     members = _members(get, _link(service, "Chassis"))
@@ -155,9 +166,7 @@ def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) ->
     if not sources:
         names = ", ".join(p.rstrip("/").rsplit("/", 1)[-1] for p in members) or "none"
         what = f"chassis {chassis} has no {quantity}" if chassis else f"no chassis has {quantity}"
-        raise MeterError(
-            root, f"{what} (chassis: {names})", "give url the path of a resource that has it"
-        )
+        raise MeterError(root, f"{what} (chassis: {names})", "set url to a resource that has it")
     if len(sources) > 1:
         raise MeterError(
             root,
@@ -168,7 +177,10 @@ def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) ->
 
 
 def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[Source]:
-    """Yield sources from the newest model to the oldest: whole chassis, supplies, ``Power``."""
+    """Yield the sources of a quantity in a chassis, from the newest data model to the oldest.
+
+    These are the chassis' EnvironmentMetrics, its power supplies, and its ``Power`` resource.
+    """
     metrics = _link(chassis, "EnvironmentMetrics")
     if metrics is not None and (path := resolve(get, metrics, quantity)) is not None:
         yield Source((path,), "EnvironmentMetrics")
@@ -183,7 +195,7 @@ def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[
 
 
 def _supplies(get: Get, subsystem: dict[str, Any], quantity: Quantity) -> Source | None:
-    """Return the inputs of all installed supplies, or None if one of them is not reported."""
+    """Return the inputs of all installed power supplies; None if one has no value."""
     paths: list[str] = []
     kinds: set[str] = set()
     for member in _members(get, _link(subsystem, "PowerSupplies")):
@@ -207,7 +219,7 @@ def _link(resource: dict[str, Any], name: str) -> str | None:
 
 
 def _members(get: Get, path: str | None) -> list[str]:
-    """Return the paths of a collection's members, over all its pages."""
+    """Return the paths of all members of a Redfish collection, from all of its pages."""
     places: list[str] = []
     pages: set[str] = set()
     while path is not None and path not in pages:

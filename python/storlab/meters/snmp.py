@@ -1,4 +1,4 @@
-"""Meter ``snmp``: outlets of a power distribution unit (PDU), or any power or energy object."""
+"""Meter ``snmp``: outlets of a power distribution unit (PDU), or any SNMP object with power."""
 
 from __future__ import annotations
 
@@ -78,13 +78,15 @@ class SnmpOptions(MeterOptions):
     def _object_problems(self) -> list[Problem]:
         if (self.mib is None) == (self.oid is None):
             what = "an SNMP meter needs either a mib with outlets, or an oid"
-            return [Problem(("mib",), what, 'mib = "apc-rpdu2" with outlets = [7, 8]')]
+            return [Problem(("mib",), what, 'for example mib = "apc-rpdu2", outlets = [7, 8]')]
         if self.mib is not None and self.outlets is None:
-            return [Problem(("outlets",), "which outlets?", "add outlets = [7, 8]")]
+            return [Problem(("outlets",), "outlets is missing", "for example outlets = [7, 8]")]
         if self.oid is not None and self.unit is None:
             return [
                 Problem(
-                    ("unit",), "the unit of the oid is missing", 'add unit = "W"; scale if needed'
+                    ("unit",),
+                    "the unit of the oid is missing",
+                    'add unit = "W", and scale if needed',
                 )
             ]
         if self.mib is not None and (self.unit is not None or self.scale != 1):
@@ -92,13 +94,17 @@ class SnmpOptions(MeterOptions):
                 Problem(("mib",), "a mib defines its own unit and scale", "remove unit and scale")
             ]
         if self.outlets is not None and len(set(self.outlets)) < len(self.outlets):
-            return [Problem(("outlets",), "an outlet is listed twice", "name each once")]
+            return [Problem(("outlets",), "an outlet is listed twice", "list each outlet once")]
         return []
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Names of the objects to read for each outlet: the value, and others if the MIB has them."""
+    """Names (OIDs) of the SNMP objects to read; each list has one per outlet, or is empty.
+
+    ``values`` are power or energy, ``digits`` numbers of decimal places, ``available`` states of
+    validity, ``stamps`` times.
+    """
 
     values: list[str]
     digits: list[str] = field(default_factory=list)
@@ -107,7 +113,7 @@ class Objects:
 
     @classmethod
     def of(cls, options: SnmpOptions) -> Objects:
-        """Return the objects that a study requests."""
+        """Return the objects for the ``mib`` and ``outlets``, or the ``oid``, of a study."""
         if options.mib is None:
             base = (options.oid or "").lstrip(".")
             return cls([base + tail for tail in [f".{n}" for n in options.outlets or []] or [""]])
@@ -118,7 +124,7 @@ class Objects:
 
 
 class SnmpMeter:
-    """Meter that reads one PDU; the sum of its outlets is one sensor."""
+    """Meter that reads one PDU; the sum of the outlets that the study lists is one sensor."""
 
     def __init__(self, options: SnmpOptions) -> None:
         self._options = options
@@ -141,7 +147,7 @@ class SnmpMeter:
             self._wraps_at = wrap * self._factors[0]
 
     def describe(self) -> list[SensorInfo]:
-        """Return one sensor, in W, or in J if the unit is one of energy."""
+        """Return one sensor, in W, or in J if the unit is a unit of energy."""
         options = self._options
         source = MIBS[options.mib].title if options.mib else f"object {options.oid}"
         parts = ", ".join(map(str, options.outlets or []))
@@ -162,7 +168,11 @@ class SnmpMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Return the sum of the outlets. Raises MeterError if one has no valid value."""
+        """Return one reading, the sum of the outlets.
+
+        Raises:
+            MeterError: The PDU does not answer, or an outlet has no valid value.
+        """
         (values, stamps), time_ns = self._clock.read(self._ask)
         total = sum(a.number * factor for a, factor in zip(values, self._factors, strict=True))
         if self._wraps_at is not None:  # a sum of counters wraps like its parts
@@ -192,11 +202,16 @@ class SnmpMeter:
     def _decimals(self, digits: list[Answer]) -> list[float]:
         for answer in digits:
             if not 0 <= answer.number <= MOST_DIGITS:
-                raise MeterError(self._where, f"cannot have {answer.text} digits behind the point")
+                what = f"reports an impossible number of decimal places, {answer.text}"
+                raise MeterError(self._where, what, "check mib, outlets and pdu")
         return [10.0**-answer.number for answer in digits]
 
     def _ask(self) -> tuple[list[Answer], list[Answer]]:
-        """Return values and stamps. Unavailable or negative values are errors, never 0."""
+        """Read values and time stamps of all outlets.
+
+        Raises:
+            MeterError: A value is unavailable, negative or not finite; it must not count as 0.
+        """
         objects = self._objects
         answers = self._client.get([*objects.values, *objects.available, *objects.stamps])
         count = len(objects.values)
@@ -210,7 +225,7 @@ class SnmpMeter:
                 raise MeterError(
                     self._where,
                     f"{source} has no valid reading ({value.text})",
-                    "does this model meter each outlet?",
+                    "check that this PDU model measures each outlet",
                 )
         return values, rest[len(valid) :]
 
@@ -241,7 +256,7 @@ def _client(options: SnmpOptions) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """Return whether the library is installed. PDUs are named in the study, not discovered."""
+    """Return an entry with whether pysnmp is installed; PDUs are not searched for."""
     try:
         import pysnmp  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
@@ -266,11 +281,11 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> SnmpMeter:
-    """Open the PDU and read it once.
+    """Open the PDU that a study names, and read it once.
 
     Raises:
         StudyError: A field is wrong.
-        PreflightError: A secret is missing.
+        PreflightError: A secret is neither in the environment nor in the keyring.
         MeterError: The PDU does not answer, or has no valid value.
     """
     return SnmpMeter(read_options(SnmpOptions, spec, target))

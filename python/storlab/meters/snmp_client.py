@@ -1,4 +1,4 @@
-"""SNMP GET with pysnmp, for v2c and v3: numeric values and readable errors."""
+"""Read numeric values of SNMP objects with pysnmp, by SNMP v2c or v3."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Value of an object; ``wraps_at`` is the modulus if its type is a counter."""
+    """Value of an SNMP object; ``wraps_at`` is the modulus if its type is a counter."""
 
     number: float
     text: str
@@ -63,7 +63,7 @@ class Answer:
 
 
 class Client:
-    """Client of one agent, with its own event loop. Raises MeterError."""
+    """Client of one SNMP agent, with its own event loop; errors are MeterErrors."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -76,10 +76,16 @@ class Client:
             self.close()
             secrets = (agent.community, agent.auth_password, agent.priv_password)
             reason = hide(str(error), [value or "" for value in secrets])
-            raise MeterError(agent.where, f"these credentials cannot be used: {reason}") from None
+            what = f"the credentials are not valid: {reason}"
+            fix = "check the secrets that the study names; a v3 password may be too short"
+            raise MeterError(agent.where, what, fix) from None
 
     def get(self, names: Sequence[str]) -> list[Answer]:
-        """Return the objects' values in the given order. Raises MeterError if one is missing."""
+        """Return the values of objects, in the given order.
+
+        Raises:
+            MeterError: The agent does not answer, or an object is missing or not numeric.
+        """
         answers: list[Answer] = []
         for start in range(0, len(names), MOST_OBJECTS):
             part = names[start : start + MOST_OBJECTS]
@@ -90,7 +96,7 @@ class Client:
         """Close the socket to the agent and the event loop."""
         if not self._loop.is_closed():
             self._engine.close_dispatcher()
-            # the transport closes on the event loop
+            # The transport is closed by the event loop, so let it run once.
             self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
 
@@ -110,12 +116,13 @@ class Client:
                 lookupMib=False,
             )
         except (PySnmpError, OSError) as error:
-            raise MeterError(agent.where, f"cannot be asked: {error}", "check host") from error
+            raise MeterError(agent.where, f"cannot be reached: {error}", "check host") from error
         if indication:
             raise _refusal(agent, indication)
         if status:
             name = names[int(index) - 1] if index else names[0]
-            raise MeterError(f"{agent.where} {name}", f"answers {status.prettyPrint()}")
+            what = f"the agent answers with the error {status.prettyPrint()}"
+            raise MeterError(f"{agent.where} {name}", what, "check mib, oid, outlets and pdu")
         return [_answer(agent, name, row[1]) for name, row in zip(names, rows, strict=True)]
 
 
@@ -132,17 +139,20 @@ def _identity(agent: Agent) -> Any:
 
 
 def _refusal(agent: Agent, indication: Any) -> MeterError:
-    """Return an error that explains a failure; an agent ignores a wrong community silently."""
+    """Build the error for a failed request, with a fix.
+
+    No answer may also mean a wrong community, which an agent ignores silently.
+    """
     if isinstance(indication, errind.RequestTimedOut):
         wait_s = agent.timeout_s * (agent.retries + 1)
         cause = "community" if agent.user is None else "user or password"
         return MeterError(
             agent.where,
-            f"no answer within {wait_s:g} s: it is not there, or the {cause} is wrong",
+            f"no answer within {wait_s:g} s: there is no agent, or the {cause} is wrong",
             "check host, port, the secrets that the study names, and the agent's access list",
         )
     if isinstance(indication, (errind.UnknownUserName, errind.UnknownSecurityName)):
-        return MeterError(agent.where, "it does not know this user", "check user")
+        return MeterError(agent.where, "the agent does not know this user", "check user")
     if isinstance(indication, (errind.WrongDigest, errind.AuthenticationFailure)):
         return MeterError(
             agent.where,
@@ -155,18 +165,21 @@ def _refusal(agent: Agent, indication: Any) -> MeterError:
             "the privacy password or its algorithm is wrong",
             "check priv and the secret that priv_password_env names",
         )
-    return MeterError(agent.where, f"it refuses: {indication}")
+    return MeterError(agent.where, f"the request failed: {indication}", "check host and user")
 
 
 def _answer(agent: Agent, name: str, value: Any) -> Answer:
     kind = type(value).__name__
     if kind in ("NoSuchObject", "NoSuchInstance", "EndOfMibView"):
         raise MeterError(
-            f"{agent.where} {name}", "has no such object", "check mib, oid, outlets and pdu"
+            f"{agent.where} {name}",
+            "the agent has no such object",
+            "check mib, oid, outlets and pdu",
         )
     text = value.prettyPrint()
     try:
         number = float(text)
     except ValueError as error:
-        raise MeterError(f"{agent.where} {name}", f"is no number: {text[:80]!r}") from error
+        what = f"is not a number: {text[:80]!r}"
+        raise MeterError(f"{agent.where} {name}", what, "check mib and oid") from error
     return Answer(number, text, WRAPS.get(kind))

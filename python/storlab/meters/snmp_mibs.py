@@ -1,4 +1,4 @@
-"""SNMP objects of the outlets of power distribution units.
+"""Names (OIDs) of the SNMP objects for the outlets of power distribution units.
 
 Sources: PowerNet-MIB (APC, Schneider Electric), rPDU2OutletMeteredStatusTable; PDU2-MIB (Raritan,
 Legrand), outletSensorMeasurementsTable and outletSensorConfigurationTable, sensor activePower(5).
@@ -16,7 +16,7 @@ FACTORS: dict[Unit, float] = {"W": 1, "kW": 1e3, "J": 1, "Wh": 3.6e3, "kWh": 3.6
 
 @dataclass(frozen=True, slots=True)
 class Mib:
-    """Objects of an outlet, with placeholders ``{outlet}`` and ``{pdu}``."""
+    """OIDs of an outlet's SNMP objects, with placeholders ``{outlet}`` and ``{pdu}``."""
 
     title: str
     power: str  # reading in W times 10 ** digits
@@ -25,7 +25,7 @@ class Mib:
     stamp: str | None = None  # time of the reading
 
     def at(self, template: str, pdu: int, outlet: int) -> str:
-        """Return the name (OID) of an SNMP object for one outlet."""
+        """Return the OID of one outlet's object, by filling in the placeholders of a template."""
         return template.format(pdu=pdu, outlet=outlet)
 
 

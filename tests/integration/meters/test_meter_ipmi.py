@@ -162,7 +162,7 @@ def test_a_sensor_without_a_reading_is_an_error_never_zero(bmc: Bmc, name: str, 
 
 
 @pytest.mark.parametrize(
-    ("change", "what"), [({"state": 0}, "is off"), ({"watts": 0}, "reads 0 W")]
+    ("change", "what"), [({"state": 0}, "turned off"), ({"watts": 0}, "reports 0 W")]
 )
 def test_no_measurement_is_an_error_never_zero(bmc: Bmc, change: dict[str, int], what: str) -> None:
     bmc.set(**change)

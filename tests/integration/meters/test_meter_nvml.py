@@ -137,9 +137,9 @@ def test_a_gpu_is_not_added_twice(library: Path, tmp_path: Path, gpus: list[int 
     ("broken", "words"),
     [
         ({"energy_error": 15}, "the GPU is lost"),
-        ({"energy_error": 4}, "no permission"),
+        ({"energy_error": 4}, "may not read"),
         ({"energy_error": 10}, "did not answer in time"),
-        ({"energy_mj": 10}, "counter went backwards"),
+        ({"energy_mj": 10}, "counter decreased"),
         ({"energy_error": 999}, "NVML error 999"),
     ],
 )
@@ -157,14 +157,14 @@ def test_faults_in_mid_run(
     [
         ({"gpu": 3}, IDLE, "no such GPU"),
         ({"gpu": "GPU-none"}, IDLE, "no such GPU"),
-        ({}, {**IDLE, "handle_error": 4}, "no permission"),
+        ({}, {**IDLE, "handle_error": 4}, "may not read"),
         ({"reading": "energy"}, {**IDLE, "energy_error": 3}, "no energy value"),
         (
             {},
             {**IDLE, "energy_error": 3, "instant_error": 3, "average_error": 3},
             "neither energy nor power",
         ),
-        ({}, {**IDLE, "energy_error": 3, "fields_error": 4}, "no permission"),
+        ({}, {**IDLE, "energy_error": 3, "fields_error": 4}, "may not read"),
         ({}, {**IDLE, "init_error": 9}, "driver is not loaded"),
         ({}, {**IDLE, "init_error": 18}, "different versions"),
     ],

@@ -186,7 +186,7 @@ def test_stamps_of_the_text_format_are_milliseconds(
 def test_stale_values_end_the_sensor(exporter: Exporter, opened: list[PrometheusMeter]) -> None:
     exporter.kind, exporter.page = OPENMETRICS, _stamped(40, 120)
     error = _failure(exporter.url, "p")
-    assert "s old: the exporter serves a stale value" in error.what
+    assert "s old: the exporter returns a stale value" in error.what
     exporter.page = _stamped(40, 0)
     meter = _open(exporter.url, "p", stale_after="20s")
     opened.append(meter)
@@ -315,7 +315,7 @@ def test_a_token_from_the_environment(
     exporter.authorization = "Bearer right-token"
     monkeypatch.setenv("EXPORTER_TOKEN", "wrong-token")
     error = _failure(exporter.url, token_env="EXPORTER_TOKEN")
-    assert "does not accept the credentials" in error.what
+    assert "rejects the credentials" in error.what
     assert "wrong-token" not in str(error)
     monkeypatch.setenv("EXPORTER_TOKEN", "right-token")
     meter = _open(exporter.url, token_env="EXPORTER_TOKEN")

@@ -96,7 +96,7 @@ def test_declared_energy_of_stages_is_that_of_what_the_device_moved(counted: boo
     [
         ({}, "energy of the bytes is missing"),
         ({"joules_per_gb_read": 1}, "energy of the bytes is missing"),
-        ({"joules_per_byte": 1, "joules_per_gb_read": 1}, "already states it"),
+        ({"joules_per_byte": 1, "joules_per_gb_read": 1}, "both state the energy"),
         ({"joules_per_byte": -1}, "at least 0, not -1"),
         ({"joules_per_byte": 1, "idle_watt": 3}, "idle_watts"),
         ({"joules_per_byte": 1, "share": 0.5}, "share_rule"),
@@ -218,7 +218,7 @@ def test_what_was_logged_at_another_time_keeps_no_run_from_its_power(tmp_path: P
         (["9,nan,x"], {}, "not a finite number"),
         (["inf,1,x"], {}, "line 2"),
         (["9,1,x"], {"interval": "-1s"}, "-1s is not a positive duration"),
-        (["2026-11-20T10:00:00,1,x"], {"time_format": "iso"}, "without its zone"),
+        (["2026-11-20T10:00:00,1,x"], {"time_format": "iso"}, "has no zone"),
     ],
 )
 def test_a_trace_that_cannot_be_placed(
@@ -233,5 +233,5 @@ def test_a_trace_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MeterError, match="cannot be read"):
         open_csv(tmp_path / "none.csv")
     (tmp_path / "empty.csv").touch()
-    with pytest.raises(MeterError, match="has no whole row"):
+    with pytest.raises(MeterError, match="has no complete row"):
         open_csv(tmp_path / "empty.csv")

@@ -98,7 +98,7 @@ def test_a_setting_without_effect_is_an_error() -> None:
     controller.apst = 1
     with pytest.raises(MeterError) as found:
         NvmeAdmin("/dev/nvme0", controller).set(1)
-    assert "accepted power state 1 and is in state 0, as before" in found.value.what
+    assert "accepted power state 1, but is in state 0, as before" in found.value.what
     assert "autonomous transitions are on" in found.value.fix
 
 
@@ -123,7 +123,7 @@ def test_the_identify_page_is_read_once() -> None:
 def test_a_short_page_is_damage() -> None:
     controller = reporting_drive()
     controller.identify = controller.identify[:100]
-    with pytest.raises(MeterError, match="100 bytes of 4096"):
+    with pytest.raises(MeterError, match="100 of 4096 bytes"):
         NvmeAdmin("/dev/nvme0", controller).power_states()
 
 
@@ -138,10 +138,10 @@ def test_closing_closes_the_transport() -> None:
     ("number", "words"),
     [
         (errno.ENOENT, "no such device"),
-        (errno.EACCES, "not allowed"),
-        (errno.EPERM, "not allowed"),
+        (errno.EACCES, "may not send"),
+        (errno.EPERM, "may not send"),
         (errno.ENOTTY, "not an NVMe controller"),
-        (errno.ENODEV, "is gone"),
+        (errno.ENODEV, "was removed"),
         (errno.ETIMEDOUT, "did not answer in time"),
         (errno.ENOMEM, "ENOMEM"),
     ],
