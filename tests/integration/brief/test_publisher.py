@@ -145,7 +145,7 @@ def test_what_a_brief_rests_on_cannot_be_left_out(section: str, tmp_path: Path) 
 
 def test_logos_are_known_by_their_content(tmp_path: Path) -> None:
     table = BriefTable(logo="logo")
-    with pytest.raises(StudyError, match="no such file"):
+    with pytest.raises(StudyError, match="does not exist"):
         publisher_of(table, [tmp_path], [])
     logo = tmp_path / "logo"
     for content, kind in (
@@ -169,10 +169,10 @@ def test_logos_are_known_by_their_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        (b"\x89PNG\r\n\x1a\n", "is cut off"),
-        (b"\xff\xd8\xff\xe0", "is cut off"),
-        (b'<svg><image href="http://example.com/x"/></svg>', "refers to other files"),
-        (b"<svg><style>a{fill:url(other.svg#x)}</style></svg>", "refers to other files"),
+        (b"\x89PNG\r\n\x1a\n", "is incomplete"),
+        (b"\xff\xd8\xff\xe0", "is incomplete"),
+        (b'<svg><image href="http://example.com/x"/></svg>', "loads other files"),
+        (b"<svg><style>a{fill:url(other.svg#x)}</style></svg>", "loads other files"),
     ],
 )
 def test_what_page_or_pdf_would_lose_is_no_logo(content: bytes, word: str, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_missing_logo_is_found_before_the_campaign(
     for verb in (["doctor", str(study)], ["run", str(study), "--out", str(out), "--quiet"]):
         assert main(verb) == ExitCode.PREFLIGHT
         told = capsys.readouterr()
-        assert "[brief] logo logo.svg: there is no such file" in told.out + told.err
+        assert "[brief] logo logo.svg: does not exist" in told.out + told.err
     assert not out.exists()
     (folder / "logo.svg").write_text(SVG)  # next to the study; the command runs elsewhere
     assert main(["run", str(study), "--out", str(out), "--quiet"]) == ExitCode.OK

@@ -42,7 +42,7 @@ def test_each_client_reads_what_the_one_before_it_wrote(
     assert record.verify is not None and record.verify.ok
     # all granules of all clients: 2 jobs with 1 MiB each
     assert record.verify.checked_blocks >= 3 * 2 * 256
-    assert any("each has read again what the one before it wrote" in n for n in record.notes)
+    assert any("each read the data that the client before it wrote" in n for n in record.notes)
     states = sorted(p.parent.name for p in store.directory.glob("verify/*/*/job.json"))
     assert states == ["client-1", "client-2", "client-3"]
     capsys.readouterr()
@@ -104,7 +104,7 @@ def test_a_later_run_that_writes_forgets_the_states(
     other = f'{VERIFY}\n[[workload]]\nkind = "block"\nread_percent = 0\nblock_size = "8KiB"'
     store = run_study(tmp_path, workload=other, target="keep_data = true", clients=1)
     verified = [record for record in store.records() if record.verify is not None]
-    assert len(verified) == 1 and "there is no other client" in " ".join(verified[0].notes)
+    assert len(verified) == 1 and "the only client" in " ".join(verified[0].notes)
     last = max(store.records(), key=lambda record: record.started_at)
     known = list(store.directory.glob("verify/*/*/job.json"))
     assert len(known) == (1 if last.verify is not None else 0)

@@ -124,7 +124,7 @@ def test_what_another_campaign_has_overwritten_is_no_wrong_data(
         assert run(study, tmp_path / out) == ExitCode.OK
     capsys.readouterr()
     assert main(["verify", str(tmp_path / "first")]) == ExitCode.RESULT
-    assert "has written to it since" in capsys.readouterr().err
+    assert "has overwritten it" in capsys.readouterr().err
 
 
 def test_a_refused_study_leaves_no_sidecar(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_plain_lines_count_runs_and_time_left() -> None:
         reporter.run_progress(SNAPSHOT)
         reporter.run_ended(record())
     found, first, second = text.getvalue().splitlines()
-    assert found == "2 of 5 runs are there, 3 to go, about 60 s"
+    assert found == "2 of 5 runs are done, 3 remain, about 60 s"
     assert first == "laying out x"
     assert second.startswith("[3/5] a [b], w ")
     assert second.endswith("40 s left")

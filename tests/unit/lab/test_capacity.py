@@ -269,7 +269,7 @@ def test_another_study_is_not_gone_on_with(
     del family
     carry_out(study, tmp_path / "out", capacity_cases(study, "two"))
     other = load(tmp_path, STUDY.replace("capacity", "another"))
-    with pytest.raises(ResultError, match="not a capacity search of this study"):
+    with pytest.raises(ResultError, match="not contain a capacity search of this study"):
         carry_out(other, tmp_path / "out", capacity_cases(other))
 
 

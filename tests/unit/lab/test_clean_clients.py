@@ -116,7 +116,7 @@ def test_what_only_that_client_can_reach_is_named(tmp_path: Path) -> None:
     cleaned, clients, _ = clean(tmp_path, {"c2"}, more=OWN)
     (problem,) = cleaned.problems
     assert problem.where == "own"
-    assert "not cleaned up on c2" in problem.what
+    assert "only c2 can access" in problem.what
     assert "no route to host" in problem.what
     assert f"storlab clean {tmp_path}" in problem.fix
     assert clients.begun[-1][2]["targets"] == ["shared"]

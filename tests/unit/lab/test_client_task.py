@@ -124,7 +124,7 @@ def test_who_does_not_get_ready_fails_the_run(monkeypatch: pytest.MonkeyPatch) -
     task._shared = None
     run = HangingRun()
     monkeypatch.setattr(ClientTask, "_hold", lambda *_: run)
-    with pytest.raises(PrepareError, match=r"was not ready to begin within 1 ms") as caught:
+    with pytest.raises(PrepareError, match=r"was not ready to start within 1 ms") as caught:
         task._start(cast(Any, None), cast(Any, None), Path())
     assert "arm_within" in caught.value.failure.fix
     assert run.cancelled

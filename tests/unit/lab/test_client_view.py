@@ -128,7 +128,7 @@ def test_folders_are_made_for_each_job_and_removed_when_empty(tmp_path: Path) ->
 
 def test_a_directory_that_is_missing_here_is_not_made(tmp_path: Path) -> None:
     """Check that a folder of a missing mount is not created on the local disk."""
-    with pytest.raises(PreflightError, match="does not exist here"):
+    with pytest.raises(PreflightError, match="does not exist on this client"):
         guard(tmp_path).__enter__()
     assert not (tmp_path / "mnt").exists()
 
@@ -146,7 +146,7 @@ def test_a_mount_that_is_missing_is_refused_before_anything_is_made(tmp_path: Pa
 def test_a_directory_may_lie_on_a_mount_below_the_mount_point() -> None:
     """Check that a directory on a mount below the named mount point is accepted."""
     check_mounted("/", [Path("/proc/self")])
-    with pytest.raises(GuardError, match="on the way to /etc"):
+    with pytest.raises(GuardError, match="nor between it and /etc"):
         check_mounted("/etc", [Path("/etc")])
     with pytest.raises(GuardError, match="nothing is mounted there"):
         check_mounted("/", [Path("/etc")])  # the root mount never counts
@@ -157,7 +157,7 @@ def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made
 ) -> None:
     shared = tmp_path / "mnt" / "below" / "here"
     shared.mkdir(parents=True)
-    with pytest.raises(GuardError, match="the folders of c1, c2 are not seen there"):
+    with pytest.raises(GuardError, match="no folders of c1, c2"):
         guard(tmp_path, peers=["c1", "c2"]).__enter__()
     assert list(shared.iterdir()) == []
     (shared / "c1").mkdir()
@@ -184,7 +184,7 @@ def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: 
     target = held.study.target[0]
     for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):
         held.plan = held.plan.model_copy(update={"devices": planned})
-        with pytest.raises(GuardError, match="which was consented to does not have") as caught:
+        with pytest.raises(GuardError, match="that the user accepted") as caught:
             held._check_planned(target, hold)
         assert "storlab plan" in caught.value.fix
     held.plan = held.plan.model_copy(update={"devices": {hold.name: {"wwid": "mine"}}})
@@ -201,7 +201,7 @@ def test_what_the_plan_has_of_another_client_is_no_consent(tmp_path: Path) -> No
     held.plan = held.plan.model_copy(
         update={"client_devices": of_clients, "devices": {hold.name: facts}}
     )
-    with pytest.raises(GuardError, match="does not have"):
+    with pytest.raises(GuardError, match="that the user accepted"):
         held._check_planned(target, hold)
     held.plan = held.plan.model_copy(update={"client_devices": {"c1": {hold.name: facts}}})
     held._check_planned(target, hold)

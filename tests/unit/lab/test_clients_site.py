@@ -205,8 +205,8 @@ def test_a_window_has_a_planned_length_unless_work_ends_it(
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("", "`storlab clean {place}` goes on with it"),
-        ("keep_data = true", "the next campaign there looks for 160 s whether this one"),
+        ("", "run `storlab clean {place}`"),
+        ("keep_data = true", "the next campaign there waits 160 s"),
     ],
 )
 def test_what_was_not_cleaned_up_is_told_with_what_to_do(
@@ -232,7 +232,7 @@ def test_what_was_not_cleaned_up_is_told_with_what_to_do(
     assert "c1: said nothing" in note
     assert told.format(place=tmp_path) in note
     assert ("storlab clean" in note) is not kept
-    assert note.startswith(f"{tmp_path}: not given up" if kept else "not cleaned up")
+    assert note.startswith(f"{tmp_path}: the lock was not released" if kept else "not cleaned up")
 
 
 def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
@@ -250,7 +250,7 @@ def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
     reporter: Any = SimpleNamespace(note=notes.append)
     ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter).clean_up()
     (note,) = notes
-    assert note.endswith("goes on with it, and removes what the study keeps, too")
+    assert note.endswith("which also removes data that the study keeps")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_store_that_cannot_be_cleaned_costs_no_results(
     assert site.clean_up() == ["first/own"]
     assert notes[0].startswith("last: ")
     assert told in notes[0]
-    assert f"`storlab clean {tmp_path}` goes on with it" in notes[0]
+    assert f"run `storlab clean {tmp_path}`" in notes[0]
 
 
 def test_a_campaign_stays_away_no_longer_than_clients_may_take_to_come_up(tmp_path: Path) -> None:

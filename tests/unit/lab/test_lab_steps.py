@@ -163,10 +163,10 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
     assert [record.status for record in on_one] == ["finished", "failed", "failed", "failed"]
     for record in on_one[1:]:
         assert record.failure is not None
-        assert f"after run {on_one[0].run_id}: putting it right: " in record.failure.message
+        assert f"after run {on_one[0].run_id} failed: putting it right: " in record.failure.message
         assert "nowhere" in record.failure.message
         assert record.totals == {}
-    assert "one: cannot be put right after" in printed
+    assert "failed repeatedly" in printed
     assert [name for name, *_ in family.asked].count("after one") == 3  # then given up
 
 
@@ -181,9 +181,9 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
     asked = [run_id for name, run_id, _ in family.asked if name == "after one"]
     first, *later = dict.fromkeys(asked)
     assert asked == [first] * (failures + 1) + later
-    assert f"one: not put right after {first}; tried again before its next run: " in printed
-    assert printed.count("failed, too: ") == failures - 1
-    assert f"one: put right after {first} at try {failures + 1}" in printed
+    assert f"one: clean-up after {first} failed and will be repeated" in printed
+    assert printed.count(" failed: ") == failures - 1
+    assert f"one: clean-up after {first} succeeded at attempt {failures + 1}" in printed
 
 
 @pytest.mark.parametrize("of_a_run", [True, False])
@@ -201,7 +201,7 @@ def test_no_room_for_the_work_ends_the_session(
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(ResultError, match="No space left") as caught:
         run(tmp_path, family, monkeypatch)
-    assert "make room" in caught.value.fix
+    assert "free space" in caught.value.fix
     assert "storlab resume" in caught.value.fix
     assert not (tmp_path / "out" / "work").exists()
 

@@ -60,7 +60,7 @@ def test_the_smallest_study_loads() -> None:
         ("queue_depth = true", "queue_depth", "not true", "for example"),
         ("jobs = []", "jobs", "is empty", "for example jobs = 1"),
         ("jobs = [1, 2, 1]", "jobs", "twice", "for example"),
-        ("verify = [true]", "verify", "not swept", "a workload for each"),
+        ("verify = [true]", "verify", "not a list", "one workload for each"),
         ("verify = 1", "verify", "true or false, not 1", "for example"),
         ("name = 5", "name", "text in quotes, not 5", 'name = "5"'),
         ("read_percent = nan", "read_percent", "finite number", "for example"),
@@ -220,7 +220,7 @@ def test_too_many_points_are_refused() -> None:
         ("[study]\nname\n", 2, "key = value"),
         ('[study]\nname = "s', 2, "block_size"),
         ("[study\n", 1, ""),
-        ("x = " + "[" * 5000, None, "flatten"),
+        ("x = " + "[" * 5000, None, "fewer nested brackets"),
         ("x = " + "9" * 5000, None, ""),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_is_not_toml_is_named_with_its_line(text: str, line: int | None, fi
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="no such file"):
+    with pytest.raises(StudyError, match="does not exist"):
         load_study(tmp_path / "none.toml")
     with pytest.raises(StudyError, match="is a directory"):
         load_study(tmp_path)

@@ -1,1 +1,1 @@
-"""Preparation of targets before runs: data sets, preconditioning and workload steps."""
+"""Preparation of targets before runs: writing data sets, preconditioning, workloads' own steps."""

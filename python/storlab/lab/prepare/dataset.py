@@ -1,4 +1,4 @@
-"""Data sets of file targets: created by storlab, reused on resume, removed at the end."""
+"""Data files of targets, which storlab creates, reuses on resume, and removes at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRAIN = 1 << 20  # files are filled in blocks of this size
 
 
 class PrepareError(RunError):
-    """Error in creating a data set or in preconditioning; ``failure`` has details as for a run."""
+    """Error while preparing or cleaning a target; ``failure`` has details as for a failed run."""
 
     def __init__(self, where: str, failure: Failure) -> None:
         super().__init__(where, failure.message, failure.fix)
@@ -37,9 +37,9 @@ class PrepareError(RunError):
 
 
 def to_lay_out(members: Iterable[Member]) -> list[Member]:
-    """Return the file members that still have to be written.
+    """Return the data files that storlab still has to write (lay out).
 
-    Files that storlab did not create are left out, because the guard lets them only be read.
+    Files that storlab did not create are left out, because they may only be read.
     """
     return [
         member
@@ -53,11 +53,11 @@ def to_lay_out(members: Iterable[Member]) -> list[Member]:
 def check_space(
     members: Iterable[Member], homes: Mapping[Path, Sequence[HomeNeed]] | None = None
 ) -> None:
-    """Check that data sets and the files of runs fit on their file systems; writes nothing.
+    """Check that data sets and the files of runs fit on their file systems; write nothing.
 
     Args:
         members: Files and devices of targets.
-        homes: Space that workloads need in each home directory.
+        homes: Space that workloads need, by ``storlab-data`` directory.
 
     Raises:
         PreflightError: The free space of a file system is too small.
@@ -88,13 +88,13 @@ def check_space(
         if size + runs[number] > free:
             raise PreflightError(
                 str(place[number]),
-                f"{space_text(size, runs[number])} and {format_bytes_si(free)} are free",
-                "make the data smaller, or choose another place",
+                f"{space_text(size, runs[number])} but only {format_bytes_si(free)} are free",
+                "reduce the size of the data, or use another directory",
             )
 
 
 def space_text(data_bytes: int, run_bytes: int) -> str:
-    """Describe the space needed, for data sets and for the files of a run if there are any."""
+    """Return a phrase with the space that data sets and the files of a run need."""
     data = f"the data sets need {format_bytes_si(data_bytes)}"
     if run_bytes and data_bytes:
         return f"{data}, the files of a run another {format_bytes_si(run_bytes)},"
@@ -110,7 +110,7 @@ def lay_out(
     stop: StopRequest,
     reporter: Reporter,
 ) -> None:
-    """Fill each file that is not complete yet with incompressible data, one after the other.
+    """Fill each incomplete data file with incompressible data, one file after the other.
 
     Args:
         members: Files and devices of a target.
@@ -121,7 +121,7 @@ def lay_out(
         reporter: Receiver of progress.
 
     Raises:
-        PrepareError: A write failed; has errno and offset if a device failed.
+        PrepareError: A write failed; the error has errno and offset if a device failed.
         Interrupted: A stop was requested.
     """
     for number, member in enumerate(to_lay_out(members)):
@@ -142,7 +142,7 @@ def lay_out(
 
 
 def clean_up(members: Iterable[Member], holds: Mapping[str, DataFileHold]) -> list[str]:
-    """Remove only the data files that this campaign created, and return their names."""
+    """Remove those data files that this campaign created, and return their names."""
     removed = []
     for member in members:
         with suppress(OSError):  # a failed file system must not stop the campaign's results
@@ -192,7 +192,7 @@ def _lay_out_one(
 def fill(
     members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
 ) -> None:
-    """Write each member once from start to end, all members in parallel.
+    """Write each file or device once from start to end, all of them in parallel.
 
     Args:
         members: Files or devices, whose sizes are multiples of 1 MiB.
@@ -227,7 +227,7 @@ def fill(
 
 
 class ByteMeter:
-    """Sum of the bytes of snapshots, for the progress bar."""
+    """Computes the bytes written so far from the rates in snapshots, for the progress bar."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -249,9 +249,9 @@ def _write_tail(fd: int, offset: int, length: int, seed: int) -> None:
 
 
 def _failure(member: Member, error: OSError) -> Failure:
-    fix = "check free space and permissions of its directory"
+    fix = "check free space and permissions of the file's directory"
     if isinstance(error, FileExistsError):
-        fix = "another program has made it meanwhile: move it away, or choose another path"
+        fix = "another program has just created this file: move it away, or use another path"
     return Failure(
         message=f"cannot lay out {member.name}: {error.strerror}",
         fix=fix,

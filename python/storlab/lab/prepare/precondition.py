@@ -1,4 +1,4 @@
-"""Preconditioning: fill, then rounds of random overwrite until throughput is steady."""
+"""Preconditioning of a target: fill it, then overwrite it randomly until throughput is steady."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep 
 
 
 def target_slug(name: str) -> str:
-    """Return a readable file name for a target that is unique to its name."""
+    """Return a readable and unique file name for a target's name."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     return f"{readable or 'target'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 class PreconditionData(Protocol):
-    """Interface to the data to precondition: on this machine, or on all clients."""
+    """Interface to a target's data during preconditioning, on this machine or on all clients."""
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all data once; return the members, and bytes and ``duration_ns`` of the fill."""
+        """Write all data once; return the files or devices, and bytes and ``duration_ns``."""
         ...
 
     def overwrite(self, number: int) -> float:
@@ -47,9 +47,10 @@ class PreconditionData(Protocol):
 def precondition(
     target: Target, ground: PreconditionData, store: ResultStore, reporter: Reporter
 ) -> dict[str, Any]:
-    """Bring a target to steady state, and store the record as ``prepare/<slug>.json``.
+    """Bring a target to steady state, and store a record as ``prepare/<slug>.json``.
 
-    A complete record of an earlier session is reused; code that writes data again removes it first.
+    If an earlier session has stored a complete record, nothing is done. Code that writes the data
+    again must remove the record first.
 
     Returns:
         Record with ``complete``, ``fill``, each round's throughput in MB/s, and ``verdict``.
@@ -60,7 +61,7 @@ def precondition(
     """
     spec = target.precondition
     if spec is None:
-        raise ValueError(f"{target.name} has no preconditioning in the study")
+        raise ValueError(f"target {target.name} has no precondition table in the study")
     name = target_slug(target.name)
     earlier = store.prepare(name)
     if earlier is not None and earlier["complete"]:
@@ -89,7 +90,9 @@ def precondition(
         store.write_prepare(name, record)
         if verdict.steady:
             return record
-    reporter.note(f"{target.name}: not steady after {spec.max_rounds} rounds; its runs say so")
+    reporter.note(
+        f"{target.name}: not steady after {spec.max_rounds} rounds; its runs will be flagged"
+    )
     return record
 
 
@@ -108,7 +111,7 @@ class Members:
     reporter: Reporter
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all members once, except for an incomplete last block."""
+        """Write all files and devices once, except for an incomplete last block."""
         target = self.target
         whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in self.members]
         size = sum(m.size for m in whole)
@@ -123,7 +126,7 @@ class Members:
         """Run one round of random overwrite with the native engine; return MB/s."""
         target, spec = self.target, self.target.precondition
         if spec is None:
-            raise ValueError(f"{target.name} has no preconditioning in the study")
+            raise ValueError(f"target {target.name} has no precondition table in the study")
         seed = derive_seed(self.seed, "precondition", target.name, number)
         job = fills_members().overwrite_job(target, spec, self.members, seed)
         outcome = finish(

@@ -1,4 +1,4 @@
-"""Steps of workloads before and after runs: jobs of the native engine that are not measured."""
+"""Steps of workloads before and after runs, such as writing data sets; they are not measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INCONSISTENT = "correct the workload"
 
 
 class Steps:
-    """Execution of workload steps before a campaign's first run and after each run."""
+    """Executes the steps of workloads before a campaign's first run and after each run."""
 
     def __init__(self, work_dir: Path, stop: StopRequest, reporter: Reporter) -> None:
         self.work_dir = work_dir
@@ -28,21 +28,21 @@ class Steps:
         self._reporter = reporter
 
     def before(self, points: Sequence[Point], context: JobContext) -> None:
-        """Prepare what points of one family and target need.
+        """Execute the steps that prepare a target for points of one workload family.
 
         Raises:
             PrepareError: A step failed.
-            ResultError: There is no space for its working directory.
+            ResultError: The working directory of a step cannot be created.
             Interrupted: A stop was requested.
         """
         self._carry_out(context.target, _prepare_steps(points, context))
 
     def after(self, point: Point, context: JobContext) -> bool:
-        """Restore the target after a run; return whether there was anything to do.
+        """Execute the steps that restore a target after a run; return whether there were any.
 
         Raises:
             PrepareError: A step failed.
-            ResultError: There is no space for its working directory.
+            ResultError: The working directory of a step cannot be created.
             Interrupted: A stop was requested.
         """
         return self._carry_out(context.target, _after_steps(point, context))
@@ -77,9 +77,9 @@ def carry_out(
     """Run one step to its end, in a working directory that exists only for the step.
 
     Raises:
-        PrepareError: The step failed; names the target.
-        EngineError: The job is inconsistent.
-        ResultError: There is no space for ``work_dir``.
+        PrepareError: The step failed; the error names the target.
+        EngineError: The job's parameters are inconsistent.
+        ResultError: ``work_dir`` cannot be created.
         Interrupted: A stop was requested.
     """
     total = None if step.total_bytes is None else float(step.total_bytes)
@@ -87,15 +87,15 @@ def carry_out(
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        fix = "make room, then go on with `storlab resume`"
-        raise ResultError(str(work_dir), f"cannot be made: {error.strerror}", fix) from error
+        fix = "free space there, then continue with `storlab resume`"
+        raise ResultError(str(work_dir), f"cannot be created: {error.strerror}", fix) from error
     try:
         handle = get_engine("native").start(step.job, work_dir)
         outcome = finish(handle, stop, ByteMeter(reporter).add)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
     if outcome.failure is not None or outcome.status != "finished":
-        failure = outcome.failure or Failure(message="the engine ended it and did not say why")
+        failure = outcome.failure or Failure(message="the engine ended it without giving a reason")
         message = f"{step.text}: {failure.message}"
         raise PrepareError(target, failure.model_copy(update={"message": message}))
     return outcome

@@ -1,1 +1,1 @@
-"""Execution of campaigns: the runs of a plan in order, with progress, resumption and clean-up."""
+"""Execution of campaigns: the runs of a plan in order, progress, resuming, and clean-up."""

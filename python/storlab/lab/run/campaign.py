@@ -1,4 +1,4 @@
-"""Execution of a campaign: all planned runs in order, each stored before the next."""
+"""Execution of a campaign: all planned runs in order; each is stored before the next starts."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from storlab.stores.devices import Device
 from storlab.stores.reachability import Absence
 
 AGAIN_AFTER_S = (1.0, 4.0)
-"""Pauses in seconds between attempts to restore a target after a run: a store may be busy."""
+"""Pauses in seconds between attempts to restore a target after a run; a busy store may recover."""
 PROBE_EVERY_S = 5.0
-"""Pause in seconds between checks whether a target answers again."""
+"""Pause in seconds between two checks of whether a target answers again."""
 MOST_ATTEMPTS = 5
-"""Attempts per run on a target that fails repeatedly; the last failure is stored."""
+"""Most attempts at a run whose target is unreachable repeatedly; the last failure is stored."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """Outcome of a session of a campaign."""
+    """Result of one session of a campaign, from start or resume to its end."""
 
     directory: Path
     planned: int
@@ -56,16 +56,16 @@ class Summary:
 
     @property
     def failed(self) -> list[RunRecord]:
-        """Return the runs of this session that failed."""
+        """Runs of this session that failed."""
         return [record for record in self.records if record.status == "failed"]
 
 
 def left_behind(store: ResultStore, todo: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """Return the runs whose files or objects an earlier session may have left behind.
+    """Return the runs of which an earlier session may have left files or objects on targets.
 
-    These are the last stored run (its clean-up may have failed) and the first missing one.
+    These are the last stored run, whose clean-up may have failed, and the first missing run.
     """
-    # reversed, so that the later in the plan wins if two began in the same second
+    # Reversed, so that of two runs that started in the same second the later one is taken.
     records = reversed(store.records())
     last = max(records, key=lambda record: record.started_at, default=None)
     ids = {record.run_id for record in [last] if record} | {run.run_id for run in todo[:1]}
@@ -73,9 +73,9 @@ def left_behind(store: ResultStore, todo: Sequence[PlannedRun]) -> list[PlannedR
 
 
 class Campaign:
-    """Execution of the runs of a plan that have no result yet.
+    """Executes those runs of a plan that have no result yet.
 
-    The caller must hold the lock of the result store and must have entered the guard.
+    The caller must have locked the result store and entered the guard.
     """
 
     _states: PowerStates  # set while runs are executed
@@ -97,11 +97,11 @@ class Campaign:
         self.stop = stop
         self.study = store.study
         self._engines: dict[str, Engine] = {}
-        # targets that preconditioning did not bring to steady state
+        # targets for which preconditioning found no steady state
         self._unsteady: set[str] = set()
         self._unprepared: dict[str, Failure] = {}  # failures of targets that could not be prepared
         self._spoiled: set[str] = set()  # targets whose data files another program changed
-        # By target: the run after which clean-up failed, and the failure.
+        # by target: the run after which clean-up failed, and the failure
         self._left: dict[str, tuple[PlannedRun, Failure]] = {}
         self._resumed = guard.recorded is not None
         here = LocalSite(store.study, guard, store.directory, stop, reporter, store)
@@ -112,17 +112,17 @@ class Campaign:
     def execute(
         self, *, retry_failed: bool = False, clean: bool = False, keep: bool = False
     ) -> Summary:
-        """Prepare the targets, then execute the missing runs; a stop request ends this early.
+        """Prepare the targets, then execute the missing runs, until a stop is requested.
 
         Args:
             retry_failed: Whether to repeat failed runs.
-            clean: Remove data even if runs are still missing.
-            keep: Keep data even if no runs are missing.
+            clean: Whether to remove data even if runs are still missing.
+            keep: Whether to keep data even if no runs are missing.
 
         Raises:
             EngineError: An engine is missing.
             ResultError: Results cannot be stored.
-            GuardError: Another campaign uses a store of this one, or another program replaced a
+            GuardError: Another campaign uses the same S3 prefix, or another program replaced a
                 file.
             UnreachableError: A target or its meter was unreachable for longer than
                 ``wait_for_target``.
@@ -175,7 +175,7 @@ class Campaign:
             self._measure(todo, summary)
 
     def _devices(self, targets: Sequence[Target]) -> dict[str, list[Device]]:
-        """Return the devices below each target; devices of clients are not included."""
+        """Return the block devices that hold each target's data, without those of clients."""
         access, base = self.guard.access, self.guard.base
         return {t.name: devices_behind(t, access[t.name], base) for t in targets}
 
@@ -188,7 +188,10 @@ class Campaign:
                     break
 
     def _attempt(self, run: PlannedRun, summary: Summary, *, last: bool) -> bool:
-        """Execute and store a run; False if it must be repeated, as its target was unreachable."""
+        """Execute and store one run, with all checks and pauses before and after it.
+
+        Returns False if the run must be repeated, because its target was unreachable.
+        """
         point = self.store.plan.points[run.point_id]
         target = self.study.target_named(point.target)
         self.stop.pause(0)
@@ -216,7 +219,7 @@ class Campaign:
     def _check_files(self, target: Target, clients: int | None) -> bool:
         """Check before a run that files are unchanged since earlier runs.
 
-        All runs of a point must read the same content. Data files that another program changed are
+        All runs of a point must read the same data. Data files that another program changed are
         written again.
 
         Returns:
@@ -241,12 +244,12 @@ class Campaign:
     def _was_away(
         self, target: Target, clients: int | None, attempt: Callable[[], None] | None = None
     ) -> bool:
-        """Wait for the target to answer, if it does not answer after a failure.
+        """Check after a failure whether the target answers; if not, wait until it does.
 
         Args:
             target: Target that failed.
             clients: Number of clients that used it; None without a cluster.
-            attempt: Function called before the wait, to store the failed attempt.
+            attempt: Function that stores the failed attempt; called before a wait.
 
         Returns:
             False if the target answers at once, so that the failure has another cause.
@@ -259,18 +262,18 @@ class Campaign:
         look: Callable[[], Sequence[Absence]],
         attempt: Callable[[], None] | None = None,
     ) -> bool:
-        """Wait until ``look`` returns no absences.
+        """Wait until all parts of a target answer.
 
         Args:
             target: Target to name in messages.
-            look: Function that returns what does not answer.
-            attempt: Function called before the wait.
+            look: Function that returns the parts that do not answer.
+            attempt: Function that is called before a wait.
 
         Returns:
-            Whether anything was absent.
+            Whether any part did not answer at first.
 
         Raises:
-            UnreachableError: ``wait_for_target`` of the study has passed.
+            UnreachableError: The study's time ``wait_for_target`` has passed.
             Interrupted: A stop was requested.
         """
         absences = look()
@@ -282,7 +285,7 @@ class Campaign:
         limit = format_duration(limit_ns)
         told = "; ".join(map(str, absences))
         self.reporter.note(
-            f"{target.name} does not answer ({told}); the campaign waits for up to {limit} "
+            f"{target.name} does not answer ({told}); the campaign waits up to {limit} for it "
             "(wait_for_target in [study])"
         )
         self.reporter.step(f"waiting for {target.name}", limit_ns / NS_PER_S)
@@ -292,9 +295,9 @@ class Campaign:
                 raise UnreachableError(
                     target.name,
                     f"does not answer: {'; '.join(map(str, absences))}; the campaign waited for "
-                    f"{format_duration(round(waited_ns, -9))}. Finished runs are stored, and the "
-                    "rest was not begun",
-                    f"bring it back, then continue with `{self.store.continuation}`",
+                    f"{format_duration(round(waited_ns, -9))}. Finished runs are stored; the other "
+                    "runs were not started",
+                    f"make it reachable, then continue with `{self.store.continuation}`",
                 )
             self.reporter.step_progress(waited_ns / NS_PER_S)
             self.stop.pause(min(PROBE_EVERY_S, (limit_ns - waited_ns) / NS_PER_S))
@@ -304,13 +307,13 @@ class Campaign:
         return True
 
     def _left_out(self, run: PlannedRun, point: Point) -> RunRecord:
-        """Store the failed record of a run on a target that could not be prepared."""
+        """Store a failed record for a run that is skipped, as its target was not prepared."""
         engine = self._engine(point.engine).describe()
         failure = self._unprepared[point.target]
         return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
 
     def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> Failure | None:
-        """Prepare a target for its points; return the failure, or None."""
+        """Prepare a target for its points; return the failure, or None if it succeeded."""
         try:
             if not self._site.prepare(target, self._points_of(target, todo)):
                 self._unsteady.add(target.name)
@@ -327,9 +330,9 @@ class Campaign:
         return max((count for count in counts if count is not None), default=None)
 
     def _after_interrupt(self, todo: Sequence[PlannedRun]) -> None:
-        """Restore targets once after an interrupted session, first of all, to free space.
+        """Remove what an interrupted session left on targets, before anything else needs space.
 
-        Nothing is removed for runs that continue from existing data.
+        Runs that continue from existing data are left alone.
         """
         runs = left_behind(self.store, todo) if self._resumed else []
         self._resumed = False
@@ -346,16 +349,16 @@ class Campaign:
         except PrepareError as error:
             self._left[point.target] = (run, error.failure)
             self.reporter.note(
-                f"{point.target}: not put right after {run.run_id}; tried again before its next "
-                f"run: {error.failure.text}"
+                f"{point.target}: clean-up after {run.run_id} failed and will be repeated before "
+                f"the next run: {error.failure.text}"
             )
             return True
 
     def _after_again(self, of: Point) -> bool:
-        """Retry the clean-up that failed after the last run of a point's target.
+        """Repeat the clean-up of a target if it failed after the last run.
 
-        An unreachable target is waited for. If it answers and the last retry fails too, the target
-        is given up.
+        If the target is unreachable, wait for it. If it answers but all repetitions fail, its later
+        runs are skipped.
 
         Returns:
             Whether there was a failed clean-up.
@@ -371,23 +374,25 @@ class Campaign:
                 self._site.after(run, point)
             except PrepareError as error:
                 failure = error.failure
-                self.reporter.note(f"{target}: try {number} failed, too: {failure.text}")
+                self.reporter.note(f"{target}: clean-up attempt {number} failed: {failure.text}")
             else:
-                self.reporter.note(f"{target}: put right after {run.run_id} at try {number}")
+                self.reporter.note(
+                    f"{target}: clean-up after {run.run_id} succeeded at attempt {number}"
+                )
                 return True
         if self._was_away(self.study.target_named(target), point.clients):
             self._left[target] = (run, failure)
             return self._after_again(of)
-        message = f"not carried out, because after run {run.run_id}: {failure.message}"
+        message = f"skipped, because clean-up after run {run.run_id} failed: {failure.message}"
         self._unprepared[target] = failure.model_copy(update={"message": message})
         self.reporter.note(
-            f"{target}: cannot be put right after {run.run_id}, so that its later runs fail: "
-            f"{failure.text}"
+            f"{target}: clean-up after {run.run_id} failed repeatedly, so later runs on this "
+            f"target are skipped: {failure.text}"
         )
         return True
 
     def _run(self, run: PlannedRun, point: Point, *, last: bool) -> RunRecord | None:
-        """Execute and store a run; None if it failed because its target was unreachable."""
+        """Execute a run and store its record; return None if its target was unreachable."""
         started_at = utc_now_iso()
         target = self.study.target_named(point.target)
         engine = self._engine(point.engine)
@@ -398,12 +403,12 @@ class Campaign:
         try:
             states = self._power_states(target)
             self._metering.load_begins()
-            # Meters are read from before this load until after the settle pause; the outcome's
-            # window uses the same clock (storlab.base.clock).
+            # Meters are read from now until the end of the settle pause, with the same clock as the
+            # outcome's window (storlab.base.clock).
             outcome = self._site.run(run, point, engine, work_dir, raw)
             self._check_claim(point.target)
         except (StorlabError, OSError, ValueError) as error:
-            # the next run needs an idle pause before it, however this one ended
+            # The next run needs an idle pause before it, even if this run failed.
             self._settle(target)
             failure = _failure(error)
             if not last and self._is_repeated(run, point, started_at, failure):
@@ -431,13 +436,16 @@ class Campaign:
     def _is_repeated(
         self, run: PlannedRun, point: Point, started_at: str, failure: Failure
     ) -> bool:
-        """Return whether a run failed because its target was unreachable; stores the attempt."""
+        """Return whether a run failed because its target was unreachable.
+
+        If so, store the attempt and wait for the target.
+        """
         attempt = Attempt(started_at=started_at, failure=failure)
         keep = partial(self.store.add_attempt, run.run_id, attempt)
         return self._was_away(self.study.target_named(point.target), point.clients, keep)
 
     def _check_claim(self, target: str) -> None:
-        """Raise GuardError if another campaign may also measure on the target."""
+        """Raise GuardError if another campaign may be using the target's S3 prefix, too."""
         hold = self.guard.stores.get(target)
         if hold is not None and (note := hold.check_claim()):
             self.reporter.note(f"{target}: {note}")
@@ -445,15 +453,15 @@ class Campaign:
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)
         if changed and self._metering.reads(target):
-            # Idle power depends on the power state: readings in the former state do not count.
+            # Idle power depends on the power state, so readings in the former state are discarded.
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
         return states
 
     def _settle(self, target: Target) -> None:
-        """Pause after the load of a metered target, so that its idle power can be measured.
+        """Pause after the load on a target with meters, so that its idle power can be measured.
 
-        A stop request shortens the pause: this run is kept, and the next one is not started.
+        A stop request ends the pause early; the current run is still stored.
         """
         if self._metering.reads(target):
             self._metering.idle_begins()

@@ -1,8 +1,8 @@
 """Capacity search: a campaign whose plan grows with the results of earlier runs.
 
-Each number of accelerators that is tried is a point of the plan, so its runs are stored, resumed
-and read like those of any campaign. The caller decides from the stored runs what to try next, so an
-interrupted search continues where it stopped.
+The search finds how many accelerators a target can supply with data. Each number that is tried is a
+point of the plan, so its runs are stored, resumed and read like those of any campaign. The caller
+decides from the stored runs what to try next, so an interrupted search continues where it stopped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LARGEST = 4_096  # largest value of the searched parameter
 
 @dataclass(slots=True)
 class SearchSession:
-    """Outcome of a session of a search."""
+    """Result of one session of a capacity search."""
 
     store: ResultStore
     interrupted: bool = False
@@ -56,18 +56,18 @@ class SearchSession:
 def capacity_cases(
     loaded: LoadedStudy, target: str | None = None, most: int | None = None
 ) -> list[Case]:
-    """Return all searches of a study: its workloads with accelerators, on each of their targets.
+    """Return the capacity searches of a study: one per workload with accelerators and target.
 
-    With a cluster there is one search per number of clients.
+    With a cluster, there is one search per number of clients.
 
     Args:
         loaded: Study with its text.
         target: Name of the only target to search on; None for all.
-        most: Largest number of accelerators; None for no limit.
+        most: Largest number of accelerators to try; None for no limit.
 
     Raises:
-        UsageError: No search is left, or a workload does not run with the smallest number.
-        StudyError: The study is invalid, as for ``make_plan``.
+        UsageError: No search is left, or a workload cannot run with the smallest number.
+        StudyError: The study is invalid; see ``make_plan``.
     """
     names = [target.name for target in loaded.study.target]
     if target is not None and target not in names:
@@ -82,7 +82,7 @@ def capacity_cases(
         searched = {k: w.page.search for k, w in FAMILIES.items() if w.page.search}
         kinds, words = sorted(searched), sorted({search.parameter for search in searched.values()})
         where = "the study" if target is None else f'target "{target}"'
-        fix = f"add a workload of kind {' or '.join(kinds)}" if kinds else "install storlab whole"
+        fix = f"add a workload of kind {' or '.join(kinds)}" if kinds else "reinstall storlab"
         raise UsageError(
             str(loaded.path), f"{where} has no workload with {' or '.join(words)}", fix
         )
@@ -107,19 +107,19 @@ def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
         words = f"one {case.search.noun}" if fewest == 1 else f"{fewest} {case.search.parameter}"
         raise UsageError(
             f"workload {point.workload} on {point.target}",
-            f"does not run with {words}: {first}",
+            f"cannot run with {words}: {first}",
             "correct the workload",
         )
     if most is not None and most < fewest:
         raise UsageError(
             "--max",
             f"{most} is less than one {case.search.noun} for each of {fewest} clients",
-            f"give at least {fewest}, or use fewer clients",
+            f"use at least {fewest}, or fewer clients",
         )
     wanted = min(most or _LARGEST, _LARGEST)
     if refusal(wanted) is None:
         return Case(point, wanted, None if most else f"no more than {_LARGEST:,} are tried")
-    low, high = fewest, wanted  # it runs with low accelerators, and not with high
+    low, high = fewest, wanted  # the workload can run with low accelerators, but not with high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if refusal(middle) is None else (low, middle)
@@ -134,18 +134,19 @@ def search(
     reporter: Callable[[], Reporter],
     stop: StopRequest,
 ) -> SearchSession:
-    """Run the tries that ``next_tries`` returns, and repeat until it returns none.
+    """Execute a capacity search: run what ``next_tries`` returns, until it returns nothing.
 
     Args:
         loaded: Study with its text.
-        directory: New result directory, or one of a search of this study, which is continued.
-        next_tries: Function that gets the result directory (None before there is one) and returns
-            the next tries. It is called first before anything is written.
+        directory: New result directory, or that of a search of this study, which is continued.
+        next_tries: Function that decides from the stored results (None if there are none) which
+            numbers of accelerators to try next. Its first call is before anything is written.
         reporter: Function that creates the reporter of progress.
         stop: Stop request to watch.
 
     Raises:
-        ResultError: The directory holds results of another study. Also raises as ``run_study``.
+        ResultError: The directory contains results of another study. Other errors are those of
+            ``run_study``.
     """
     store = open_search(loaded, directory)
     plan = _grown(loaded, store.plan if store else None, next_tries(store))
@@ -198,10 +199,10 @@ def _rounds(
 
 
 def open_search(loaded: LoadedStudy, directory: Path) -> ResultStore | None:
-    """Open the search in a directory; None if the directory is empty or missing.
+    """Open the results of a capacity search; return None if the directory is empty or missing.
 
     Raises:
-        ResultError: The directory holds anything other than a search of this study.
+        ResultError: The directory contains anything other than a search of this study.
     """
     if is_vacant(directory):
         return None
@@ -209,8 +210,8 @@ def open_search(loaded: LoadedStudy, directory: Path) -> ResultStore | None:
     if not store.environment.get("capacity") or store.study_text != loaded.text:
         raise ResultError(
             str(directory),
-            "is not a capacity search of this study",
-            "choose another directory with --out",
+            "does not contain a capacity search of this study",
+            "name another directory with --out",
         )
     store.check()
     return store
@@ -222,7 +223,10 @@ def _missing(plan: Plan, store: ResultStore | None) -> list[PlannedRun]:
 
 
 def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan:
-    """Return the plan with added tries; repeats are the outermost loop, and searches alternate."""
+    """Return a plan extended by the runs of some tries.
+
+    The repeat is the outermost loop, and which search goes first alternates.
+    """
     points = dict(plan.points) if plan else {}
     runs = list(plan.runs) if plan else []
     known = {run.run_id for run in runs}
@@ -237,7 +241,7 @@ def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan
 
 
 def write_capacity(store: ResultStore, document: dict[str, Any]) -> None:
-    """Write ``capacity.json`` into the result directory atomically, or raise ResultError."""
+    """Write ``capacity.json`` into the result directory atomically. Raises ResultError."""
     content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with store.storing("capacity.json cannot be stored"):
         replace_file(store.directory / "capacity.json", content.encode())

@@ -1,6 +1,7 @@
-"""``storlab clean``: removes what a campaign left on its targets after it has ended.
+"""``storlab clean``: removes the data that a finished campaign left on its targets.
 
-On a cluster each client cleans up; another one stands in for clients that no longer answer.
+On a cluster, each client removes its own data. For a client that no longer answers, another one
+does.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from storlab.stores.sidecar import SUFFIX, DataFileHold
 def clean_campaign(
     store: ResultStore, stop: StopRequest, reporter: Callable[[], Reporter]
 ) -> Cleaned:
-    """Remove the data files and objects of a campaign, even with ``keep_data``; results stay.
+    """Remove the data files and objects of a campaign, even with ``keep_data``, but not results.
 
-    A target that fails does not stop the clean-up of others.
+    If cleaning one target fails, the other targets are still cleaned.
 
     Raises:
-        ResultError: The directory has no campaign, or one is running.
+        ResultError: The directory has no campaign, or the campaign is running.
         Interrupted: A stop was requested.
     """
     recorded = store.environment.get("guard")
     if recorded is None:
         raise ResultError(
             str(store.directory),
-            "was not made by `storlab run`, so it has no data anywhere",
-            "give the directory that run printed",
+            "was not created by `storlab run`, so there is no data to remove",
+            "give the directory that `storlab run` printed",
         )
     base = Path(recorded["working_directory"])
     cleaned = Cleaned()
@@ -71,7 +72,7 @@ def _clean_home(home: DataDirectoryLock, stop: StopRequest) -> list[str]:
 
 
 def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
-    """Remove the target's data files that this campaign created; devices and other files stay."""
+    """Remove the data files of a target that this campaign created, and nothing else."""
     removed = []
     for path in _data_files(target, base):
         real = Path(os.path.realpath(path))
@@ -85,7 +86,9 @@ def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
             continue  # without a sidecar it is not storlab's file
         except OSError as error:
             raise GuardError(
-                str(path), f"cannot be removed: {error.strerror}", "check its directory's mode"
+                str(path),
+                f"cannot be removed: {error.strerror}",
+                "check the permissions of its directory",
             ) from error
     return removed
 
@@ -95,7 +98,7 @@ def _data_files(target: Target, base: Path) -> list[Path]:
         return []
     if target.directory is None:
         return [base / location for location in target.locations]
-    # Names as in the guard; the sidecars show how many files there were.
+    # The names are those that the guard uses; the sidecars show how many files there are.
     directory = base / target.directory
     sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]
@@ -103,15 +106,15 @@ def _data_files(target: Target, base: Path) -> list[Path]:
 
 @dataclass(slots=True)
 class Cleaned:
-    """Names of what was removed, and errors of what could not be removed."""
+    """Result of a clean-up: names of what was removed, and errors for what could not be."""
 
     removed: list[str] = field(default_factory=list)
     problems: list[StorlabError] = field(default_factory=list)
 
     def attempt(self, clean: Callable[[], list[str]]) -> None:
-        """Run a clean-up function and add its result; a StorlabError is kept as a problem.
+        """Call a clean-up function and add the names that it returns, or its StorlabError.
 
-        Other errors, such as Interrupted on a stop request, are raised.
+        Other exceptions, such as Interrupted, are raised.
         """
         try:
             self.removed += clean()
@@ -127,10 +130,10 @@ def clean_clients(
     stop: StopRequest,
     reporter: Reporter,
 ) -> Cleaned:
-    """Let each client remove its own data.
+    """Make each client of a cluster remove its own data, then clean the S3 stores.
 
-    For a client that does not answer, another client removes data in shared directories. Data that
-    only the missing client can reach, and stores that fail, are reported as problems.
+    For a client that does not answer, another client removes its data in shared directories. Data
+    that only the missing client can reach, and stores that fail, are reported as problems.
 
     Args:
         store: Results of the campaign.
@@ -143,7 +146,7 @@ def clean_clients(
     Raises:
         Interrupted: A stop was requested.
     """
-    # Not entered, because nothing is measured: clients hold files, stores are held one by one.
+    # The guard is not entered: clients lock their own files, and stores are locked one by one.
     guard = guard_again(store, base, recorded)
     guard.access = {target.name: Access() for target in store.study.target}
     clients = Clients.of(cluster, base)
@@ -164,7 +167,7 @@ class _Cleaning:
     cleaned: Cleaned
 
     def clean_places(self) -> None:
-        """Remove the files and folders that clients created."""
+        """Make all clients remove the files and folders that they created."""
         targets = self.site.targets_on_clients()
         everybody = self.clients.places(self.clients.most)
         if not targets:
@@ -177,10 +180,13 @@ class _Cleaning:
     def _clean_without(
         self, everybody: list[ClientPlace], targets: set[str], first: PrepareError
     ) -> None:
-        """Clean up with the clients that answer, also for the others in shared directories."""
+        """Clean up with those clients that answer, after an attempt with all clients failed.
+
+        In shared directories, they also remove the data of the missing clients.
+        """
         answers = None
         if len(everybody) > 1 and not self.clients.cluster.is_local:
-            self.reporter.note(f"{first.what}: each client is asked by itself")
+            self.reporter.note(f"{first.what}: each client is now asked separately")
             answers = self._ask(everybody)
         if answers is None or not answers.silent or not answers.facts:
             self.cleaned.problems.append(self._problem(first.what, first.fix))
@@ -191,7 +197,7 @@ class _Cleaning:
         batches = list(_standing_in(gone, there)) if shared else []
         removed = self.cleaned.removed
         if batches:
-            self.reporter.note(f"{answers.told}; others clean up in the directories that all share")
+            self.reporter.note(f"{answers.told}; other clients remove its data if it is shared")
         try:
             removed += self.site.clean_on(there, targets, self.stop, ends=not batches)
             for number, batch in enumerate(batches, 1):
@@ -202,7 +208,7 @@ class _Cleaning:
         named = ", ".join(place.name for place in gone)
         own = sorted(targets - shared)
         if own:
-            what = f"not cleaned up on {named}, which no other host can reach ({answers.told})"
+            what = f"not cleaned up: only {named} can access the data ({answers.told})"
             self.cleaned.problems.append(PreflightError(", ".join(own), what, self._again()))
 
     def _ask(self, everybody: list[ClientPlace]) -> Answers:
@@ -225,13 +231,16 @@ class _Cleaning:
         return PreflightError("clients", f"not cleaned up: {what}", fixes)
 
     def _again(self) -> str:
-        return f"`storlab clean {self.store.directory}` goes on with it"
+        return f"to continue, run `storlab clean {self.store.directory}`"
 
 
 def _standing_in(
     gone: Sequence[ClientPlace], there: Sequence[ClientPlace]
 ) -> Iterator[list[ClientPlace]]:
-    """Yield lists of answering hosts under the names of missing ones, each host once per list."""
+    """Yield batches of clients that stand in for missing clients.
+
+    In a batch, hosts that answer get the names of missing clients; each host occurs once.
+    """
     for begin in range(0, len(gone), len(there)):
         yield [
             host.model_copy(update={"name": absent.name})
@@ -247,7 +256,7 @@ def clean_stores(
     reporter: Reporter,
     cleaned: Cleaned,
 ) -> None:
-    """Remove the campaign's objects from buckets; failures become problems of ``cleaned``.
+    """Remove the campaign's objects from buckets; add failures to the problems of ``cleaned``.
 
     Args:
         study: Study of the campaign.
@@ -255,12 +264,12 @@ def clean_stores(
         base: Directory that relative paths start from.
         stop: Stop request to watch.
         reporter: Receiver of progress.
-        cleaned: Summary to add to.
+        cleaned: Result to which names and problems are added.
 
     Raises:
         Interrupted: A stop was requested.
     """
-    # In reverse: a bucket that targets share was created for the first of them.
+    # In reverse order, because the first of several targets in a bucket created the bucket.
     for target in reversed(study.target):
         before = recorded.get("s3", {}).get(target.name)
         if before is not None:

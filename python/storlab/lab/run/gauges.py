@@ -1,4 +1,4 @@
-"""Live gauges during a run: power, drive temperatures, and bytes that devices transferred."""
+"""Live readings during a run: power, drive temperatures, and bytes that devices transferred."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TEMPERATURE_EVERY_NS = round(EVERY_S * NS_PER_S)
 
 
 class Gauges:
-    """Callable that returns the current gauges; it does no work until it is called.
+    """Callable that reads and returns the current gauges; it does no work until it is called.
 
-    ``devices`` of the constructor are those below each target.
+    The constructor's ``devices`` are the block devices of each target.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Gauges:
         self._due_ns = 0
 
     def __call__(self) -> list[Gauge]:
-        """Return power at each target's boundary, device bytes, and drive temperatures.
+        """Return the power of each target, bytes of its devices, and temperatures of its drives.
 
-        Temperatures are refreshed at most every ``TEMPERATURE_EVERY_NS``.
+        Temperatures are read at most once per ``TEMPERATURE_EVERY_NS``.
         """
         gauges = list(self._moved())
         for target in self._targets:

@@ -20,14 +20,14 @@ from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 from storlab.workloads.common.metrics import FLUSH
 
-ROOMY = 100  # terminal width in columns from which bars are long
+ROOMY = 100  # terminal width in columns; on wider terminals, bars are longer
 
 Names = Callable[[PlannedRun, Point], str]
-"""Function that names a run, without its target."""
+"""Function that returns a readable name of a run, without its target."""
 
 
 def plain_name(run: PlannedRun, point: Point) -> str:
-    """Name a run by its id, if the parameters that distinguish its point are unknown."""
+    """Return a name of a run with its point's id, for callers that cannot name parameters."""
     return f"{point.workload} {run.point_id}, run {run.repeat}"
 
 
@@ -47,19 +47,19 @@ class _Count:
         self.left_ns = max(0, self.left_ns - self.expected_ns)
 
     def resumed(self) -> str:
-        """Describe the progress of a resumed campaign; empty if no run is done."""
+        """Return a line on the progress of a resumed campaign; empty if no run is done."""
         if not self.done:
             return ""
         left = format_duration(_whole_seconds(self.left_ns))
         to_go = self.runs - self.done
-        return f"{self.done} of {self.runs} runs are there, {to_go} to go, about {left}"
+        return f"{self.done} of {self.runs} runs are done, {to_go} remain, about {left}"
 
 
 _STEP_UNIT = "operations/s"
 
 
 class PlainReporter(Reporter):
-    """Reporter that prints one line per step and run; ``quiet`` leaves out the steps."""
+    """Reporter of progress that prints one line per step and run; ``quiet`` omits the steps."""
 
     def __init__(self, console: Console, quiet: bool = False, names: Names = plain_name) -> None:
         self._console = console
@@ -100,7 +100,7 @@ class PlainReporter(Reporter):
 
 
 class _Bars(Progress):
-    """Progress bars with each description on a line of its own, so that both have space."""
+    """Progress bars with the description on a separate line, so that both have enough space."""
 
     @override
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -111,7 +111,7 @@ class _Bars(Progress):
 
 
 class _Figures(ProgressColumn):
-    """Column that truncates long figures itself, because rich would drop the bar first."""
+    """Column for figures that truncates long text; otherwise rich would shrink the bar first."""
 
     def __init__(self, console: Console, beside: int) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class _Figures(ProgressColumn):
 
 
 class LiveReporter(Reporter):
-    """Reporter with live bars: the campaign with its time left, and the current run or step."""
+    """Reporter with two live progress bars: the campaign, and the current run or step."""
 
     def __init__(self, console: Console, names: Names = plain_name) -> None:
         self._console = console
@@ -212,7 +212,7 @@ class LiveReporter(Reporter):
         self._current = self._progress.add_task(text, total=total, figures="")
 
     def _update_campaign(self, elapsed_ns: int) -> None:
-        """Update the campaign's bar: finished runs, plus the elapsed share of the current run."""
+        """Update the campaign's bar by finished runs and the elapsed part of the current run."""
         if self._campaign is not None:
             part = elapsed_ns / max(1, self._count.expected_ns) if elapsed_ns else 0.0
             self._progress.update(
@@ -229,7 +229,10 @@ class LiveReporter(Reporter):
 
 
 def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> Reporter:
-    """Return a reporter that redraws itself on a terminal; a plain one elsewhere or if quiet."""
+    """Return a reporter of progress: with live bars on a terminal, else a plain one.
+
+    With ``quiet``, it is always a plain one.
+    """
     return (
         LiveReporter(console, names)
         if console.is_terminal and not quiet
@@ -243,9 +246,9 @@ def rate_unit(kind: str) -> str:
 
 
 def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
-    """Format throughput, rate, p99 and CPU of the last interval.
+    """Format the rates, p99 latency and CPU use of a running load for display.
 
-    For a cluster, a note names its slowest client.
+    For a cluster, the text also names the slowest client.
     """
     parts = []
     if snapshot.bytes_s is not None:
@@ -264,11 +267,11 @@ def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
 
 
 def run_line(record: RunRecord, name: str = "") -> str:
-    """Describe a run in one line: its name, and its results or why it failed.
+    """Return a line about a finished run: its name, and its results or why it failed.
 
     Args:
         record: Record of the run.
-        name: Name of the run with its target; if empty, the target, workload and id are used.
+        name: Name of the run with its target; if empty, target, workload and run id are used.
     """
     what = name or f"{record.target}, {record.workload}, {record.run_id}"
     if record.failure is not None:

@@ -1,4 +1,4 @@
-"""Reachability of a run's target: devices, mounts and stores, from this machine or from clients."""
+"""Checks of whether a run's target can be reached, from this machine or from the clients."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ STORE_S = 5.0  # time limit of one request to a store
 
 
 class Reach(Protocol):
-    """Check of whether the parts that a target needs answer."""
+    """Interface of checks of whether all parts of a target answer."""
 
     def absences(self, target: Target, clients: int | None) -> list[Absence]:
-        """Return everything that does not answer; empty if the target is reachable.
+        """Return all parts of a target that do not answer; empty if the target is reachable.
 
         Args:
             target: Target to check.
@@ -36,7 +36,10 @@ class Reach(Protocol):
 
 
 class LocalReach:
-    """Reachability from this machine; needs an entered guard and targets that answer at first."""
+    """Checks of whether targets can be reached from this machine. Implements ``Reach``.
+
+    The guard must have been entered, and all targets must answer when this object is created.
+    """
 
     def __init__(self, study: StudyBase, guard: Guard) -> None:
         self._guard = guard
@@ -48,7 +51,7 @@ class LocalReach:
         }
 
     def absences(self, target: Target, clients: int | None = None) -> list[Absence]:
-        """Return everything that does not answer, see :class:`Reach`."""
+        """Return all parts of a target (paths, devices, endpoints) that do not answer."""
         del clients
         probes: list[tuple[str, Callable[[], Absence | None]]] = [
             (str(path), partial(path_absence, path, self._mounts[path]))
@@ -75,7 +78,7 @@ class LocalReach:
 
 
 def store_absences(hold: S3Hold) -> Iterator[Absence]:
-    """Yield the endpoints of a store that do not answer, or for which only a proxy answers."""
+    """Yield the endpoints of an S3 store that do not answer, or where only a proxy answers."""
     store = hold.access.store
     for endpoint in store.endpoints:
         try:
@@ -87,7 +90,10 @@ def store_absences(hold: S3Hold) -> Iterator[Absence]:
 
 
 class ClientsReach:
-    """Reachability from the clients of a cluster: each client is asked separately."""
+    """Checks of whether targets can be reached from the clients of a cluster.
+
+    Each client is asked separately. Implements ``Reach``.
+    """
 
     def __init__(
         self,
@@ -97,11 +103,11 @@ class ClientsReach:
         work: Path,
         go_on: Callable[[], None],
     ) -> None:
-        """Prepare checks of the clients.
+        """Store what the checks need, without asking clients.
 
         Args:
             clients: Clients of the cluster.
-            guard: Entered guard.
+            guard: Guard, already entered.
             question: Function that returns the arguments of a ``check`` task for a target.
             work: Working directory.
             go_on: Function that raises to end a check early.
@@ -113,7 +119,7 @@ class ClientsReach:
         self._go_on = go_on
 
     def absences(self, target: Target, clients: int | None) -> list[Absence]:
-        """Return everything that does not answer, see :class:`Reach`."""
+        """Return the clients that do not answer, and all parts of a target that do not."""
         hold = self._guard.stores.get(target.name)
         found = [] if hold is None else list(store_absences(hold))
         if found:
@@ -129,15 +135,16 @@ class ClientsReach:
 
 
 def client_absences(facts: dict[str, Any]) -> Iterator[Absence]:
-    """Yield what a client does not reach, from its answer to a ``check`` task."""
+    """Yield what a client cannot reach, according to its answer to a ``check`` task."""
     for directory, mounted in facts["mounts"].items():
         if mounted is None and facts["mount"] is not None:
-            yield Absence(facts["mount"], f"nothing is mounted there or on the way to {directory}")
+            why = f"nothing is mounted there, nor between it and {directory}"
+            yield Absence(facts["mount"], why)
     for directory, why in facts["unreachable"].items():
         yield Absence(directory, why)
     for path, device in facts["devices"].items():
         if not device and is_kernel_place(Path(path)):
-            yield Absence(path, "no block device")
+            yield Absence(path, "is not a block device")
     for endpoints in facts["stores"].values():
         for endpoint, answer in endpoints.items():
             if answer["unreachable"]:

@@ -1,4 +1,4 @@
-"""Conversion of an engine's outcome to the stored record of a run."""
+"""Conversion of an engine's outcome to the record of a run that is stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from storlab.power.summary import weakest_provenance
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """Facts about an imported run that the other tool's file states in addition to its outcome."""
+    """Facts about an imported run from another tool's file, in addition to its outcome."""
 
     direct: bool  # whether this run bypassed the page cache; its target may have runs of both kinds
     metrics: Sequence[Metric]  # metrics that cannot be derived, such as printed percentiles
@@ -55,7 +55,7 @@ def completed_record(
     metered: MeteredRun | None = None,
     stated: Stated | None = None,
 ) -> RunRecord:
-    """Build the record of a run that an engine finished, or that failed.
+    """Build the record of a run from its outcome: metrics, flags, notes and proof.
 
     A failed run gets no metrics, because they would look like results.
 
@@ -63,10 +63,10 @@ def completed_record(
         run: Run of the plan.
         point: Point of the run.
         study: Study of the plan.
-        started_at: UTC, ISO 8601.
+        started_at: Start of the run in UTC, in ISO 8601.
         outcome: Outcome from the engine, or from a file of another tool.
         metered: Power of the run; None if meters were not read.
-        stated: Facts stated by another tool's file; None unless the run is imported.
+        stated: Facts from another tool's file; None unless the run is imported.
     """
     target = study.target_named(point.target)
     if stated is not None:
@@ -96,8 +96,8 @@ def completed_record(
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
         if idles(outcome, workload.page):
-            # Rates leave out pauses, but the window's energy includes them, so they cannot be
-            # divided.
+            # Rates exclude pauses, but the energy of the window includes them, so metrics that
+            # divide one by the other would be wrong.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         page = workload.page
         metrics += density_metrics(metrics, target, power.totals, page.operations.rate)
@@ -144,7 +144,7 @@ def completed_record(
 
 
 def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
-    """Return the metric with the weaker of its own provenance and that of its run."""
+    """Return a metric with the weaker of two provenances: its own, and that of its run."""
     weaker = weakest_provenance([provenance, metric.provenance])
     return metric.model_copy(update={"provenance": weaker})
 
@@ -152,7 +152,10 @@ def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
 def _with_stated(
     metrics: list[Metric], concurrency: Concurrency | None, stated: Sequence[Metric]
 ) -> tuple[list[Metric], Concurrency | None]:
-    """Add stated metrics that are not derived, and take the concurrency from them if missing."""
+    """Add metrics from another tool's file that storlab has not computed itself.
+
+    If the effective concurrency was not computed, it is taken from them, too.
+    """
     derived = {(m.name, m.operation) for m in metrics}
     metrics = [*metrics, *(m for m in stated if (m.name, m.operation) not in derived)]
     if concurrency is not None and concurrency.implied is None:
@@ -162,13 +165,13 @@ def _with_stated(
 
 
 def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list[Flag]:
-    """Return flags about meters and clients, which the workload family does not handle."""
+    """Return flags about power meters and clients, which are the same for all workload families."""
     clients = cluster_flags(outcome.cluster, cached=not target.direct)
     return [*_power_flags(target, power), *clients]
 
 
 def _of_all_clients(point: Point) -> Point:
-    """Return the point with the load of all clients together, not of each client."""
+    """Return a point whose load parameters are those of all clients together."""
     page = FAMILIES[point.kind].page
     loads = [name for name in (page.load.per_client, page.load.open_loop) if point.params.get(name)]
     if point.clients is None or not loads:
@@ -178,7 +181,7 @@ def _of_all_clients(point: Point) -> Point:
 
 
 def _is_empty(outcome: RunOutcome) -> bool:
-    """Return whether no operation completed in the window or later, and none failed."""
+    """Return whether the run did nothing: no operation completed, even late, and none failed."""
     done = any(
         totals.operations + totals.late_operations + sum(totals.errors.values())
         for totals in outcome.totals.values()
@@ -190,12 +193,13 @@ def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {significant(waited, 3)} % of it"
-    # Windows of several clients are cut to whole intervals that all of them cover.
+    # More time or bytes help, since the window of several clients is cut to whole intervals that
+    # all of them cover.
     by_bytes = FAMILIES[point.kind].page.load.byte_limit
     longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"
     return Failure(
         message=f"no operation completed in the window of {length}{why}",
-        fix="give the machine less other work (`storlab doctor` says how busy it is), or make "
+        fix="end other programs (`storlab doctor` shows how busy the machine is), or make "
         f"{longer}",
     )
 
@@ -208,7 +212,7 @@ def _unread(target: Target, metered: MeteredRun | None) -> list[str]:
 
 
 def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
-    """Return a flag if a meter exists for the reported boundary, but power is missing."""
+    """Return a flag if there is a meter for the power boundary to report, but no power value."""
     wanted = headline_boundary(target, power.boundaries)
     if not power.boundaries or any(total.boundary == wanted for total in power.totals):
         return []
@@ -219,12 +223,13 @@ def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
         for note in part.notes
     ]
     text = (
-        "; ".join(why or power.notes) or "its parts were not read together for 95 % of the window"
+        "; ".join(why or power.notes)
+        or "not all sensors were read for 95 % of the window at the same time"
     )
     return [Flag(kind="power-not-measured", message=f"power not measured: {text}")]
 
 
-_UNEXPLAINED = Failure(message="the engine ended the run and did not say why")
+_UNEXPLAINED = Failure(message="the engine ended the run without giving a reason")
 
 
 def failed_record(
@@ -244,7 +249,7 @@ def failed_record(
 
 
 def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
-    """Return MB/s of each interval over all operations, without a short last interval."""
+    """Return the throughput of each interval in MB/s; a short last interval is left out."""
     moved: dict[int, list[int]] = {}
     for sample in outcome.samples:
         row = moved.setdefault(sample.interval, [0, sample.end_ns - sample.start_ns])
@@ -259,7 +264,7 @@ def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
 def _steady_record(
     outcome: RunOutcome, interval_ns: int
 ) -> tuple[dict[str, Any] | None, list[Flag]]:
-    """Return the steadiness of throughput, and a flag if it was not steady."""
+    """Return how steady throughput was over the window, and a flag if it was not steady."""
     values = interval_throughput(outcome, interval_ns)
     verdict = steady_verdict(five_parts(values))
     record = {**asdict(verdict), "quantity": "throughput_mb_s", "intervals": len(values)}
@@ -271,8 +276,8 @@ def _steady_record(
 def _unsteady_message(verdict: SteadyVerdict) -> str:
     slope, excursion = verdict.slope_percent, verdict.excursion_percent
     if slope is None or excursion is None:
-        return "nothing was transferred"
+        return "no bytes were transferred"
     return (
-        f"throughput was not steady over the window: it drifted by {slope:+.0f} % and its fifths "
-        f"lay {excursion:.0f} % apart (bounds 10 % and 20 % of the mean)"
+        f"throughput was not steady over the window: it drifted by {slope:+.0f} %, and fifths of "
+        f"the window differ by {excursion:.0f} % (limits: 10 % and 20 % of the mean)"
     )

@@ -1,7 +1,7 @@
-"""Sessions of a campaign: starting a new one, or resuming an interrupted one.
+"""Sessions of a campaign: starting a new campaign, or resuming an interrupted one.
 
-The order matters: the guard is entered first, for all targets at once, then preflight and all other
-checks run, and only then is anything written.
+The order matters: first the guard is entered, for all targets at once; then preflight and all other
+checks are made; only after that is anything written.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def run_study(
         loaded: Study with its text.
         plan: Plan of the study.
         directory: Result directory, missing or empty.
-        plan_hash: Hash of the reviewed plan as consent to overwrite devices, or None.
+        plan_hash: Hash of the plan that the user reviewed, as consent to overwrite devices; or
+            None.
         reporter: Function that creates the reporter of progress.
         stop: Stop request to watch.
-        clean: Remove data even if runs are missing at the end.
+        clean: Whether to remove data even if runs are missing at the end.
 
     Raises:
         GuardError: A target is refused; nothing is written.
@@ -94,15 +95,15 @@ def resume_study(
     """Execute the missing runs of a campaign, on the same devices and with the same consent.
 
     Raises:
-        ResultError: Another process executes it, or it was not created by ``storlab run``. Also
-            raises as :func:`run_study`.
+        ResultError: Another process executes the campaign, or the results were not created by
+            ``storlab run``. Other errors are those of :func:`run_study`.
     """
     recorded: Mapping[str, Any] | None = store.environment.get("guard")
     if recorded is None:
         raise ResultError(
             str(store.directory),
-            "was not made by `storlab run`, so there is nothing to resume",
-            "begin with `storlab run STUDY`",
+            "was not created by `storlab run`, so there is nothing to resume",
+            "start a campaign with `storlab run STUDY`",
         )
     base = Path(recorded["working_directory"])
     with store.campaign_lock():
@@ -126,10 +127,10 @@ def resume_study(
 
 
 def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
-    """Refuse to resume a campaign on other hosts than it began with.
+    """Check that a resumed campaign has the same hosts as when it began.
 
     The list of hosts may come from a file or from Slurm and may have changed. Runs on other clients
-    are not repeats of the stored ones, and data are stored per client.
+    would not be repeats of the stored runs, and each client has its own data.
 
     Raises:
         ResultError: The hosts differ.
@@ -146,18 +147,18 @@ def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
     raise ResultError(
         str(store.directory),
         f"the cluster has other hosts than when the campaign began: {' and '.join(changes)}",
-        "give it the hosts that it had (hostfile, or the allocation of Slurm), or begin a new "
-        "campaign: `storlab run`",
+        "use the same hosts (hostfile, or the allocation of Slurm), or start a new campaign with "
+        "`storlab run`",
     )
 
 
 def guard_of(study: StudyBase, plan: Plan, **settings: Any) -> Guard:
-    """Return a guard for this machine, or for the clients of a cluster."""
+    """Return a new guard: of this machine's targets, or of the controller of a cluster."""
     return (Guard if study.cluster is None else ClusterGuard)(study, plan, **settings)
 
 
 def guard_again(store: ResultStore, base: Path, recorded: Mapping[str, Any]) -> Guard:
-    """Return the guard of a started campaign, from the record of its first guard."""
+    """Return a guard for a campaign that was started before, from the record of its guard."""
     return guard_of(
         store.study,
         store.plan,
@@ -168,14 +169,17 @@ def guard_again(store: ResultStore, base: Path, recorded: Mapping[str, Any]) -> 
 
 
 def clients_of(study: StudyBase, base: Path) -> Clients | None:
-    """Return the clients of a cluster; None if this machine generates the load."""
+    """Return the clients of a study's cluster; None if this machine generates the load."""
     return None if study.cluster is None else Clients.of(study.cluster, base)
 
 
 def places_of(
     clients: Clients | None, store: ResultStore, guard: Guard, stop: StopRequest, told: Reporter
 ) -> dict[str, Any]:
-    """Return ``site`` and ``reach`` for a campaign on clients; empty without a cluster."""
+    """Return the arguments ``site`` and ``reach`` of ``Campaign`` for a cluster; else no arguments.
+
+    They make the campaign generate its load on the clients.
+    """
     if clients is None:
         return {}
 
@@ -209,13 +213,13 @@ def checks_of(
         study: Study to check.
         plan: Plan of the study.
         runs: Runs to execute.
-        guard: Entered guard.
+        guard: Guard, already entered.
         clients: Clients of the cluster; None if this machine generates the load.
         resumed: Whether the campaign has run before.
-        left: Ids of interrupted runs, see ``check_study``.
+        left: Ids of interrupted runs, whose remaining files count as free space.
 
     Returns:
-        Checks, and the facts of each client by name.
+        The checks, and the facts of each client by its name.
     """
     if clients is None:
         check_feasible(study, plan, runs, guard.access, left)
@@ -232,9 +236,9 @@ def checks_of(
 
 
 def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
-    """Check whether the guard and the engines would accept a plan once it is consented to.
+    """Check whether the guard and the engines would accept a plan if the user consents to it.
 
-    Nothing is written; devices that the study writes to are held exclusively for a moment.
+    Nothing is written. Devices to which the study writes are opened exclusively for a moment.
     """
     try:
         settings: dict[str, Any] = {"plan_hash": plan.plan_hash, "base": base, "look_only": True}
@@ -248,11 +252,11 @@ def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
             what=f"{error.where}: {error.what}",
             fix=error.fix,
         )
-    return Check(name="guard", status="ok", what="refuses nothing")
+    return Check(name="guard", status="ok", what="accepts all targets")
 
 
 def warn(reporter: Reporter, checks: Sequence[Check]) -> None:
-    """Report the warnings of preflight in the progress output."""
+    """Report the warnings of the preflight checks in the progress output."""
     for check in checks:
         if check.status == "warning":
             reporter.note(f"warning: {check.name}: {check.what}")
@@ -265,18 +269,18 @@ def check_feasible(
     access: Mapping[str, Access],
     left: Collection[str] = (),
 ) -> None:
-    """Check that each engine can execute its points, and that data sets fit; writes nothing.
+    """Check that each engine can execute its points, and that data sets fit; write nothing.
 
     Args:
         study: Study to check.
         plan: Plan of the study.
         runs: Runs to execute.
         access: Files, devices and stores that the guard granted, by target.
-        left: Ids of interrupted runs, see ``check_study``.
+        left: Ids of interrupted runs, whose remaining files count as free space.
 
     Raises:
         EngineError: An engine is missing, or refuses a job.
-        PreflightError: Data sets do not fit.
+        PreflightError: A file system has too little space for data sets.
     """
     for name in sorted({plan.points[run.point_id].engine for run in runs}):
         get_engine(name).describe()  # raises if the engine is missing
@@ -287,8 +291,8 @@ def check_feasible(
         if point.kind not in engine.kinds:
             raise EngineError(
                 f"engine {engine.name}",
-                f"does not run {point.kind} workloads",
-                "choose another engine for it",
+                f"cannot run {point.kind} workloads",
+                f"set another engine for workload {point.workload}",
             )
         try:
             job = make_job(study, point, run, access[point.target], Path.cwd())
@@ -300,7 +304,7 @@ def check_feasible(
             raise EngineError(
                 f"engine {engine.name}",
                 f"cannot run {point.workload} on {point.target}: {why}",
-                "change the workload, or choose another engine for it",
+                "change the workload, or set another engine for it",
             )
     used = {plan.points[run.point_id].target for run in runs}
     dataset.check_space(
@@ -320,8 +324,8 @@ def _home_needs(
         own = [point for point in points if point.target == target.name]
         home = access[target.name].home if own else None
         if home is not None:
-            # Relative paths of the study start where the campaign began, not in the current
-            # directory.
+            # Relative paths in the study are relative to where the campaign was started, which may
+            # not be the current directory.
             granted = target.model_copy(update={"directory": str(home.parent)})
             needs.setdefault(home, []).append(home_need(own, study.study, granted, left))
     return needs

@@ -1,1 +1,1 @@
-"""Sites of a campaign: this machine, or the clients of a cluster, where the load is generated."""
+"""Sites of a campaign, which generate its load: this machine, or the clients of a cluster."""

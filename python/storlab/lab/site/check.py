@@ -1,4 +1,4 @@
-"""Client's part of a ``check`` task: facts about the client and its shared directories."""
+"""Task ``check`` on a client: reports facts about the client and its shared directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONCE_DIGITS = 12  # number of hexadecimal digits in the nonce of an order
 
 
 def check(end: ClientEnd) -> None:
-    """Send the facts of this client, and report whose files it sees in the shared directories."""
+    """Send facts about this client, and which clients' files it sees in shared directories."""
     arguments, place = end.order.arguments, end.place
     mount = arguments.get("mount")
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
@@ -76,7 +76,7 @@ def check(end: ClientEnd) -> None:
 
 
 def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Return the facts of block devices by path; empty facts if there is no device."""
+    """Return facts that identify block devices, by path; empty for a path without a device."""
     own = {name: place.targets[name].locations for name in paths if name in place.targets}
     return {
         path: device_facts(path)
@@ -86,10 +86,10 @@ def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[
 
 
 def _stores(granted: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return by target and endpoint whether a store can be listed from this client.
+    """Return by target and endpoint whether this client can list an S3 store.
 
-    Network, certificates and clock differ between clients. All endpoints are asked in parallel;
-    ``problem`` is empty on success.
+    Each client must try this, since network, certificates and clock differ between clients. All
+    endpoints are tried in parallel; ``problem`` is empty on success.
     """
     asked = [
         (name, endpoint, access.store.model_copy(update={"endpoints": [endpoint]}), access.prefix)
@@ -129,7 +129,7 @@ def engine_problem(name: str) -> str:
 
 
 def _remove_nonces(directory: Path, client: str) -> None:
-    """Remove files of earlier checks in which this client was killed."""
+    """Remove files that this client created in earlier checks and left because it was killed."""
     for left in directory.glob(f".storlab-*-{client}"):
         digits = left.name.removeprefix(".storlab-").removesuffix(f"-{client}")
         if len(digits) == NONCE_DIGITS and set(digits) <= set("0123456789abcdef"):

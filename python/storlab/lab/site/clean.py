@@ -1,4 +1,4 @@
-"""Clean-up of an object store: removes everything of this campaign, and only that."""
+"""Clean-up of an S3 store, which removes only what this campaign created."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from storlab.stores.s3.target import S3Hold
 
 
 def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str]:
-    """Delete the campaign's objects, uploads and marker, and a bucket that only it used.
+    """Delete the campaign's objects, unfinished uploads and marker object from an S3 store.
 
-    For the embedded server, also remove the directories that storlab created. The marker is deleted
-    last, so that an interrupted clean-up can be repeated.
+    If storlab created the bucket and no other campaign uses it, the bucket is deleted, too, as are
+    directories that storlab created for its embedded server. The marker is deleted last, so that an
+    interrupted clean-up can be repeated.
 
     Returns:
         Names of what was removed.
 
     Raises:
-        GuardError: Foreign objects lie below the prefix; nothing is deleted.
-        RunError: The store does not delete.
+        GuardError: Objects of others are below the prefix; nothing is deleted.
+        RunError: The store does not delete objects.
         PreflightError: The store cannot be reached.
         Interrupted: A stop was requested.
     """
@@ -39,12 +40,14 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
             _remove_probe(hold, top)
         elif top != marker:
             _clean_below(hold, top, stop, reporter)
-    # List again in another way: deletion is only certain if no listing shows an object.
+    # List again in two ways: only if no listing shows an object is it certain that all are deleted.
     left = [top for top in hold.own_tops() if top != marker]
     left += [key for key in hold.control.list_keys(hold.access.prefix, 2) if key != marker]
     if left:
         raise RunError(
-            hold.where, f"objects below {left[0]} are still there", "clean up again with storlab"
+            hold.where,
+            f"objects below {left[0]} still exist after deletion",
+            "repeat the clean-up: `storlab clean RESULTS`",
         )
     removed = [*([hold.where] if tops else []), *hold.forget()]
     if tops and hold.server is None:  # storlab's own server has ended and keeps nothing
@@ -60,9 +63,9 @@ def clean_or_tell(
     stop: StopRequest,
     reporter: Reporter,
 ) -> list[str]:
-    """Clean up one target at the end of a campaign, and report errors as notes.
+    """Clean up one target at the end of a campaign; report errors as notes.
 
-    Errors are not raised, because the results are more important.
+    Errors are not raised, so that the campaign's results are still completed.
 
     Args:
         name: Name of the target.
@@ -75,7 +78,7 @@ def clean_or_tell(
         Names of what was removed.
     """
     stop = StopRequest() if stop.requested else stop  # clean-up was requested after the stop
-    later = f"`storlab clean {results}` goes on with it"
+    later = f"to continue, run `storlab clean {results}`"
     try:
         removed = clean(stop)
     except StorlabError as error:
@@ -101,20 +104,20 @@ def _left_behind(hold: S3Hold) -> Iterator[str]:
     if hold.control.has_versions(hold.access.prefix):
         bucket = ""
         if hold.made_bucket and hold.bucket_exists:
-            bucket = "; the bucket, which storlab made, stays with them"
+            bucket = ", and storlab cannot remove the bucket that it created"
         yield (
-            f"{hold.control.where} keeps old versions and delete markers of what was deleted; they "
-            f"go by its own rules{bucket}"
+            f"{hold.control.where} keeps old versions and delete markers of the deleted objects; "
+            f"they remain until a lifecycle rule removes them{bucket}"
         )
     if hold.proof is not None and hold.proof.uploads == "hidden":
         yield (
-            f"{hold.control.where} does not list open multipart uploads: whether an interrupted "
-            "run left any cannot be seen; let the store's own rules remove old ones"
+            f"{hold.control.where} does not list unfinished multipart uploads, so storlab cannot "
+            "remove those of an interrupted run; let a lifecycle rule abort old uploads"
         )
 
 
 def _clean_below(hold: S3Hold, top: str, stop: StopRequest, reporter: Reporter) -> None:
-    reporter.step(f"{hold.target.name}: deleting what lies below {top}")
+    reporter.step(f"{hold.target.name}: deleting objects below {top}")
     handle = get_engine("native").start(clears_buckets().clear(hold.access, top), Path())
     outcome = finish(handle, stop, lambda snapshot: reporter.step_progress(0.0, snapshot))
     why = _failure(outcome)
@@ -122,7 +125,7 @@ def _clean_below(hold: S3Hold, top: str, stop: StopRequest, reporter: Reporter) 
         raise RunError(
             hold.where,
             f"cannot delete objects below {top}: {why}",
-            "check that these credentials may delete, then clean up again",
+            "check that these credentials may delete objects, then clean up again",
         )
 
 
@@ -130,5 +133,5 @@ def _failure(outcome: RunOutcome) -> str:
     if outcome.failure is not None:
         return outcome.failure.message
     if outcome.status != "finished":
-        return "the engine ended it and did not say why"
+        return "the engine ended the deletion without giving a reason"
     return ""

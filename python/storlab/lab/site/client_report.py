@@ -1,4 +1,4 @@
-"""Report of a client at the end of its task."""
+"""Report that a client of a cluster sends at the end of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.result import Failure, RunOutcome, sample_row
 
 
 class NicBytes(NamedTuple):
-    """Bytes that the data network interfaces transferred around a window."""
+    """Bytes that a client's data network interfaces transferred around the measure window."""
 
     received: int
     sent: int
@@ -21,7 +21,7 @@ class NicBytes(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Result of the fill phase of preconditioning."""
+    """Result of the fill phase of preconditioning on a client."""
 
     members: list[dict[str, Any]]
     bytes: int
@@ -30,7 +30,7 @@ class Filled(NamedTuple):
 
 @dataclass(slots=True)
 class ClientReport:
-    """Result of one task on a client; ``failure`` is why the task failed."""
+    """Result of one task on a client; ``failure`` is the reason if the task failed."""
 
     failure: Failure | None = None
     interrupted: bool = False
@@ -47,14 +47,14 @@ class ClientReport:
     written_mb_s: float = 0.0  # overwrite
     meetings: list[tuple[int, int, int]] = field(default_factory=list)  # see contracts.engine
     memory_bytes: int | None = None  # memory of the host
-    # run in verify mode: files of its state
+    # run in verify mode: files with the state of what was written
     written: dict[str, bytes] = field(default_factory=dict)
     reread: Reread | None = None  # verify
     notes: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)  # clean
 
     def pack(self) -> bytes:
-        """Serialise for rank 0; both ends run the same version, as their facts were compared."""
+        """Serialise the report for rank 0, which must run the same version of storlab."""
         packed = self
         if self.outcome is not None:
             rows = _packed([sample_row(sample) for sample in self.outcome.samples])
@@ -63,21 +63,26 @@ class ClientReport:
 
     @classmethod
     def unpack(cls, content: bytes) -> ClientReport:
-        """Restore a report of a rank of this user; raise ValueError if it is damaged."""
+        """Restore a report from ``pack``; raise ValueError if it is damaged.
+
+        This is safe only for content from a process of this user, since it is pickled.
+        """
         report = _unpacked(content)
         if not isinstance(report, cls):
-            raise ValueError(f"a client gave {type(report).__name__}")
+            raise ValueError(f"a client sent a {type(report).__name__} instead of a report")
         return report
 
     def failure_on(self, client: str) -> Failure | None:
-        """Return the failure with the name of its client in front of the message."""
+        """Return the failure, if any, with the name of the client before the message."""
         if self.failure is None:
             return None
         message = f"{client}: {self.failure.message}"
         return self.failure.model_copy(update={"message": message})
 
     def take_rows(self) -> list[tuple[Any, ...]]:
-        """Return the samples as rows (see ``sample_row``) once, and release them to save memory.
+        """Return the samples as rows (see ``sample_row``), and release them to save memory.
+
+        This works only once.
 
         Raises:
             ValueError: The packed rows are damaged.

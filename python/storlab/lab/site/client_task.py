@@ -1,4 +1,4 @@
-"""Client's part of a campaign's tasks: holds targets, prepares, runs, cleans, reports progress."""
+"""Tasks of a campaign on one client: prepare targets, execute runs, clean up, report progress."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write data to be m
 
 
 def do_task(end: ClientEnd) -> None:
-    """Execute the order of rank 0 and send the report.
+    """Execute a task that rank 0 (the controller) has ordered, and send a report to it.
 
-    Locks on shared directories are held until rank 0 confirms that all clients have ended.
+    Locks on shared directories are kept until rank 0 confirms that all clients have ended.
     """
     end.give_facts({})
-    # Rank 0 sends it now, without waiting for locks on directories.
+    # Take the input first: rank 0 sends it at once and does not wait for locks on directories.
     content = end.take_input() if end.order.takes_inputs else b""
     with ExitStack() as claimed:
         end.end(_report(end, content, claimed).pack())
 
 
 def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
-    """Execute the task; all errors go into the report."""
+    """Execute the task and return its report, which also holds any error."""
     teller = ProgressSender(end)
     reporter = ClientReporter(teller)
     report = ClientReport()
@@ -94,7 +94,10 @@ def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
 
 
 def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[DirectoryLease]:
-    """Lock the shared directories on the first client; on others wait for it before writing."""
+    """Lock the shared directories; return the locks.
+
+    Only the first client locks them. Other clients wait for these locks before they write.
+    """
     claimed = end.order.arguments.get("claim")
     if claimed is None:
         return []
@@ -111,7 +114,7 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[D
         return []  # a load starts only together with the first client
     own = Holder(**claimed["holder"], client=place.name, task=end.order.nonce)
     names = claimed["directories"]
-    # The same order on all clients.
+    # The order of directories must be the same on all clients.
     directories = [place.path_of(name, claimed["mount"]) for name in names]
     check_mounted(place.mount, directories)
     paths = sorted({directory.resolve() for directory in directories})
@@ -141,7 +144,7 @@ def _do(
 
 
 def _reread(end: ClientEnd, content: bytes) -> Reread | None:
-    """Reread another client's blocks; only the files that are read are locked."""
+    """Reread and verify the blocks that another client wrote; lock only the files to be read."""
 
     def keep_going() -> bool:
         end.tell({"phase": "verify"})
@@ -156,7 +159,7 @@ def _reread(end: ClientEnd, content: bytes) -> Reread | None:
 
 
 class ClientTask:
-    """Execution of one task on this client, with its targets held by a guard."""
+    """Executes one task on this client, with its targets locked by a guard."""
 
     def __init__(
         self,
@@ -221,7 +224,7 @@ class ClientTask:
             raise Interrupted
 
     def do(self, report: ClientReport) -> None:
-        """Execute the task that the order names."""
+        """Execute the ordered task, such as ``prepare`` or ``run``, and fill in its report."""
         tasks: dict[str, Callable[[ClientReport], None]] = {
             "prepare": self._prepare,
             "fill": self._fill,
@@ -249,7 +252,7 @@ class ClientTask:
         report.filled = Filled(members, **filled)
 
     def _overwrite(self, report: ClientReport) -> None:
-        """Overwrite in step with all clients, which start together as in a run."""
+        """Run one round of preconditioning; all clients start together, as in a run."""
         target = self._target()
         ground = self._site.ground(target)
         length = 0 if target.precondition is None else target.precondition.round
@@ -300,7 +303,7 @@ class ClientTask:
         return run, point
 
     def _start(self, engine: Engine, job: Job, work_dir: Path) -> RunHandle:
-        """Prepare the run, report readiness, and start it when all clients start."""
+        """Set up a run, report that it is ready, and start it together with all clients."""
         deadline_ns = monotonic_ns() + self._end.order.arm_within_ns
         handle = self._teller.during("prepare", lambda: self._hold(engine, job, work_dir))
         if handle is None:
@@ -317,16 +320,17 @@ class ClientTask:
         return handle if self._shared is None else MeetingRun(self._shared, self._end)
 
     def _hold(self, engine: Engine, job: Job, work_dir: Path) -> HeldRun | None:
-        """Prepare a run that waits for its start; None if the engine cannot do that."""
+        """Set up a run that waits for its start; return None if the engine cannot do that."""
         if dividing_family(job.kind) is not None and isinstance(engine, SharesRuns):
             self._shared = engine.share(job, work_dir)
             return self._shared
         return engine.hold(job, work_dir) if isinstance(engine, HoldsRuns) else None
 
     def _give_up(self, handle: HeldRun) -> None:
-        """Cancel a run; a worker that hangs in the kernel is abandoned after 10 s.
+        """Cancel a run and wait for its end for at most 10 s.
 
-        Rank 0 keeps getting messages meanwhile. The process ends with its task.
+        Messages to rank 0 continue meanwhile. A worker that hangs in the kernel is abandoned; this
+        process ends after its task.
         """
         handle.cancel()
         deadline_ns = monotonic_ns() + _GIVE_UP_NS
@@ -340,7 +344,7 @@ class ClientTask:
             False if the run has failed already.
 
         Raises:
-            PrepareError: It is not ready in time.
+            PrepareError: The run is not ready in time.
             Interrupted: A stop was requested.
         """
         while not handle.armed():
@@ -356,23 +360,23 @@ class ClientTask:
 
 def _late(limit_ns: int) -> Failure:
     return Failure(
-        message=f"was not ready to begin within {format_duration(limit_ns)}: a worker still opens "
-        "its files or makes its buffers",
-        fix="see whether the target answers on that client; [cluster] arm_within gives more time",
+        message=f"was not ready to start within {format_duration(limit_ns)}: a worker still opens "
+        "its files or allocates its buffers",
+        fix="check that the target answers on that client, or increase arm_within of [cluster]",
     )
 
 
 def _own_access(access: S3Access, name: str) -> S3Access:
-    """Return the access to a store, with a prefix of this client below the campaign's."""
+    """Return access to an S3 store with a prefix for this client, below the campaign's prefix."""
     return access.model_copy(update={"prefix": f"{access.prefix}{CLIENT}-{name}/"})
 
 
 def nic_bytes_around(
     readings: Sequence[CounterReading], start_ns: int, end_ns: int
 ) -> NicBytes | None:
-    """Return the bytes between the last reading before a window and the first one after it.
+    """Return the network bytes from the last reading before a window to the first after it.
 
-    Thus all bytes of the window are counted, even if a busy machine takes readings late.
+    So all bytes of the window are counted, even if a busy machine takes readings late.
     """
     if len(readings) < 2:
         return None
@@ -392,9 +396,10 @@ def _sleep_until(start_ns: int) -> None:
 
 
 class ClientSite(LocalSite):
-    """Site of one client, which gets its ``share`` of work that the family divides.
+    """Site of one client: executes the client's part of each run.
 
-    ``whole`` is the study with the seed and directories that all clients have in common.
+    If the clients divide the work of a run, the client does its ``share``. ``whole`` is the study
+    with the seed and the directories that all clients have in common.
     """
 
     def __init__(
@@ -418,7 +423,10 @@ class ClientSite(LocalSite):
         self._places = guard
 
     def data_context(self, target: Target, kind: str) -> JobContext:
-        """Return the context for data; that of all clients if the family's clients share data."""
+        """Return the context in which data sets of a workload family are created on a target.
+
+        If the family's clients share data, it is the context that is common to all clients.
+        """
         context = super().data_context(target, kind)
         offer = dividing_family(kind)
         if offer is None or not offer.shares_data:
@@ -434,7 +442,7 @@ class ClientSite(LocalSite):
         )
 
     def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
-        """Return the context of a run, with this client's share if the work is divided."""
+        """Return the context of a run on this client, with its share if the work is divided."""
         offer = dividing_family(point.kind)
         if offer is None:
             return super().context(run, point, work_dir)
@@ -444,7 +452,7 @@ class ClientSite(LocalSite):
         return run_context(self._whole, point, run, access, work_dir, self._share)
 
     def clean_up(self) -> list[str]:
-        """Remove this client's data and, on the first client, the shared data."""
+        """Remove this client's data and, on the first client, the shared data; return the names."""
         removed = super().clean_up()
         for name, hold in self._places.shared_homes.items():
             if not self.study.target_named(name).keep_data:
@@ -456,7 +464,10 @@ ResultT = TypeVar("ResultT")
 
 
 class ProgressSender:
-    """Sender of one client; only its own thread uses the link, other threads leave messages."""
+    """Sends progress messages of this client to rank 0, from one thread.
+
+    Other threads only leave messages, which this thread sends.
+    """
 
     def __init__(self, end: ClientEnd) -> None:
         self._end = end
@@ -464,18 +475,18 @@ class ProgressSender:
         self._last: dict[str, Any] = {}
 
     def tell(self, snapshot: dict[str, Any]) -> None:
-        """Send a snapshot of progress; safe to call from any thread."""
+        """Send a snapshot of progress to rank 0; safe to call from any thread."""
         if threading.get_ident() == self._thread:
             self._end.tell(snapshot)
         else:
             self._last = snapshot
 
     def during(self, phase: str, work: Callable[[], ResultT], *, endless: bool = False) -> ResultT:
-        """Run blocking work in a thread of its own, and keep sending messages to rank 0.
+        """Run blocking work in another thread, and meanwhile keep sending messages to rank 0.
 
         Flushing a data set or removing a large file may take longer than a client may be silent.
-        Work without progress for too long is considered hung, as on a mount whose server is gone:
-        messages then stop, unless ``endless``. The work must not use the link.
+        Work that makes no progress for too long is treated as hung, as on a mount whose server is
+        gone: messages then stop, unless ``endless`` is set. The work must not use the MPI link.
         """
         told = self._last = {"phase": phase}
         news_ns, stuck_ns = monotonic_ns(), STUCK * self._end.order.lost_after_ns
@@ -498,20 +509,20 @@ class ClientReporter(Reporter):
         self.notes: list[str] = []
 
     def step(self, text: str, total: float | None = None) -> None:
-        """Send the start of a preparation step."""
+        """Send the start of a preparation step to rank 0."""
         self._text, self._total = text, total or 0.0
         self._teller.tell({"phase": "prepare", "text": text, "total": self._total, "done": 0.0})
 
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """Send the progress of the step."""
+        """Send the progress of the current preparation step to rank 0."""
         del snapshot
         told = {"phase": "prepare", "text": self._text, "total": self._total, "done": done}
         self._teller.tell(told)
 
     def run_progress(self, snapshot: Snapshot) -> None:
-        """Send the progress of the load."""
+        """Send the progress of the load to rank 0."""
         self._teller.tell(asdict(snapshot))
 
     def note(self, text: str) -> None:
-        """Keep a note for the report."""
+        """Store a note for the report at the end of the task."""
         self.notes.append(text)

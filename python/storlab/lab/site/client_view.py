@@ -1,4 +1,4 @@
-"""View of a study and its guard on one client: the same work, in a folder of its own."""
+"""Study and guard as seen by one client: it uses its own paths, seed and folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.stores.home import DataDirectoryLock, await_home
 
 
 def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
-    """Return the study with directories, files and devices as this client names them."""
+    """Return the study with this client's paths of directories, files and devices."""
     mount = None if study.cluster is None else study.cluster.mount
     own = [target_on(target, place) for target in study.target]
     study = study.model_copy(update={"target": own})
@@ -36,7 +36,7 @@ def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
 
 
 def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
-    """Return a shared study with this client's seed, and its folder below directories."""
+    """Return a study with this client's seed and its own folder below each directory."""
     header = study.study.model_copy(
         update={"seed": derive_seed(study.study.seed, "client", place.name)}
     )
@@ -45,7 +45,7 @@ def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
 
 
 def keeping_nothing(study: StudyBase) -> StudyBase:
-    """Return the study without ``keep_data``, as ``storlab clean`` uses it."""
+    """Return the study without ``keep_data``, so that ``storlab clean`` removes all data."""
     targets = [target.model_copy(update={"keep_data": False}) for target in study.target]
     return study.model_copy(update={"target": targets})
 
@@ -61,23 +61,23 @@ def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
 
 
 def _is_own(point: Point) -> bool:
-    """Return whether the family of a point keeps data per client instead of sharing them."""
+    """Return whether each client has its own data for a point, instead of shared data."""
     offer = dividing_family(point.kind)
     return offer is None or not offer.shares_data
 
 
 def plan_of_targets(plan: Plan, names: set[str]) -> Plan:
-    """Return the plan with only the points on these targets."""
+    """Return the plan with only the points on the named targets."""
     points = {key: point for key, point in plan.points.items() if point.target in names}
     return plan.model_copy(update={"points": points})
 
 
 @dataclass(frozen=True, slots=True)
 class CommonPlaces:
-    """Targets that a client shares with others: a shared study, and stores as granted to all.
+    """Study and S3 access for data that all clients share.
 
-    ``meanwhile`` is called while the first client creates shared data. None if this task does not
-    need them on other clients.
+    ``meanwhile`` is called while a client waits for the first client to create shared data; None if
+    this task does not wait.
     """
 
     study: StudyBase
@@ -86,22 +86,22 @@ class CommonPlaces:
 
 
 class ClientGuard(Guard):
-    """Guard on a client: creates folders of its own, and uses stores granted to it.
+    """Guard on a client: creates the client's own folders, and uses S3 stores granted to it.
 
-    Data shared by all clients are in ``shared``: the first client holds a directory's home, the
-    others wait for it.
+    For data that all clients share, the first client locks the ``storlab-data`` directory, and the
+    others wait for that.
 
     Args:
         study: Study as this client sees it.
         plan: Plan of the targets of this task.
         campaign: Id of the campaign.
         consented: Whether the user consented to overwriting devices.
-        granted: Access to stores by target.
+        granted: Access to S3 stores by target.
         place: This client.
-        common: Targets that clients share.
-        peers: Clients that have created their folders; if one is not seen here, the guard refuses.
-        resumed: Whether the client may have restarted since the plan, so that disk sequence numbers
-            differ.
+        common: Study and access for shared data.
+        peers: Clients that have created their folders, which must be visible here.
+        resumed: Whether the client may have restarted since the plan was made, which changes disk
+            sequence numbers.
     """
 
     def __init__(
@@ -173,11 +173,11 @@ class ClientGuard(Guard):
         self.access[target.name] = Access(s3=self._granted[target.name])
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
-        """Create a folder for each job in the folder of this client, and return the data files."""
+        """Create a folder per job in this client's folder, and return the data files."""
         own = Path(target.directory or "")
         if problem := directory_problem(own.parent):
-            fix = "make it, or correct the path"
-            raise PreflightError(str(own.parent), f"{problem} here", fix)
+            fix = "create it, or correct the path"
+            raise PreflightError(str(own.parent), f"{problem} on this client", fix)
         if self._files(target) or self._needs_home(target):
             check_shared(own.parent, self._peers)
         members = []
@@ -194,9 +194,9 @@ class ClientGuard(Guard):
         return members
 
     def _check_planned(self, target: Target, hold: DeviceHold) -> None:
-        """Compare a device with the plan's devices of this client, or of this machine.
+        """Raise GuardError if a device differs from the one in the plan for this client.
 
-        A typed serial number is consent to the device that has it, on any client.
+        A serial number in the study is consent to overwrite the device that has it.
         """
         own = self.plan.client_devices.get(self._place.name, self.plan.devices)
         planned = own.get(hold.name, {})
@@ -207,14 +207,13 @@ class ClientGuard(Guard):
         except GuardError as error:
             raise GuardError(
                 hold.name,
-                "is a device of this client that the plan which was consented to does not have "
-                f"({error.what})",
-                "put the planned device back, or review `storlab plan` again: it asks every client "
-                "what its devices are",
+                f"is not this client's device in the plan that the user accepted ({error.what})",
+                "reconnect the planned device, or review `storlab plan` again, which asks all "
+                "clients for their devices",
             ) from error
 
     def remove_folders(self) -> None:
-        """Remove empty folders on leaving; until then sidecar files lie in them."""
+        """Make the guard remove this client's folders on exit, if they are empty then."""
         self._removes = True
 
     def __exit__(self, *details: object) -> None:
@@ -225,28 +224,31 @@ class ClientGuard(Guard):
 
 
 def check_shared(directory: Path, peers: Sequence[str]) -> None:
-    """Raise GuardError if folders of other clients are not seen: it is another file system."""
+    """Check that a directory is the one that all clients share: it has the folders of others.
+
+    Raises GuardError if one is missing, since the directory is then on another file system.
+    """
     unseen = [name for name in peers if not (directory / name).is_dir()]
     if unseen:
         raise GuardError(
             str(directory),
-            f"the folders of {', '.join(unseen[:5])} are not seen there: it is not the directory "
-            "that the clients share",
+            f"has no folders of {', '.join(unseen[:5])}, so it is not the directory that the "
+            "clients share",
             "mount the same file system on all clients",
         )
 
 
 def check_mounted(mount: str | None, directories: Iterable[Path]) -> None:
-    """Check that directories lie on a file system mounted at ``mount`` or below.
+    """Check that directories are on a file system that is mounted at ``mount`` or below.
 
     Raises:
-        GuardError: A directory does not, so its load would go to the local disk.
+        GuardError: A directory is not, so its load would go to the local disk.
     """
     for directory in directories if mount is not None else ():
         if mounted_below(directory, Path(mount or "")) is None:
             raise GuardError(
                 mount or "",
-                f"nothing is mounted there, or below it on the way to {directory}, so that all I/O "
-                "would go to this client's own disk",
+                f"nothing is mounted there, nor between it and {directory}, so all I/O would go to "
+                "this client's own disk",
                 f"mount the shared file system at {mount}, or correct [cluster] mount",
             )

@@ -1,4 +1,4 @@
-"""Tasks on the clients of a cluster: each is one mpiexec, apart from this process."""
+"""Tasks on the clients of a cluster; each task is executed by a separate mpiexec process."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _AT_ONCE = 8
 _NAMED = 5  # clients that are named with a reason
 _LOOK_S = 0.02
 SILENT_FIX = (
-    "see whether it is up, reached without a password, and has the same storlab (`ssh HOST true`), "
-    "or leave it out of [cluster]"
+    "check that it is up, can be reached without a password (`ssh HOST true`) and has the same "
+    "storlab, or remove it from [cluster]"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Clients of a study, and the MPI launcher that starts them."""
+    """Clients of a study's cluster, and the MPI launcher that starts tasks on them."""
 
     cluster: Cluster
     hosts: list[str]
@@ -48,18 +48,18 @@ class Clients:
 
     @classmethod
     def of(cls, cluster: Cluster, base: Path) -> Clients:
-        """Find the hosts and the launcher of a cluster.
+        """Find the hosts and the MPI launcher of a cluster.
 
         Raises:
             StudyError: The list of hosts cannot be read.
-            EngineError: There is no launcher.
+            EngineError: No launcher was found.
         """
         kind = cluster.launcher
         return cls(cluster, client_hosts(cluster, base), find_launcher(cluster.mpiexec, kind))
 
     @property
     def most(self) -> int:
-        """Return the largest number of clients that the study uses."""
+        """Largest number of clients that the study uses."""
         return max(client_counts(self.cluster, self.hosts))
 
     def places(self, count: int) -> list[ClientPlace]:
@@ -74,14 +74,14 @@ class Clients:
         arguments: dict[str, Any],
         inputs: Mapping[int, bytes] | None = None,
     ) -> Session:
-        """Start a task on given clients.
+        """Start a task on given clients, and return its session.
 
         Args:
             task: Name of the task.
             chosen: Clients with ranks 1, 2, ...
             directory: Directory to create for the task; an existing one is replaced.
-            arguments: Arguments of the task.
-            inputs: Content for single clients, by rank.
+            arguments: Arguments of the task, the same for all clients.
+            inputs: Additional content for single clients, by rank.
 
         Raises:
             ResultError: The directory cannot be written.
@@ -92,8 +92,9 @@ class Clients:
             for rank, content in (inputs or {}).items():
                 input_file(directory, rank).write_bytes(content)
         except OSError as error:
-            what = f"what the clients are told cannot be written: {error.strerror}"
-            raise ResultError(str(directory), what, "make room there") from error
+            what = f"the files for the clients cannot be written: {error.strerror}"
+            fix = "check free space and permissions there"
+            raise ResultError(str(directory), what, fix) from error
         cluster = self.cluster
         order = Order(
             task=task,
@@ -118,7 +119,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class ClientTaskCall:
-    """Cluster task without load on given clients."""
+    """Call of a task without load, such as ``prepare`` or ``clean``, on given clients."""
 
     task: Task
     where: str  # name of the target, for messages
@@ -129,19 +130,19 @@ class ClientTaskCall:
     def carry_out(
         self, clients: Clients, directory: Path, stop: StopRequest, reporter: Reporter | None
     ) -> list[ClientReport]:
-        """Execute the task, in a directory that is removed afterwards.
+        """Execute the task on all its clients and return their reports.
 
         Args:
             clients: Clients of the cluster.
-            directory: Working directory.
+            directory: Working directory, which is removed at the end.
             stop: Stop request to watch.
             reporter: Receiver of progress, or None.
 
         Returns:
-            Reports of the clients, in their order.
+            Reports in the order of the clients.
 
         Raises:
-            PrepareError: A client failed; names it.
+            PrepareError: A client failed; the error names it.
             Interrupted: A stop was requested.
         """
         session = clients.begin(self.task, self.chosen, directory, self.arguments, self.inputs)
@@ -189,7 +190,7 @@ def read_again(
     stop: StopRequest,
     reporter: Reporter | None = None,
 ) -> VerifyReport:
-    """Let each client reread what the previous one wrote.
+    """Verify written blocks: each client rereads what the client before it wrote.
 
     Raises the errors of ``ClientTaskCall.carry_out``.
     """
@@ -206,14 +207,14 @@ def read_again(
 
 @dataclass(slots=True)
 class Answers:
-    """Answers of clients: facts by name, or the reason why there is no answer."""
+    """Answers of clients to a ``check`` task: facts, or why there is no answer, by client name."""
 
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
-        """Describe the clients that do not answer, with the reasons of the first five."""
+        """Sentence that names the clients that do not answer, with reasons for the first five."""
         known = list(self.silent.items())
         parts = [f"{name} does not answer: {why}" for name, why in known[:_NAMED]]
         if others := [name for name, _ in known[_NAMED:]]:
@@ -228,7 +229,9 @@ def ask_each(
     arguments: dict[str, Any],
     go_on: Callable[[], None] = lambda: None,
 ) -> Answers:
-    """Run a ``check`` task on each client separately, with a time limit of ``ANSWER_NS``.
+    """Run a ``check`` task on each client separately, so that silent clients are found.
+
+    A client has the time ``ANSWER_NS`` to answer.
 
     Args:
         clients: Clients of the cluster.
@@ -273,5 +276,5 @@ def _take(answers: Answers, name: str, gathered: Gathered) -> None:
 
 
 def renumbered(chosen: Sequence[ClientPlace]) -> list[ClientPlace]:
-    """Return the clients with ranks from 1 on, for a task of their own."""
+    """Return the clients with new ranks 1, 2, ..., for a task on only these clients."""
     return [place.model_copy(update={"rank": rank}) for rank, place in enumerate(chosen, 1)]

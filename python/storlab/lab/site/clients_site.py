@@ -1,4 +1,4 @@
-"""Clients of a cluster as the place where a campaign generates its load."""
+"""Clients of a cluster as the site of a campaign, which generates its load."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from storlab.stores.home import home_of
 
 _FOR_EVER_S = 1e9
 _UNKNOWN_CLOCK = ClockOffset(0, 0)
-# Time between two tasks: storing a run, and starting the ranks of the next task.
+# Longest time between two tasks, in which a run is stored and the ranks of the next task start.
 AWAY_NS = START_NS + 30 * NS_PER_S
 
 
 class ClusterGuard(Guard):
-    """Guard of the main process: holds stores; each client holds its own files and devices."""
+    """Guard of the controller: locks only S3 stores; each client locks its files and devices."""
 
     def _members(self, target: Target, stack: Any) -> list[Any]:
         del target, stack
@@ -56,7 +56,10 @@ class ClusterGuard(Guard):
 
 
 class ClientsSite:
-    """Clients of a cluster as a site; implements :class:`storlab.lab.site.local.Site`."""
+    """Clients of a cluster, which generate the load of a campaign.
+
+    Implements :class:`storlab.lab.site.local.Site`.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class ClientsSite:
 
     @property
     def study(self) -> StudyBase:
-        """Return the study of the campaign."""
+        """Study of the campaign."""
         return self._store.study
 
     @property
@@ -84,11 +87,14 @@ class ClientsSite:
         return self._store.plan
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Let all clients create their data in parallel; return whether the target is steady."""
+        """Make all clients create their data on a target in parallel, and precondition it.
+
+        Returns False if preconditioning found no steady state.
+        """
         count = max((point.clients or 1 for point in points), default=0)
         if not count:
             return True
-        self.reporter.step(f"{target.name}: {count} clients make their data")
+        self.reporter.step(f"{target.name}: {count} clients create their data")
         arguments = self._arguments({target.name}) | {"points": [p.point_id for p in points]}
         known = self._set_aside(target)
         reports = self._do("prepare", target.name, count, arguments)
@@ -103,10 +109,10 @@ class ClientsSite:
         return bool(record["verdict"]["verdict"] == "steady")
 
     def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
-        """Remove and return the preconditioning records of targets in the same place.
+        """Remove and return the preconditioning records of targets with the same location.
 
-        The caller restores them after all clients report that they wrote no data again. Devices are
-        never written by preparation, so their records stay.
+        The caller restores them if all clients report that they did not write data again. Creating
+        data never writes to devices, so their records are not removed.
         """
         known: dict[str, dict[str, Any]] = {}
         if all(is_kernel_place(Path(location)) for location in target.locations):
@@ -179,7 +185,7 @@ class ClientsSite:
         outcome.notes.append(describe_verification(written))
 
     def _may_leave(self, run: PlannedRun, point: Point, work_dir: Path) -> bool:
-        """Return whether such a run may need a clean-up."""
+        """Return whether a run of this point may leave data that must be cleaned up."""
         target = self.study.target_named(point.target)
         home = home_of(self._guard.base / (target.directory or ""))
         granted = replace(self._guard.access[target.name], home=home)
@@ -187,7 +193,7 @@ class ClientsSite:
         return bool(FAMILIES[point.kind].after(point, context))
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Let each client clean up after a run, if any of them needs it; return whether one did."""
+        """Make the clients clean up after a run if one of them needs it; return whether one did."""
         if interrupted and self._may_leave(run, point, self._store.directory / "work"):
             self._left.add(point.target)
         if point.target not in self._left:
@@ -198,9 +204,10 @@ class ClientsSite:
         return True
 
     def clean_up(self) -> list[str]:
-        """Remove the data of all clients and then the stores, except for what the study keeps.
+        """Remove the data of all clients and the objects in stores, and return their names.
 
-        Errors are reported as notes, because the results are more important.
+        Data that the study keeps is not removed. Errors are reported as notes, so that the
+        campaign's results are still completed.
         """
         kept = self._kept()
         removed: list[str] = []
@@ -209,13 +216,13 @@ class ClientsSite:
         claimed = claimed_directories(self._store)
         if on_clients or claimed:
             try:
-                # one client is enough to give up the lock on a directory
+                # One client is enough to release the lock on a directory.
                 count = self._clients.most if on_clients else 1
                 arguments = self._cleaning(on_clients)
                 removed += _names(self._do("clean", "cleaning up", count, arguments, stop))
             except (PrepareError, Interrupted) as error:
                 self.reporter.note(self._left_over(error, on_clients, claimed, kept))
-        # In reverse: a bucket that targets share was created for the first of them.
+        # In reverse order, because the first of several targets in a bucket created the bucket.
         for name, hold in reversed(self._guard.stores.items()):
             if name not in kept:
                 clean = partial(clean_store, hold, reporter=self.reporter)
@@ -227,7 +234,7 @@ class ClientsSite:
         return {target.name for target in self.study.target if target.keep_data}
 
     def targets_on_clients(self) -> set[str]:
-        """Return the targets whose data clients create, without stores and null targets."""
+        """Return the names of targets whose data is on clients: not S3 or null targets."""
         used = {point.target for point in self._plan.points.values()}
         return {
             t.name for t in self.study.target if t.name in used and t.s3 is None and not t.is_null
@@ -236,16 +243,16 @@ class ClientsSite:
     def clean_on(
         self, chosen: list[ClientPlace], targets: set[str], stop: StopRequest, *, ends: bool = True
     ) -> list[str]:
-        """Let clients remove what they created, even if the study keeps it.
+        """Make clients remove the data that they created, even if the study keeps it.
 
         Args:
             chosen: Clients.
             targets: Names of targets.
             stop: Stop request to watch.
-            ends: Whether the campaign gives up its directories afterwards.
+            ends: Whether the campaign releases its locks on directories afterwards.
 
         Raises:
-            PrepareError: A client failed; names it.
+            PrepareError: A client failed; the error names it.
             Interrupted: A stop was requested.
         """
         arguments = self._cleaning(targets, ends=ends) | {"keeps": False}
@@ -259,19 +266,20 @@ class ClientsSite:
     def _left_over(
         self, error: Exception, on_clients: set[str], claimed: set[str], kept: set[str]
     ) -> str:
-        """Describe what remains after a failed clean-up.
+        """Return a note on what remains after a failed clean-up.
 
-        ``storlab clean`` would also remove kept data, so it is not suggested for a mere lock file.
+        If only a lock file remains, ``storlab clean`` is not suggested, since it would also remove
+        data that the study keeps.
         """
         if not on_clients:
             places = ", ".join(sorted(str(self._guard.base / name) for name in claimed))
             looks_s = away_ns(self._store) / NS_PER_S
             return (
-                f"{places}: not given up: {error}; the next campaign there looks for "
-                f"{looks_s:g} s whether this one goes on"
+                f"{places}: the lock was not released: {error}; the next campaign there waits "
+                f"{looks_s:g} s to see whether this one continues"
             )
-        goes_on = f"`storlab clean {self._store.directory}` goes on with it"
-        also = ", and removes what the study keeps, too" if kept else ""
+        goes_on = f"to continue, run `storlab clean {self._store.directory}`"
+        also = ", which also removes data that the study keeps" if kept else ""
         return f"not cleaned up: {error}; {goes_on}{also}"
 
     def _arguments(self, targets: set[str]) -> dict[str, Any]:
@@ -293,7 +301,7 @@ class ClientsSite:
         }
 
     def _claim(self) -> dict[str, Any]:
-        """Return the directories to lock against other campaigns, the same for all tasks."""
+        """Return the lock arguments for all of the campaign's directories."""
         return claim_of(self._store, self._guard.base, self._guard.campaign)
 
     def _do(
@@ -318,14 +326,17 @@ class ClientsSite:
 
 @dataclass(frozen=True, slots=True)
 class _PreconditionData:
-    """Data of all clients on a target, preconditioned together: only the total must be steady."""
+    """Data of all clients on a target, which are preconditioned together.
+
+    Only the total throughput of the clients must become steady.
+    """
 
     site: ClientsSite
     target: Target
     count: int
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Fill on all clients in parallel; the duration is that of the slowest."""
+        """Write all data once on all clients in parallel; the slowest gives the duration."""
         self.site.reporter.step(f"preconditioning {self.target.name}: fill")
         reports = self.site.precondition_step("fill", self.target, self.count)
         filled = [(name, report.filled) for name, report in reports if report.filled is not None]
@@ -334,7 +345,7 @@ class _PreconditionData:
         return members, {"bytes": sum(e.bytes for _, e in filled), "duration_ns": longest}
 
     def overwrite(self, number: int) -> float:
-        """Overwrite on all clients together; return the sum of their MB/s."""
+        """Run one round of overwriting on all clients together; return the sum of their MB/s."""
         reports = self.site.precondition_step("overwrite", self.target, self.count, round=number)
         return sum(report.written_mb_s for _, report in reports)
 
@@ -344,7 +355,7 @@ def _names(reports: Sequence[ClientReport]) -> list[str]:
 
 
 class ClientsRun:
-    """Handle of a run on several clients; implements ``contracts.engine.RunHandle``."""
+    """Run in progress on several clients. Implements ``contracts.engine.RunHandle``."""
 
     def __init__(
         self,
@@ -366,7 +377,7 @@ class ClientsRun:
         self._outcome: RunOutcome | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return live figures of all clients together, with the slowest client."""
+        """Return the current rates of all clients together, and a note on the slowest one."""
         live = self._session.live()
         return whole_snapshot(live)
 
@@ -375,7 +386,10 @@ class ClientsRun:
         self._session.stop()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """Return the outcome, or None after the time limit; a run that lost clients has failed."""
+        """Wait for the end of the run and return its outcome; None if the timeout expires.
+
+        If a client was lost, the run has failed.
+        """
         if self._outcome is None:
             gathered = self._session.wait(_FOR_EVER_S if timeout_s is None else timeout_s)
             self._outcome = None if gathered is None else self._judge(gathered)
@@ -399,7 +413,7 @@ class ClientsRun:
             return failed
         if any(report.outcome is None for _, report in reports):
             return failed_outcome(None, "cancelled")
-        # without a second measurement the drift counts as 0
+        # If clocks were measured only once, use this measurement twice: the drift is then 0.
         clocks = [*gathered.clocks, *gathered.clocks[-1:]]
         clients = [
             Client(
@@ -415,32 +429,35 @@ class ClientsRun:
 
 
 def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
-    """Return the outcome of a run in which not all clients finished."""
+    """Return the outcome, without results, of a run in which not all clients finished."""
     now = monotonic_ns()
     engine = EngineInfo(name="cluster", version=__version__)
     return RunOutcome(status, engine, now, now, [], {}, None, failure)
 
 
 def claim_of(store: ResultStore, base: Path, campaign: str) -> dict[str, Any]:
-    """Return the lock on all directories of a campaign, for each of its tasks."""
+    """Return the arguments with which clients lock all directories of a campaign during a task.
+
+    Between its tasks, other campaigns must wait (see ``away_ns``).
+    """
     return _claim(store, base, campaign, claimed_directories(store), away_ns(store))
 
 
 def claim_once(store: ResultStore, base: Path, campaign: str, target: str) -> dict[str, Any]:
-    """Return the lock on one target's directory for a single task that no other follows."""
+    """Return the arguments with which clients lock one target's directory for a single task."""
     directory = store.study.target_named(target).directory
     named = set() if directory is None else {directory}
     return _claim(store, base, campaign, named, 0)
 
 
 def claimed_directories(store: ResultStore) -> set[str]:
-    """Return the target directories of a campaign, as the study names them."""
+    """Return the directories of a campaign's targets, as written in the study."""
     used = {point.target for point in store.plan.points.values()}
     return {t.directory for t in store.study.target if t.name in used and t.directory}
 
 
 def away_ns(store: ResultStore) -> int:
-    """Return for how long in ns other campaigns wait to see whether this one continues."""
+    """Return how long (ns) another campaign must wait to see whether this one continues."""
     return AWAY_NS + store.study.study.settle
 
 

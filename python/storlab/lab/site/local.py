@@ -1,4 +1,4 @@
-"""Place where a campaign generates its load, and this machine as such a place."""
+"""Site of a campaign, which generates its load: the interface, and this machine as a site."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep 
 
 
 class Site(Protocol):
-    """This machine or the clients of a cluster, with the targets that the guard granted there."""
+    """Interface of a site that generates load: this machine, or the clients of a cluster."""
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Prepare what the points of one target need.
+        """Create and precondition the data that the points of one target need.
 
         Returns:
             False if preconditioning found no steady state.
 
         Raises:
-            PrepareError: A step failed.
+            PrepareError: A step of the preparation failed.
             Interrupted: A stop was requested.
         """
         ...
@@ -72,14 +72,14 @@ class Site(Protocol):
         work_dir: Path,
         raw: dict[str, bytes],
     ) -> RunOutcome:
-        """Execute one run.
+        """Execute one run and return its outcome.
 
         Args:
             run: Planned run.
             point: Point of the run.
             engine: Engine that executes it.
             work_dir: Empty directory for this run only.
-            raw: Receives the files to store, by name.
+            raw: Dict to which files to store are added, by name.
 
         Raises:
             StorlabError: The run could not start; also OSError and ValueError.
@@ -88,13 +88,13 @@ class Site(Protocol):
         ...
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Restore the target after a run.
+        """Restore the target after a run, for example by removing the run's files.
 
         Args:
             run: Planned run.
             point: Point of the run.
-            interrupted: Whether it was a run of an earlier session, so that its leftovers are
-                unknown.
+            interrupted: Whether an earlier session executed the run, so that it is unknown what
+                the run left behind.
 
         Returns:
             Whether there was anything to do.
@@ -115,22 +115,22 @@ def _kind(point: Point) -> str:
 
 
 def start_at_once(engine: Engine, job: Job, work_dir: Path) -> RunHandle:
-    """Start the load as soon as the engine is ready."""
+    """Start a job whose load begins as soon as the engine is ready."""
     return engine.start(job, work_dir)
 
 
 class LocalSite:
-    """This machine as a :class:`storlab.lab.site.local.Site`; needs an entered guard.
+    """This machine as site of a campaign. Implements :class:`storlab.lab.site.local.Site`.
 
     Args:
         study: Study of the campaign.
-        guard: Entered guard.
-        directory: Directory for verify-mode state and for steps.
+        guard: Guard, already entered.
+        directory: Directory for the state of verify mode and for working files.
         stop: Stop request to watch.
         reporter: Receiver of progress.
         results: Store for preconditioning records; without it targets are not preconditioned.
-        start: Function that starts the load of an engine.
-        rereads: Function that returns whether blocks of verify mode are reread on this machine.
+        start: Function that starts a job on an engine.
+        rereads: Function that returns whether this machine rereads blocks in verify mode.
         alive: Function that is called several times per second while blocks are reread.
     """
 
@@ -184,25 +184,25 @@ class LocalSite:
         try:
             self._spoil()
         except OSError as error:
-            what = "another program changed its data file, and it cannot be laid out again: "
+            what = "another program changed the data file, and it cannot be written again: "
             what += str(error.strerror)
-            fix = "make room, and end what writes to the file"
+            fix = "free space, and end the program that writes to the file"
             raise PrepareError(target.name, Failure(message=what, fix=fix)) from error
 
     def _forget_steady(self, anew: Sequence[Member]) -> None:
-        """Remove preconditioning records of targets whose files are written again."""
+        """Remove the preconditioning records of targets whose files will be written again."""
         paths = {member.path for member in anew}
         for name, members in self.guard.members.items():
             if self._results is not None and paths & {member.path for member in members}:
                 self._results.forget_prepare(target_slug(name))
 
     def ground(self, target: Target) -> Members:
-        """Return the data of a target to precondition."""
+        """Return the files and devices of a target as data to precondition."""
         members, seed = self.guard.access[target.name].members, self.study.study.seed
         return Members(target, members, seed, self._start, self._stop, self._reporter)
 
     def data_context(self, target: Target, kind: str) -> JobContext:
-        """Return the context for data sets of a family on a target."""
+        """Return the context in which data sets of a workload family are created on a target."""
         del kind
         return JobContext(
             header=self.study.study,
@@ -213,7 +213,7 @@ class LocalSite:
         )
 
     def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
-        """Return the context for the job of a run."""
+        """Return what a workload needs to build the job of a run: target, access, seed, paths."""
         return run_context(self.study, point, run, self.guard.access[point.target], work_dir)
 
     def run(
@@ -224,7 +224,7 @@ class LocalSite:
         work_dir: Path,
         raw: dict[str, bytes],
     ) -> RunOutcome:
-        """Execute one run, and reread its blocks in verify mode."""
+        """Execute one run; in verify mode, reread and verify its blocks afterwards."""
         context = self.context(run, point, work_dir)
         verification = Verification(self._directory, context.target)
         job = FAMILIES[point.kind].job(point, context)
@@ -237,9 +237,9 @@ class LocalSite:
         return outcome
 
     def _load(self, engine: Engine, job: Job, context: JobContext, point: Point) -> RunOutcome:
-        """Execute the load, while watching the run's files and devices.
+        """Execute the load of a run while its files and devices are monitored.
 
-        The outcome gets facts about the medium, and a failure if another program changed a file.
+        The outcome gets details about the medium, and a failure if another program changed a file.
         """
         medium = medium_behind(context.target, context.access, self.guard.base)
         with ExitStack() as stack:
@@ -309,12 +309,15 @@ class LocalSite:
         return outcome
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Execute the family's clean-up steps after a run, however it ended."""
+        """Execute the clean-up steps of the workload family after a run, even after a failure."""
         del interrupted
         return self._steps.after(point, self.context(run, point, self._steps.work_dir))
 
     def clean_up(self) -> list[str]:
-        """Remove only files, objects and homes of this campaign, unless the study keeps them."""
+        """Remove this campaign's files, objects and directories, unless the study keeps them.
+
+        Returns the names of what was removed.
+        """
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
         removed = dataset.clean_up(
@@ -323,9 +326,9 @@ class LocalSite:
         for path, data in self.guard.files.items():
             if path not in kept and data.owner != self.guard.campaign:
                 self._reporter.note(
-                    f"{path} stays: campaign {data.owner} laid it out, and may need it"
+                    f"{path} was not removed: campaign {data.owner} created it, and may need it"
                 )
-        # In reverse: a bucket that targets share was created for the first of them.
+        # In reverse order, because the first of several targets in a bucket created the bucket.
         for name, hold in reversed(self.guard.stores.items()):
             if not self.study.target_named(name).keep_data:
                 removed += self._clean(name, partial(clean_store, hold, reporter=self._reporter))

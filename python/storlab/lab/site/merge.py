@@ -1,8 +1,9 @@
 """Merge of several clients' reports into the outcome of one run, on the controller's clock.
 
-``storlab._native.Merger`` adds histograms and sums counters. The window is the one that all clients
-have in common; if they divide one work, it lasts until the last client is done. Samples of each
-client are kept in ``raw/clients.parquet``, with the columns of samples.parquet and its name.
+``storlab._native.Merger`` merges histograms and adds up counters. The measure window is the time
+that all clients have in common; if they divide one amount of work, it lasts until the last client
+is done. The samples of each client are stored in ``raw/clients.parquet``, with the columns of
+``samples.parquet`` and the client's name.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ NumberT = TypeVar("NumberT", int, float)
 CLIENTS_FILE = "clients.parquet"
 _NAME_FIELD = pa.field("client", pa.string(), nullable=False)
 _SCHEMA = SAMPLES_SCHEMA.insert(0, _NAME_FIELD)
-# Histograms are all different and unordered: dictionaries and statistics are useless for them.
+# Columns to store with dictionaries and statistics: not histograms, which are all different.
 _PLAIN = [column for column in _SCHEMA.names if not column.endswith("_hist")]
 _CLIENTS_AT_ONCE = 16  # limits the samples in memory
 _LATENCY = [field.name for field in fields(Sample)].index("latency")
@@ -62,7 +63,7 @@ _LATENCY = [field.name for field in fields(Sample)].index("latency")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client of a run, with its report and its clock offsets before and after."""
+    """One client of a run, with its report, and its clock offsets before and after the run."""
 
     place: ClientPlace
     report: ClientReport
@@ -71,9 +72,9 @@ class Client:
 
     @property
     def outcome(self) -> RunOutcome:
-        """Return the outcome; raise ValueError if the client has none."""
+        """Outcome of the client; raises ValueError if there is none."""
         if self.report.outcome is None:
-            raise ValueError(f"{self.place.name} has no outcome")
+            raise ValueError(f"client {self.place.name} reported no outcome")
         return self.report.outcome
 
 
@@ -85,15 +86,17 @@ def merge(
     *,
     divided: bool = False,
 ) -> RunOutcome:
-    """Merge the reports of all clients into one outcome; consumes the rows of the reports.
+    """Merge the reports of all clients into the outcome of one run.
+
+    The rows of the reports are released in the process.
 
     Args:
         clients: Clients of the run.
         interval_ns: Length of a sampling interval.
-        planned_ns: Length of the window; None if the end of the work ends it.
+        planned_ns: Length of the window; None if the run ends when its work is done.
         kind: Workload family.
-        divided: Whether the clients divide one work, so that the window ends when the last client
-            is done.
+        divided: Whether the clients divide one amount of work, so that the window ends when the
+            last client is done.
 
     Raises:
         ValueError: A histogram is damaged, or there are no clients.
@@ -142,9 +145,9 @@ def merge(
 
 
 class _Sum(AbstractContextManager["_Sum"]):
-    """Sums over the samples of all clients, a few clients at a time.
+    """Adds up the samples of all clients, a few clients at a time.
 
-    The per-client file is written in a thread while the next clients are summed.
+    Meanwhile, a thread writes the file with the samples of each client.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         self._writer.shutdown()
 
     def add(self, clients: Sequence[Client]) -> None:
-        """Add samples of clients; raise ValueError for damaged histograms."""
+        """Add the samples of some clients; raise ValueError if a histogram is damaged."""
         given = [self._rows(client) for client in clients]
         self.flush()
         self._written = self._writer.submit(self.file.write, given)
@@ -171,7 +174,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         self.merger.add(summed)
 
     def flush(self) -> None:
-        """Wait until all samples are written."""
+        """Wait until all samples added so far are written to the file."""
         if self._written is not None:
             self._written.result()
 
@@ -181,7 +184,10 @@ class _Sum(AbstractContextManager["_Sum"]):
         return ClientRows(client.place.name, client.before.offset_ns, rows, latencies)
 
     def _summed(self, client: Client, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return rows for the merger; divided work is extended to the end of the common window."""
+        """Return a client's samples for the merger.
+
+        If the work is divided, they are extended to the end of the common window.
+        """
         outcome, clock = client.outcome, client.before
         if self._window is not None:
             samples = [Sample(*row) for row in rows]
@@ -194,7 +200,7 @@ class _Sum(AbstractContextManager["_Sum"]):
 
 
 def raw_of(reports: Iterable[tuple[ClientPlace, ClientReport]]) -> dict[str, bytes]:
-    """Return the raw files of each client's engine, in a folder with the client's name."""
+    """Return the raw files of each client's engine, named ``<client>/<file>``."""
     return {
         f"{place.name}/{name}": content
         for place, report in reports
@@ -215,7 +221,7 @@ def _failure(clients: Sequence[Client]) -> Failure | None:
 
 
 def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, OperationTotals]:
-    """Take histogram totals from the merger, and add up the counters without histograms."""
+    """Return totals by operation: those that the merger computed, with sums of other counters."""
     by_operation = {}
     for operation, totals in merged.items():
         parts = [c.outcome.totals[operation] for c in clients if operation in c.outcome.totals]
@@ -235,7 +241,10 @@ def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, O
 
 
 def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
-    """Sum times, count the cores of each host once, and take the largest shares of a core."""
+    """Return the CPU use of all clients together, or None if one is unknown.
+
+    Times are added up, the cores of each host count once, and percentages are the largest ones.
+    """
     known = [use for _, use in uses if use is not None]
     if len(known) < len(uses):
         return None
@@ -268,7 +277,7 @@ def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
 
 
 def _flags(clients: Sequence[Client]) -> list[Flag]:
-    """Return the flags about each client's limits, prefixed by the client's name."""
+    """Return the flags of all clients, with the client's name before each message."""
     return [
         flag.model_copy(update={"message": f"{client.place.name}: {flag.message}"})
         for client in clients
@@ -282,7 +291,10 @@ def _most(values: Iterable[NumberT | None]) -> NumberT | None:
 
 
 def _notes(clients: Sequence[Client]) -> list[str]:
-    """Return the notes of clients, prefixed by names unless all clients have the same note."""
+    """Return the notes of all clients.
+
+    A note that not all clients have is preceded by the names of those that have it.
+    """
     sayers: dict[str, list[str]] = {}
     for client in clients:
         for note in [*client.outcome.notes, *client.report.notes]:
@@ -303,7 +315,10 @@ def _verified(clients: Sequence[Client]) -> VerifyReport | None:
 
 
 def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
-    """Merge details as the family defines, else take the first client's; add device bytes."""
+    """Return the details of the run, with facts about devices, processes and medium.
+
+    They are merged by the workload family, or else those of the first client.
+    """
     whole = whole_details(kind, clients)
     details = clients[0].outcome.details if whole is None else whole
     facts: dict[str, Any] = {
@@ -317,13 +332,16 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
 
 
 def _stand_ins(clients: Sequence[Client]) -> list[str]:
-    """Return the stand-ins of all clients: one emulated part makes the whole run emulated."""
+    """Return descriptions of everything that is emulated on any client.
+
+    One emulated part makes the whole run emulated.
+    """
     every = (text for c in clients for text in c.outcome.details.get("stand_ins", ()))
     return list(dict.fromkeys(every))
 
 
 def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Sum the bytes that the processes of clients requested; None if unknown for one client."""
+    """Return the bytes that all clients' processes transferred; None if one is unknown."""
     counted = [client.outcome.details.get("process") for client in clients]
     if not all(counted):
         return None
@@ -331,10 +349,10 @@ def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 
 def _counters_summed(counted: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Sum byte counters, each as in ``contracts.details.BytesCounted``.
+    """Add up byte counters, each in the form of ``contracts.details.BytesCounted``.
 
-    Bytes inside the windows cover times of different lengths. They are scaled to the shortest one,
-    so that the resulting rate is the sum of all rates.
+    The bytes counted inside the windows belong to times of different lengths. They are scaled to
+    the shortest one, so that the resulting rate is the sum of all rates.
     """
     names = ("read_bytes", "written_bytes")
     inside_ns = min(one.get("inside_ns", 0) for one in counted)
@@ -350,7 +368,7 @@ def _counters_summed(counted: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Return what was found below the members of all clients; None if a client did not look."""
+    """Return facts about the media of all clients together; None if a client has none."""
     media = [client.outcome.details.get("medium") for client in clients]
     if not all(media):
         return None
@@ -362,7 +380,10 @@ def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 
 def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Sum the device bytes of hosts; clients of one host all count the same devices."""
+    """Return the bytes that all hosts' devices transferred; None if one is unknown.
+
+    Clients on the same host count the same devices, so each host is counted once.
+    """
     hosts: dict[str, dict[str, Any]] = {}
     for client in clients:
         device = client.outcome.details.get("device")
@@ -384,7 +405,10 @@ def _cluster(
     planned_ns: int | None,
     bytes_till_first_done: float | None,
 ) -> ClusterRun:
-    """Summarise the clients; ``bytes_till_first_done`` is None unless the work is divided."""
+    """Return the summary of all clients for the run's record.
+
+    ``bytes_till_first_done`` is None unless the work is divided.
+    """
     (start_ns, end_ns), divided = window, bytes_till_first_done is not None
     together_ns = first_done_ns([(c.outcome, c.before) for c in clients]) - start_ns
     first_bytes_s = None
@@ -414,7 +438,7 @@ def _client_run(
     begin = max(start_ns, client.before.controller_ns(outcome.window_start_ns))
     done = client.before.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
-    # As in the run's own figures, flushes do not count as operations.
+    # As in the metrics of the whole run, flushes do not count as operations.
     totals = [t for name, t in outcome.totals.items() if name in page.operations.main]
     moved = sum(
         t.bytes for name, t in outcome.totals.items() if name in page.operations.transferred
@@ -471,12 +495,15 @@ def windows(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> tuple[int, int
 
 
 def first_done_ns(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> int:
-    """Return when the first client was done with its share, on the controller's clock."""
+    """Return when the first client had done its part of the work, on the controller's clock."""
     return min(clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients)
 
 
 def bytes_until(moment_ns: int, samples: Iterable[Sample], clock: ClockOffset) -> float:
-    """Return the bytes a client had transferred by then, with a share of the current interval."""
+    """Return the bytes that a client had transferred at a moment of the controller's clock.
+
+    The interval in which the moment lies counts in part.
+    """
     moved = 0.0
     for sample in samples:
         begin, end = (clock.controller_ns(t) for t in (sample.start_ns, sample.end_ns))
@@ -487,7 +514,7 @@ def bytes_until(moment_ns: int, samples: Iterable[Sample], clock: ClockOffset) -
 def stretched(
     outcome: RunOutcome, clock: ClockOffset, window: tuple[int, int], interval_ns: int
 ) -> RunOutcome:
-    """Extend a client that is done to the end of the common window, with empty intervals."""
+    """Extend the outcome of a client to the common window, by empty intervals at its end."""
     start_ns, end_ns = (clock.client_ns(moment) for moment in window)
     samples = [*outcome.samples, *_idle(outcome.samples, start_ns, end_ns, interval_ns)]
     return replace(outcome, window_start_ns=start_ns, window_end_ns=end_ns, samples=samples)
@@ -518,7 +545,7 @@ def _idle(
 
 
 def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
-    """Return the spans that all clients have, from the first start to the last end."""
+    """Merge the spans that all clients have; each lasts from the first start to the last end."""
     by_name: dict[tuple[str, str], list[Span]] = {}
     for outcome, clock in clients:
         for span in outcome.spans:
@@ -543,7 +570,7 @@ def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
 
 
 def whole_details(kind: str, clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Return the details as the family merges them; None if it does not."""
+    """Return the clients' details merged by the workload family; None if it does not merge them."""
     family = FAMILIES[kind]
     parts = [
         ClientDetails(
@@ -565,11 +592,11 @@ def whole_details(kind: str, clients: Sequence[Client]) -> dict[str, Any] | None
 def meeting_times(
     clients: Sequence[tuple[ClockOffset, Sequence[tuple[int, int, int]]]],
 ) -> Mapping[str, Any] | None:
-    """Return the latency of messages between clients, or None if there were none.
+    """Return how long synchronisation between clients took; None if there was none.
 
-    The latency lasts from the last client's announcement that it will be ready until the last
-    client has the answer. ``waited_ns`` is the part after all clients were ready, during which work
-    stood still.
+    At each synchronisation point, the latency lasts from the last client's announcement that it
+    will be ready until the last client has the answer. ``waited_ns`` is the part of it after all
+    clients were ready, in which they did no work.
     """
     count = min((len(met) for _, met in clients), default=0)
     if not count:
@@ -591,7 +618,7 @@ def meeting_times(
 
 
 def whole_snapshot(live: dict[str, Any]) -> Snapshot:
-    """Return the sums over all active clients, naming the slowest one."""
+    """Return one snapshot for all active clients: sums of rates, and a note on the slowest one."""
     clients: dict[str, dict[str, Any]] = live["clients"]
     going = {name: client for name, client in clients.items() if not client.get("ended")}
     bytes_s = _sum_known(going, "bytes_s")
@@ -626,13 +653,13 @@ def _rate(by: str, rate: float) -> str:
 
 
 def _sum_known(clients: dict[str, dict[str, Any]], name: str) -> float | None:
-    """Return the sum over the clients that have the value; None if no client has it."""
+    """Return the sum of a value over the clients that report it; None if no client does."""
     known = [c[name] for c in clients.values() if c.get(name) is not None]
     return sum(known) if known else None
 
 
 def _whole_bins(clients: Iterable[dict[str, Any]]) -> list[list[int]]:
-    """Return the latency bins of all clients together."""
+    """Return the merged latency bins of all clients, as pairs of bin and count."""
     whole: Counter[int] = Counter()
     for client in clients:
         whole.update(dict(client.get("latency_bins") or ()))
@@ -649,7 +676,7 @@ class ClientRows(NamedTuple):
 
 
 class ClientsFile:
-    """Writer of the file that appends a few clients at a time."""
+    """Writer of ``clients.parquet``; samples are appended for some clients at a time."""
 
     def __init__(self) -> None:
         self._sink = io.BytesIO()
@@ -662,7 +689,7 @@ class ClientsFile:
         )
 
     def write(self, clients: Sequence[ClientRows]) -> None:
-        """Append samples; raise ``ValueError`` for times outside the clock's range."""
+        """Append samples of clients; raise ValueError for times outside the clock's range."""
         known = zip(*(client.latencies for client in clients), strict=True)
         latencies = LatencyColumns(*([*chain.from_iterable(column)] for column in known))
         table = rows_to_table([row for client in clients for row in client.rows], latencies)

@@ -1,8 +1,8 @@
 """Main program of each rank of a cluster: rank 0 is the controller, the others are clients.
 
-Started as ``python -m storlab.lab.site.rank TASK`` by ``storlab.lab.site.clients``. A rank imports
+``storlab.lab.site.clients`` starts it as ``python -m storlab.lab.site.rank TASK``. A rank imports
 only what its task needs, because a host may start hundreds of ranks. It imports before it joins the
-others, because from then on it must answer regularly, and imports from a slow file system may take
+other ranks: after that it must answer regularly, but imports from a slow file system may take
 minutes.
 """
 
@@ -23,7 +23,7 @@ AHEAD = -5
 
 
 def main() -> None:
-    """Run this process as a rank."""
+    """Run this process as a rank of the cluster: as controller or as client."""
     do_task = _doer(sys.argv[1])
     link = rank.join()
     if link.is_controller:
@@ -37,7 +37,7 @@ def _keep_time(link: Link) -> None:
     from storlab.cluster.controller import Controller
     from storlab.cluster.task import Order
 
-    # Local clients may use all cores, but the controller must not wait for one.
+    # Clients on this machine may use all cores, but the controller must not wait for a core.
     with suppress(OSError):  # only root may raise its priority
         os.setpriority(os.PRIO_PROCESS, 0, AHEAD)
     if not Controller(link, Order.model_validate_json(read_order(link))).run():
@@ -45,7 +45,7 @@ def _keep_time(link: Link) -> None:
 
 
 def _doer(task: str) -> Callable[[ClientEnd], None]:
-    """Return a client's function for a task, and import what it needs."""
+    """Import what a task needs, and return the function that executes it on a client."""
     if task == "check":
         from storlab.lab.site.check import check
 

@@ -1,9 +1,9 @@
-"""Verify mode: state that is kept so that the blocks on a target can be reread later.
+"""State of verify mode, with which the blocks that a run wrote can be reread and verified later.
 
-``verify/<target>/`` holds the job and the state of the last verify-mode run on a target; on a
-cluster ``verify/<target>/<client>/`` holds those of each client, whose blocks another client
-rereads. A later run that writes to the target without verify mode invalidates and removes that
-state. ``verify/<target>.checked`` lists the files that a job has already checked before its load.
+The result directory has the job and the state of the last verify-mode run on a target in
+``verify/<target>/``, on a cluster in ``verify/<target>/<client>/`` (another client rereads the
+blocks). A later run that writes to the target without verify mode removes this state.
+``verify/<target>.checked`` lists the files that a job has already verified before its load.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def asks_for_check(job: Job) -> TypeGuard[RereadJob]:
 
 
 class Verification:
-    """Verify state of one target in a result directory."""
+    """State of verify mode for one target, stored in a result directory."""
 
     def __init__(self, directory: Path, target: Target) -> None:
         self._root = directory / "verify"
         self._home = self._root / target_slug(target.name)
 
     def prepare(self, run_id: str, job: Job) -> Job:
-        """Prepare the state before a run: discard what it will overwrite, and create its own.
+        """Discard the state of blocks that a run will overwrite, and create a new state for it.
 
         The job is stored durably before the run starts, so that it survives a crash.
 
@@ -61,7 +61,7 @@ class Verification:
             return job.remembering(self._home.with_name(f"{self._home.name}.checked"))
         if not asks_for_check(job):
             return job
-        # of a run that was killed before it wrote job.json
+        # A run that was killed before it wrote job.json may have left a state.
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
         job = job.with_state(self._home / "state")
@@ -76,11 +76,11 @@ class Verification:
         stop: StopRequest,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        """Reread all blocks after a run, and add the findings to its outcome.
+        """Reread and verify all blocks after a run, and add the report to its outcome.
 
         Args:
             job: Job of the run.
-            outcome: Outcome to add to.
+            outcome: Outcome of the run.
             stop: Stop request to watch, because there may be terabytes to read.
             alive: Function that is called several times per second.
 
@@ -100,7 +100,7 @@ class Verification:
 
 
 def merged(first: VerifyReport | None, other: VerifyReport) -> VerifyReport:
-    """Merge two verify reports."""
+    """Add up two verify reports; the first may be None."""
     if first is None:
         return other
     kinds = sorted({*first.bad_blocks, *other.bad_blocks})
@@ -113,14 +113,14 @@ def merged(first: VerifyReport | None, other: VerifyReport) -> VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class Verifiable:
-    """Run whose blocks can still be verified."""
+    """Run in verify mode whose blocks can still be reread and verified."""
 
     run_id: str
     job: RereadJob
 
 
 def verifiable_runs(directory: Path) -> list[Verifiable]:
-    """Return the runs in a result directory that can be verified, at most one per target.
+    """Return the runs in a result directory that can still be verified, at most one per target.
 
     Raises:
         ResultError: A stored job is damaged.
@@ -135,18 +135,18 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
                 str(job_file), f"is damaged: {error}", "run the study again"
             ) from error
         if job.state is not None:
-            # the directory may have been moved since
+            # The result directory may have been moved since, so set the path of the state.
             runs.append(Verifiable(run_id, job.with_state(job_file.parent / "state")))
     return runs
 
 
 @contextmanager
 def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
-    """Lock the data files of a job while they are reread.
+    """Lock the data files of a job inside a ``with`` block in which they are reread.
 
     Raises:
         GuardError: A campaign uses one of the files.
-        ResultError: Another campaign has written to one of the files since the job.
+        ResultError: Another campaign has written to one of the files after the job.
     """
     with ExitStack() as stack:
         for path in (Path(member.path) for member in job.members if member.kind == "file"):
@@ -156,15 +156,14 @@ def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
             if sidecar is not None and sidecar.written_by not in ("", campaign):
                 raise ResultError(
                     str(path),
-                    f"campaign {sidecar.written_by} has written to it since, so nothing can be "
-                    "verified",
-                    "give each campaign a file of its own",
+                    f"campaign {sidecar.written_by} has overwritten it, so nothing can be verified",
+                    "use a different file in each campaign",
                 )
         yield
 
 
 def _forget(root: Path, touched: list[Member]) -> None:
-    """Discard states of jobs on the same files or devices, even under other target names."""
+    """Remove the state of earlier jobs on the same files or devices, under any target name."""
     overwritten = {place_of(member.path) for member in touched}
     for job_file in root.glob("*/job.json"):
         try:
@@ -177,13 +176,13 @@ def _forget(root: Path, touched: list[Member]) -> None:
 
 
 def read_by_others(target: Target) -> bool:
-    """Return whether other clients can read what one client writes to a target."""
+    """Return whether other clients can read the blocks that one client writes to a target."""
     return target.directory is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Verify data of one client's run: what another client needs to reread the blocks."""
+    """Job and state of one client's verify-mode run, with which another client can reread it."""
 
     writer: str
     mount: str | None  # mount point on the client that wrote
@@ -192,45 +191,51 @@ class Written:
     state: bytes
 
     def pack(self) -> bytes:
-        """Serialise for a client; both ends must run the same version of storlab."""
+        """Serialise for a client, which must run the same version of storlab."""
         return zlib.compress(pickle.dumps(self), 1)
 
     @classmethod
     def unpack(cls, content: bytes) -> Written:
-        """Restore the result of ``pack``; only for content from a rank that this user started."""
+        """Restore the result of ``pack``.
+
+        This is safe only for content from a process of this user, since it is pickled.
+        """
         written = pickle.loads(zlib.decompress(content))  # noqa: S301
         if not isinstance(written, cls):
-            raise TypeError(f"rank 0 gave {type(written).__name__}")
+            raise TypeError(f"rank 0 sent a {type(written).__name__} instead of verify data")
         return written
 
 
 def collect(directory: Path) -> dict[str, bytes]:
-    """Return the files that verify mode left in a run's folder on a client, if any."""
+    """Return the contents of the files with verify-mode state in a client's folder, by name.
+
+    The dict is empty if there are none.
+    """
     homes = sorted(path.parent for path in (directory / "verify").glob("*/job.json"))
     return {name: (home / name).read_bytes() for home in homes[-1:] for name in _FILES}
 
 
 class States:
-    """Files in the result directory with what each client wrote, which verification must find."""
+    """State of verify mode per client, stored in the result directory of a cluster campaign."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory / "verify"
 
     def forget(self, study: StudyBase, target: Target) -> None:
-        """Discard the states of targets in the same place, before a run overwrites it."""
+        """Remove the state of all targets with the same location, before a run overwrites it."""
         for other in study.target:
             if other.name == target.name or other.directory == target.directory:
                 shutil.rmtree(self._root / target_slug(other.name), ignore_errors=True)
 
     def store(self, target: Target, client: str, files: Mapping[str, bytes]) -> None:
-        """Store the files of a client; job.json comes last, as it marks the rest as complete."""
+        """Store the state files of a client; job.json is last, since it marks them as complete."""
         home = self._root / target_slug(target.name) / client
         home.mkdir(parents=True, exist_ok=True)
         for name in sorted(files, key=lambda name: name == "job.json"):
             replace_file(home / name, files[name])
 
     def written(self, target: Target, places: Sequence[ClientPlace]) -> list[Written]:
-        """Return the verify data of clients in their order; clients without data are left out.
+        """Return the stored jobs and states in the order of clients; some clients may have none.
 
         Raises:
             ResultError: A file is missing.
@@ -252,16 +257,16 @@ class States:
         return written_files
 
     def known(self, target: Target) -> list[str]:
-        """Return the names of the clients with verify data of a target."""
+        """Return the names of the clients that have verify-mode state for a target."""
         home = self._root / target_slug(target.name)
         return sorted(path.parent.name for path in home.glob("*/job.json"))
 
 
 def handed_on(written: Sequence[Written], places: Sequence[ClientPlace]) -> dict[int, bytes]:
-    """Return the data that each client must reread, by rank.
+    """Return which client's blocks each client must reread: packed job and state by rank.
 
-    Each client gets the data of the previous one, and the first those of the last. A single client
-    rereads its own.
+    Each client rereads those of the client before it, and the first client those of the last. A
+    single client rereads its own blocks.
     """
     ranks = {place.name: place.rank for place in places}
     readers = [*written[1:], *written[:1]]
@@ -269,10 +274,10 @@ def handed_on(written: Sequence[Written], places: Sequence[ClientPlace]) -> dict
 
 
 def describe_verification(written: Sequence[Written]) -> str:
-    """Describe for the notes of a run which client verified whose data."""
+    """Return a note on which client verified whose blocks."""
     if len(written) == 1:
-        return f"verified by {written[0].writer}, which wrote it: there is no other client"
-    return "verified across clients: each has read again what the one before it wrote"
+        return f"verified by {written[0].writer}, which also wrote the data: the only client"
+    return "verified across clients: each read the data that the client before it wrote"
 
 
 @dataclass(slots=True)
@@ -287,17 +292,17 @@ class Reread:
 def reread(
     content: bytes, place: ClientPlace, campaign: str, keep_going: Callable[[], bool]
 ) -> Reread:
-    """Reread on this client what another client wrote.
+    """Reread and verify on this client the blocks that another client wrote.
 
     Args:
-        content: Verify data from :meth:`Written.pack`.
+        content: Job and state from :meth:`Written.pack`.
         place: This client.
         campaign: Id of the campaign.
         keep_going: Function that returns False to stop; called regularly.
 
     Raises:
-        ResultError: A file is missing, or was written to since.
-        EngineError: The engine cannot reread.
+        ResultError: A file is missing, or was overwritten by another campaign.
+        EngineError: The engine cannot reread the blocks.
         OSError: A read failed.
     """
     from storlab.engines.native.engine import verify_pass
@@ -313,7 +318,8 @@ def reread(
         raise ResultError(
             ", ".join(gone),
             f"does not exist here, but {written.writer} wrote to it: nothing can be verified",
-            "set keep_data = true in the target; storlab doctor says whether clients share it",
+            "set keep_data = true in the target; run storlab doctor, which checks whether clients "
+            "share the directory",
         )
     with tempfile.TemporaryDirectory(prefix="storlab-verify-") as folder:
         state = Path(folder) / "state"

@@ -1,4 +1,4 @@
-"""Study file reader: parses and validates TOML, or reports every error with line and fix."""
+"""Reader of study files: parses and validates TOML, and reports all errors with line and fix."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from storlab.model.published import published_names
 from storlab.model.publisher import BriefFile, BriefTable
 from storlab.model.study import StudyBase
 
-MOST_BYTES = 4 * 2**20  # upper limit of a study file; larger files are refused unread
+MOST_BYTES = 4 * 2**20  # largest size of a study file; larger files are refused without reading
 
 MOST_ENTRIES = 10_000
 """Largest number of entries in a list or table of a study."""
 MOST_DEPTH = 16
 """Deepest nesting of tables and lists; no field of a study needs more."""
-# tomllib needs quadratic time and memory in the number of parts of a dotted key.
+# Matches dotted keys with too many parts: tomllib's time and memory grow with their square.
 _LONG_KEY = re.compile(r"(?<![\w.\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){99}")
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _UNQUOTED = re.compile(r"^\s*[\w.\"'-]+\s*=\s*\[?\s*([0-9]*[A-Za-z/~.][^\s,#\]]*)")
@@ -40,7 +40,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class LoadedStudy:
-    """Validated study together with the text and the path that it was read from."""
+    """Validated study, with the text and the path of its file."""
 
     study: StudyBase
     text: str
@@ -48,11 +48,11 @@ class LoadedStudy:
     path: Path
 
     def error(self, field: tuple[str | int, ...], what: str, fix: str = "") -> StudyError:
-        """Return a StudyError about one field of this file, with the line of the field."""
+        """Return a StudyError about one field of this file, which names the field's line."""
         return self.errors([(field, what, fix)])
 
     def errors(self, details: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
-        """Return one StudyError about several fields of this file, with their lines.
+        """Return one StudyError about several fields of this file, which names their lines.
 
         Args:
             details: For each problem the path of the field, what is wrong, and the fix.
@@ -66,7 +66,8 @@ def load_study(path: Path | str) -> LoadedStudy:
     """Read and validate a study file.
 
     Raises:
-        StudyError: The file cannot be read or is invalid; names every problem with line and fix.
+        StudyError: The file cannot be read or is invalid; the error lists all problems with line
+            and fix.
     """
     path = Path(path)
     text = _read(path)
@@ -112,8 +113,8 @@ def parse_study(text: str, file: str = "study.toml") -> StudyBase:
             suggest(name, published_names()),
         )
         for index, name in enumerate(study.study.published)
-        # A relative path to a CSV file is resolved when the brief is written, maybe on another
-        # machine.
+        # Names that end in .csv are paths, which are resolved only when the brief is written,
+        # maybe on another machine.
         if Path(name).suffix != ".csv" and name not in published_names()
     ]
     if problems:
@@ -127,26 +128,26 @@ def load_rules(path: Path) -> list[GateRule]:
     Raises:
         StudyError: The file cannot be read or is invalid.
     """
-    text = _read(path, "write one with [[gate]] tables: docs/gate.md shows them")
+    text = _read(path, "create a file with [[gate]] tables, as in docs/gate.md")
     return _checked(text, str(path), lambda _: [GateFile])[0].gate
 
 
 def load_publisher(path: Path) -> BriefTable:
-    """Read the ``[brief]`` table from a file that may hold other tables too.
+    """Read the ``[brief]`` table, which names the publisher, from a file with any other tables.
 
     Raises:
         StudyError: The file cannot be read or its ``[brief]`` table is invalid.
     """
-    text = _read(path, "write one with a [brief] table: docs/brief.md shows it")
+    text = _read(path, "create a file with a [brief] table, as in docs/brief.md")
     return _checked(text, str(path), lambda _: [BriefFile])[0].brief
 
 
 def _study_models(data: dict[str, Any]) -> Iterator[type[StudyBase]]:
-    """Yield the models to validate a study with, the cheapest first.
+    """Yield the pydantic models with which to validate a study, the fastest first.
 
-    The first one covers only the families that the study uses. The second covers all families, so
-    that its errors can suggest a kind. Importing all families takes 0.2 s longer, for every task of
-    every rank of a cluster.
+    The first model covers only the workload families that the study uses. The second covers all
+    families, so that its errors can suggest a kind. Importing all families would take 0.2 s longer
+    in every task of every rank of a cluster.
     """
     header, workloads = data.get("study"), data.get("workload")
     if isinstance(workloads, list) and isinstance(header, dict) and "question" not in header:
@@ -162,17 +163,18 @@ def _checked(
     """Validate a text with the first model that accepts it.
 
     Raises:
-        StudyError: The text is not valid TOML, or no model accepts it; holds the errors of the last
-            model.
+        StudyError: The text is not valid TOML, or no model accepts it; the error then lists the
+            errors of the last model.
     """
     if match := _LONG_KEY.search(text):
         line = text.count("\n", 0, match.start()) + 1
-        what = "not valid: a key has more than 99 parts"
-        raise StudyError(f"{file}:{line}", what, "correct the key")
+        what = "a dotted key has more than 99 parts"
+        raise StudyError(f"{file}:{line}", what, "shorten the key")
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise StudyError(file, "brackets are nested too deeply", "flatten the lists") from None
+        what = "lists or tables are nested too deeply"
+        raise StudyError(file, what, "use fewer nested brackets") from None
     except ValueError as error:
         raise _syntax_error(file, text, str(error)) from None
     _check_content(file, text, data)
@@ -187,11 +189,11 @@ def _checked(
 
 
 def _check_content(file: str, text: str, data: dict[str, Any]) -> None:
-    """Refuse content that no field may hold, before fields are validated.
+    """Check for content that no field may have, before fields are validated.
 
     Raises:
-        StudyError: A list or table is longer than ``MOST_ENTRIES``, tables are nested deeper than
-            ``MOST_DEPTH``, or a text holds a NUL character.
+        StudyError: A list or table has more than ``MOST_ENTRIES`` entries, tables are nested deeper
+            than ``MOST_DEPTH``, or a text contains a NUL character.
     """
 
     def refuse(path: tuple[str | int, ...], what: str, fix: str) -> StudyError:
@@ -203,13 +205,14 @@ def _check_content(file: str, text: str, data: dict[str, Any]) -> None:
         path, node = left.pop()
         if isinstance(node, str):
             if "\0" in node:
-                raise refuse(path, "holds a NUL character, which no path can have", "remove it")
+                raise refuse(path, "contains a NUL character", "remove this character")
         elif isinstance(node, (dict, list)):
             if len(node) > MOST_ENTRIES:
                 what = f"has {len(node):,} entries, more than {MOST_ENTRIES:,}"
-                raise refuse(path, what, "shorten it")
+                raise refuse(path, what, "remove entries")
             if len(path) > MOST_DEPTH:
-                raise refuse(path[:4], "holds tables that are nested too deeply", "correct it")
+                what = f"contains tables nested deeper than {MOST_DEPTH} levels"
+                raise refuse(path[:4], what, "remove nested tables")
             inside = list(node.items() if isinstance(node, dict) else enumerate(node))
             left += [((*path, name), value) for name, value in inside]
             if isinstance(node, dict):
@@ -228,13 +231,13 @@ def _engines(study: StudyBase) -> list[tuple[tuple[str | int, ...], str]]:
     return named
 
 
-def _read(path: Path, fix: str = "storlab init writes a study to start from") -> str:
+def _read(path: Path, fix: str = "correct the path, or create a study with storlab init") -> str:
     try:
         content = read_input(path, MOST_BYTES)
     except FileNotFoundError:
-        raise StudyError(str(path), "there is no such file", fix) from None
+        raise StudyError(str(path), "does not exist", fix) from None
     except IsADirectoryError:
-        raise StudyError(str(path), "is a directory", "name a file in it") from None
+        raise StudyError(str(path), "is a directory, not a file", "name a file in it") from None
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
         raise StudyError(str(path), what, read_advice(error)) from None
@@ -261,15 +264,15 @@ def _syntax_error(file: str, text: str, message: str) -> StudyError:
 
 
 def _syntax_fix(what: str, written: str) -> str:
-    """Return the fix for common TOML mistakes in study files."""
+    """Return a fix for a TOML syntax error, by common mistakes in study files."""
     unquoted = _UNQUOTED.match(written)
     if unquoted and unquoted.group(1) not in ("true", "false", "inf", "nan"):
         return f'put text and units in quotes: "{unquoted.group(1)}"'
     if "overwrite" in what.lower() or "twice" in what.lower():
         return (
-            "the key or table stands above already; tables of which there may be several have "
+            "remove the key or table, which occurs twice; for several targets or workloads, use "
             "two brackets: [[target]], [[workload]]"
         )
     if "=" not in written and not written.strip().startswith("["):
-        return "a line is a header such as [study], or key = value"
-    return 'a key = value line looks like block_size = ["256KiB", "4MiB"]'
+        return "write each line as a header such as [study], or as key = value"
+    return 'write a key and its value like this: block_size = ["256KiB", "4MiB"]'

@@ -11,7 +11,7 @@ _NOT_KEYWORDS = ("gt", "ge", "lt", "le")
 
 
 def study_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a study file, for editors and external validators.
+    """Return the JSON Schema (draft 2020-12) of study files, for editors and other validators.
 
     The schema covers fields, types and bounds. Rules that involve several fields are checked only
     by ``storlab plan``.
@@ -24,10 +24,11 @@ def study_schema() -> dict[str, Any]:
 
 
 def _by_kind(discriminator: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a workload table, which selects a definition by the value of ``kind``.
+    """Return the schema of a workload table, which depends on the value of ``kind``.
 
-    With ``oneOf`` an editor could only report that no family matches; ``if``/``then`` lets it name
-    the wrong field. The fields of all families are also listed without constraints, for completion.
+    With ``oneOf``, an editor could only report that no family matches. With ``if``/``then``, it can
+    name the wrong field. The fields of all families are also listed without constraints, so that
+    editors can complete them.
     """
     name, mapping = discriminator["propertyName"], discriminator["mapping"]
     tables = {kind: definitions[ref.rpartition("/")[2]] for kind, ref in mapping.items()}
@@ -50,7 +51,7 @@ def _by_kind(discriminator: dict[str, Any], definitions: dict[str, Any]) -> dict
 
 
 def _cleaned(node: Any) -> Any:
-    """Remove the bounds of size fields, which pydantic writes under non-standard keywords."""
+    """Remove non-standard keywords, which pydantic writes for the bounds of size fields."""
     if isinstance(node, dict):
         return {
             key: _cleaned(value)

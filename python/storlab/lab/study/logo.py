@@ -1,4 +1,4 @@
-"""Publisher's logo in a brief; it is checked before the campaign starts."""
+"""Reading and checking of the publisher's logo, an image that is embedded in a brief."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.base.files import read_input
 from storlab.contracts.check import Check
 from storlab.lab.study.file import LoadedStudy
 
-LARGEST_LOGO = 1_000_000  # bytes; the image is embedded in every copy of the page
+LARGEST_LOGO = 1_000_000  # bytes; every copy of a brief contains the image
 _FORMATS = "give a PNG, JPEG, GIF, WebP or SVG file"
 _BEGINS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 _ENDS = {"png": b"IEND\xaeB`\x82", "jpeg": b"\xff\xd9", "gif": b"\x3b"}
@@ -30,7 +30,7 @@ class Logo:
 
     @property
     def uri(self) -> str:
-        """Return the image as a data URI for the ``src`` attribute in HTML."""
+        """Image as a data URI, for the ``src`` attribute in HTML."""
         mime = "svg+xml" if self.kind == "svg" else self.kind
         return f"data:image/{mime};base64,{base64.b64encode(self.content).decode()}"
 
@@ -39,8 +39,8 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
     """Read a logo from the first of the folders that has it.
 
     Args:
-        path: Path of the image; an absolute path is used as it is.
-        folders: Folders that a relative path may be relative to, in order of preference.
+        path: Path of the image, absolute or relative to one of the folders.
+        folders: Folders to search, in this order.
 
     Raises:
         StudyError: The file does not exist, is larger than ``LARGEST_LOGO``, is truncated, is not
@@ -50,15 +50,18 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         there = next((place for place in places if place.exists()), None)
-        what = "there is no such file" if there is None else "is not a regular file"
-        fix = "a relative path counts from the file with [brief], or from where the study is run"
+        what = "does not exist" if there is None else "is not a regular file"
+        fix = (
+            "use a path that is absolute, or relative to the file with [brief] or to the current "
+            "directory"
+        )
         raise StudyError(f"[brief] logo {there or path}", what, fix)
     where = f"[brief] logo {place}"
     try:
         size = place.stat().st_size
         if size > LARGEST_LOGO:
-            fix = f"make it smaller than {LARGEST_LOGO:,} bytes"
-            raise StudyError(where, f"has {size:,} bytes", fix)
+            fix = f"use an image of at most {LARGEST_LOGO:,} bytes"
+            raise StudyError(where, f"has {size:,} bytes, which is too large", fix)
         content = read_input(place)
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
@@ -68,16 +71,16 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
         raise StudyError(where, "is not an image that a brief can embed", _FORMATS)
     if kind in _ENDS and _ENDS[kind] not in content[-64:]:
         raise StudyError(
-            where, f"is cut off: a {kind.upper()} file ends otherwise", "copy it again"
+            where, f"is incomplete: the end of the {kind.upper()} file is missing", "copy it again"
         )
     if kind == "svg" and _ELSEWHERE.search(content):
-        fix = "embed what it refers to, or give a PNG"
-        raise StudyError(where, "refers to other files, which a brief cannot load", fix)
+        fix = "embed these files in the SVG, or use a PNG"
+        raise StudyError(where, "loads other files, which a brief cannot do", fix)
     return Logo(kind, content)
 
 
 def logo_checks(loaded: LoadedStudy, base: Path) -> list[Check]:
-    """Check whether the logo that the study names can be read; return no check if it names none."""
+    """Check whether the study's logo can be read; return no check if the study names none."""
     table = loaded.study.brief
     if table is None or table.logo is None:
         return []

@@ -1,4 +1,4 @@
-"""Errors in a study in plain English: converts pydantic's errors to line, field and fix."""
+"""Conversion of pydantic's validation errors of a study to plain messages with line and fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WANTED = {
 
 
 class Explainer:
-    """Converter of pydantic's validation errors of one file to problems.
+    """Converts pydantic's validation errors of one file to problems that a user understands.
 
     A problem is a dict with the keys ``line``, ``where``, ``what`` and ``fix``.
     """
@@ -40,14 +40,14 @@ class Explainer:
         self.model = model
 
     def problem(self, path: Path, what: str, fix: str = "") -> dict[str, Any]:
-        """Return the problem of one field, with its line."""
+        """Return a problem with one field, including the field's line in the file."""
         line = nearest_line(self.lines, path)
         place = self.file if line is None else f"{self.file}:{line}"
         where = f"{place}: {describe(path)}" if path else place
         return {"line": line, "where": where, "what": what, "fix": fix}
 
     def explain(self, error: ValidationError) -> list[dict[str, Any]]:
-        """Return all problems of a validation error in file order, one per field and message."""
+        """Convert a validation error to problems in file order, one per field and message."""
         explained: dict[tuple[Path, str], dict[str, Any]] = {}
         for detail in error.errors(include_url=False):
             path = self._real_path(detail["loc"], detail["type"])
@@ -64,7 +64,7 @@ class Explainer:
         return sorted(explained.values(), key=lambda p: p["line"] or 0)
 
     def _real_path(self, loc: tuple[str | int, ...], kind: str) -> Path:
-        """Return an error's location without the names that pydantic adds for union branches."""
+        """Return the path of a wrong field, without names that pydantic adds for union members."""
         node: Any = self.data
         real: Path = ()
         for position, part in enumerate(loc):
@@ -92,7 +92,7 @@ class Explainer:
             problem = self._no_such_choice(path, value)
         elif kind == "too_long":
             most = context["max_length"]
-            problem = f"has {len(value):,} entries, more than {most:,}", "shorten it"
+            problem = f"has {len(value):,} entries, more than {most:,}", "remove entries"
         elif kind in ("too_short", "string_too_short"):
             problem = "is empty", self._example(path)
         elif kind == "value_error":
@@ -105,9 +105,9 @@ class Explainer:
 
     def _wrong_type(self, path: Path, wanted: str, value: Any) -> tuple[str, str]:
         if wanted == "a list" and path in (("target",), ("workload",), ("gate",)):
-            return "there may be several, so the header has two brackets", f"write [[{path[0]}]]"
+            return "needs two brackets, as there may be several", f"write [[{path[0]}]]"
         if isinstance(value, list) and wanted != "a list":
-            return "takes one value; it is not swept", "write a workload for each value"
+            return "takes one value, not a list", "write one workload for each value"
         what = f"must be {wanted}, not {show(value)}"
         if isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
             try:
@@ -115,7 +115,7 @@ class Explainer:
             except ValueError:
                 if value.lower() not in ("true", "false"):
                     return what, self._example(path)
-            # otherwise an element of a list
+            # The last part of the path is an index if the value is an element of a list.
             field = f"{path[-1]} = " if isinstance(path[-1], str) else ""
             return what, f"remove the quotes: {field}{value.lower()}"
         if wanted == "text in quotes" and isinstance(value, (int, float)):
@@ -199,7 +199,7 @@ class Explainer:
         return models_in(self.model.model_fields["workload"].annotation)
 
     def _model_at(self, path: Path) -> type[BaseModel] | None:
-        """Return the model of the table at ``path``; a workload's model depends on its kind."""
+        """Return the pydantic model of the table at ``path``; for a workload, by its kind."""
         owner: type[BaseModel] | None = self.model
         for position, part in enumerate(path):
             if isinstance(part, int):
@@ -216,7 +216,7 @@ class Explainer:
 
 
 def describe(path: Path) -> str:
-    """Format a field's path for readers: ``[[workload]] #2 block_size``."""
+    """Format a field's path for messages, such as ``[[workload]] #2 block_size``."""
     first, rest = path[0], path[1:]
     text = str(first)
     if first in ("study", "brief"):
@@ -231,7 +231,7 @@ def describe(path: Path) -> str:
 
 
 def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:
-    """Return one StudyError that holds all problems."""
+    """Return one StudyError that lists all problems of a file."""
     if len(problems) == 1:
         only = problems[0]
         return StudyError(only["where"], only["what"], only["fix"], problems)

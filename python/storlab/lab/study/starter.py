@@ -1,8 +1,8 @@
-"""Starter study: lists the devices of this machine and writes a study that is safe to run.
+"""Starter study (``storlab init``): a study file for this machine that is safe to run.
 
-The active targets are always files: one on the file system with most free space, one in memory.
-Block devices appear only as comments, and the workloads name their targets, so uncommenting a
-device does not by itself write to it.
+Its targets are files: one on the file system with the most free space, one in memory. Block devices
+appear only as comments. The workloads list their targets, so they do not write to a device whose
+comment signs are removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_DRIVES = ("loop", "ram", "zram", "sr", "fd", "nbd")
 
 @dataclass(frozen=True, slots=True)
 class FoundDevice:
-    """Whole block device of this machine."""
+    """Drive (whole block device) of this machine."""
 
     name: str
     path: str  # stable path (/dev/disk/by-...) if the device has one
@@ -43,7 +43,7 @@ class FoundDevice:
 
     @property
     def facts(self) -> str:
-        """Return model, size, kind and use of the device for a comment."""
+        """Model, size, kind and use of the device, as text for a comment."""
         kind = "rotating" if self.rotational else "solid state"
         use = "; ".join(self.uses) or "not in use"
         return f"{self.model}, {format_bytes_si(self.size_bytes)}, {kind}: {use}"
@@ -51,7 +51,7 @@ class FoundDevice:
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """Data file that a starter study names as a target."""
+    """Data file that is a target of the starter study."""
 
     name: str
     path: str
@@ -72,7 +72,7 @@ def found_devices() -> list[FoundDevice]:
             continue
         vendor = read_fact(entry / "device" / "vendor") or ""
         model = read_fact(entry / "device" / "model")
-        # A virtio disk reports a PCI vendor number and no model.
+        # A virtio disk has no model, and its vendor is a PCI number.
         if model is None:
             model = "drive"
         elif not vendor.startswith("0x"):
@@ -98,13 +98,15 @@ def _stable_path(device: Device) -> str | None:
         for link in sorted(directory.iterdir())
         if device_number(link) == device.rdev
     ]
-    # A name with model and serial number is easier to recognise than a world-wide name.
+    # Prefer names with model and serial number: they are easier to recognise than a WWN.
     telling = [link for link in links if not Path(link).name.startswith(("wwn-", "nvme-eui."))]
     return next(iter([*telling, *links]), None)
 
 
 def file_targets(directory: Path) -> list[FileTarget]:
     """Return the files to measure: one on the file system with most free space, one in memory.
+
+    If there is no file system in memory, only the former is returned.
 
     Args:
         directory: Directory for the file on disk, unless another file system has more free space.
@@ -130,7 +132,10 @@ def file_targets(directory: Path) -> list[FileTarget]:
 
 
 def _roomiest(directory: Path) -> Path:
-    """Return the writable mount point with most free space, or ``directory`` if none has more."""
+    """Return the writable mount point with the most free space.
+
+    If no mount point has more free space than ``directory``, return ``directory``.
+    """
     best, best_room = directory, free_bytes(directory)
     home = directory.stat().st_dev
     for mount in mount_lines():
@@ -148,7 +153,10 @@ def _roomiest(directory: Path) -> Path:
 
 
 def _share(path: Path, part: int, most: int) -> int:
-    """Return a power of two: at most ``most`` and ``1/part`` of free space, at least 64 MiB."""
+    """Return a size in bytes for a data file: ``most``, halved until it fits.
+
+    It fits if it is at most ``1/part`` of the free space; it is never less than 64 MiB.
+    """
     size = most
     while size > free_bytes(path) // part and size > 64 * 2**20:
         size //= 2
@@ -156,7 +164,7 @@ def _share(path: Path, part: int, most: int) -> int:
 
 
 def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
-    """Return the text of a study with active file targets and with block devices as comments."""
+    """Return the text of a study with files as targets, and with block devices as comments."""
     parts = [
         _HEADER.format(baseline=_text(targets[0].name)),
         *(_file_table(target) for target in targets),
@@ -212,19 +220,19 @@ def _one_line(value: str) -> str:
 
 
 def summary(devices: list[FoundDevice]) -> Iterable[str]:
-    """Return one line per device, to print."""
+    """Return one line per drive for printing: its path, model, size and use."""
     return (f"{device.path}: {_one_line(device.facts)}" for device in devices)
 
 
 _HEADER = """\
 # A storlab study: what to measure (targets), what to do to it (workloads), and how often.
 #
-#   storlab plan FILE     what would happen, in which order, how long, how many bytes; opens nothing
-#   storlab doctor FILE   whether this machine is ready for it
-#   storlab run FILE      does it, and writes a brief
+#   storlab plan FILE     shows all runs, their duration and the bytes to write; opens nothing
+#   storlab doctor FILE   checks whether this machine is ready for the study
+#   storlab run FILE      runs the study, and writes a brief
 #
-# Every field: storlab schema. Editors that know Even Better TOML (Taplo) complete and check this
-# file after "storlab schema --output study.schema.json", with this as the first line:
+# "storlab schema" lists every field. Editors with Even Better TOML (Taplo) complete and check this
+# file after "storlab schema --output study.schema.json", if its first line is:
 #   #:schema ./study.schema.json
 
 [study]
@@ -232,36 +240,36 @@ name = "my first study"
 repeats = 3       # runs of every point, spread over the whole campaign
 ramp = "5s"       # load before the measurement
 runtime = "20s"   # the measurement
-baseline = {baseline} # the target that ratios divide by
+baseline = {baseline} # the target with which the others are compared
 # settle = "5s"   # pause after every run
-# seed = 1        # same seed, same I/O
-# engine = "fio"  # a reference engine in place of storlab's own
+# seed = 1        # the same seed gives the same I/O
+# engine = "fio"  # a reference engine instead of storlab's own
 
-# Targets. Facts such as capacity, drives, rack_units and price are for density and cost figures.
+# Targets. Give capacity, drives, rack_units and price to get density and cost figures.
 """
 
 _DEVICES_HEADER = """\
-# Block devices of this machine, all of them commented out. A workload that writes to a device
-# DESTROYS what is on it; storlab refuses devices that are in use or carry a file system, and asks
-# for consent. To only read one, use a workload with read_percent = 100 and name it in its targets.
+# Block devices of this machine, all commented out. A workload that writes to a device DESTROYS all
+# data on it; storlab refuses devices that are in use or contain a file system, and asks for
+# consent. To only read from a device, add it to the targets of a workload with read_percent = 100.
 """
 
 _STORES = """\
 # S3 stores. Keys come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or an AWS
-# profile, never from this file. storlab writes only below a prefix of its own, and removes it.
+# profile, never from this file. storlab writes only below its own prefix, and finally removes it.
 # [[target]]
 # name = "object store"
 # s3 = "https://s3.example.com/my-bucket"
 # s3_options = { region = "us-east-1", addressing = "path" } # ca_file, profile, prefix, ...
 
-# No store at hand? storlab's own small server over a directory, on this machine only:
+# If you have no store, use storlab's own small S3 server, which stores objects in a directory:
 # [[target]]
 # name = "own server"
 # s3 = "embedded:storlab-objects"
 """
 
 _WORKLOADS = """\
-# Workloads. A list is swept: every value is run with every other, on every target.
+# Workloads. If fields have lists of values, every combination is run, on every target.
 """
 
 _NO_DEVICES = "# No block device was found on this machine.\n"

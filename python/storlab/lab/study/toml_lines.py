@@ -1,7 +1,7 @@
 """Line numbers of the keys of a TOML text, for error messages.
 
-:mod:`tomllib` reports no positions. This scanner only finds positions: it expects text that tomllib
-has already accepted, and handles no errors.
+:mod:`tomllib` reports no positions, so this scanner finds them. It expects text that tomllib has
+already accepted, and handles no errors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def key_lines(text: str) -> dict[Path, int]:
         text: Valid TOML.
 
     Returns:
-        Lines by path: ``("workload", 1, "block_size")`` is the key ``block_size`` in the second
-        ``[[workload]]``. A table with several headers has the line where it is first named.
+        Line numbers by path: ``("workload", 1, "block_size")`` is the key ``block_size`` in the
+        second ``[[workload]]``. If a table has several headers, the first one counts.
     """
     return _Walker(text).walk()
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
-    """Return the line of ``path``, or of the innermost enclosing table that the text names."""
+    """Return the line of ``path``, or else of the innermost table around it that has a line."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -89,7 +89,7 @@ class _Walker:
         self._value(path)
 
     def _key(self) -> list[str]:
-        """Scan a dotted key and return its parts; stops after the key."""
+        """Scan a dotted key, and return its parts."""
         parts: list[str] = []
         while True:
             self._skip_blank()
@@ -155,7 +155,7 @@ class _Walker:
             self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
         self.at += len(delimiter)
         if len(delimiter) == 3:
-            # Up to two quotes directly before the closing three belong to the text.
+            # Up to two quotes directly before the three closing quotes are part of the string.
             while self.text.startswith(quote, self.at):
                 self.at += 1
 
