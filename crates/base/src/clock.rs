@@ -74,7 +74,7 @@ const STRETCH_NS: u64 = 12_500_000;
 /// Number of calibration attempts before the counter is rejected. A machine that was suspended
 /// between two readings needs two attempts.
 const TRIES: usize = 5;
-/// Two calibrated rates count as different if they differ by more than 1 part in this number (50
+/// Tolerance for equality of two calibrated rates: they may differ by 1 part in this number (50
 /// ppm).
 const ONE_IN: u64 = 20_000;
 /// Tolerated difference between two clocks that are read at the same moment, in ns.

@@ -1,5 +1,5 @@
-//! Content of the files of checkpoint-like loads: incompressible data that encodes its own
-//! position, so that a reader can verify it.
+//! Content of checkpoint and training files: incompressible data that encodes its own position, so
+//! that a reader can verify it.
 //!
 //! Every buffer is filled once with its own pattern. For each 4 KiB block written, only a stamp at
 //! its start changes. Chunk `k` of a file always lies in buffer `k` modulo the number of buffers,

@@ -46,7 +46,11 @@ pub trait Order: DeserializeOwned {
     /// [`Order::check`].
     fn from_json(text: &str) -> Result<Self> {
         let failed = |e: serde_json::Error| {
-            Error::spec("job", e.to_string(), "this job was written by another version of storlab")
+            Error::spec(
+                "job",
+                e.to_string(),
+                "write and run the job with the same version of storlab",
+            )
         };
         let fields: Value = serde_json::from_str(text).map_err(failed)?;
         let Common { version, interval_ns } = Common::deserialize(&fields).map_err(failed)?;

@@ -20,7 +20,7 @@ pub enum Failure {
         errno: Option<i32>,
     },
     /// The connection was reset.
-    #[error("the connection was reset")]
+    #[error("the server or the network reset the connection")]
     Reset,
     /// The server closed the connection before it answered.
     #[error("the server closed the connection before it answered")]

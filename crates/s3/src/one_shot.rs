@@ -93,7 +93,7 @@ impl OneShot {
         condition: (&str, &str),
         timeout: Duration,
     ) -> std::result::Result<Reply, Failure> {
-        let odd = || Failure::Protocol(format!("{condition:?} is not an HTTP header"));
+        let odd = || Failure::Protocol(format!("{condition:?} is not a valid HTTP header"));
         let name = HeaderName::from_bytes(condition.0.as_bytes()).map_err(|_| odd())?;
         let value = HeaderValue::from_str(condition.1).map_err(|_| odd())?;
         let headers = [(name, value)];

@@ -36,7 +36,9 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::spec("verify_tls", e.to_string(), "report this"))?
+        .map_err(|e| {
+            Error::spec("verify_tls", e.to_string(), "report this as a defect of storlab")
+        })?
         .dangerous();
     let trust = match &spec.ca_file {
         _ if !spec.verify_tls => Trust::Anyone,

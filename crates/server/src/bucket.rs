@@ -295,7 +295,7 @@ impl Bucket {
             }
             done => done,
         }
-        .map_err(failed("naming of an object"))?;
+        .map_err(failed("renaming of an object's file"))?;
         if !known {
             self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.into());
         }

@@ -19,7 +19,7 @@ pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
             } else {
                 S3ErrorCode::InternalError
             },
-            format!("{operation}: {error}"),
+            format!("{operation} failed: {error}"),
         );
         if full {
             answer.set_status_code(StatusCode::INSUFFICIENT_STORAGE);

@@ -61,7 +61,7 @@ impl Bucket {
             }
             Ok(id)
         };
-        begin().map_err(failed("begin of an upload"))
+        begin().map_err(failed("start of an upload"))
     }
 
     /// Create a temporary file for a part. Pass it to [`Bucket::put_part`] when it is written.
@@ -92,7 +92,7 @@ impl Bucket {
             }
             Ok(object)
         };
-        name().map_err(gone("naming of a part"))
+        name().map_err(gone("storing of a part"))
     }
 
     /// Return the parts uploaded so far, sorted by number.
@@ -126,7 +126,7 @@ impl Bucket {
         let paths = check_parts(&self.parts(key, id)?, named)?;
         // After this rename, no other request can add parts to the upload, complete or abort it.
         let closed = self.uploads().join(format!(".closed-{id}"));
-        fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
+        fs::rename(&directory, &closed).map_err(gone("renaming of an upload's directory"))?;
         let kept = fs::read(closed.join(HEADERS)).map_err(failed("read of an upload's headers"));
         let joined = join(&closed, &paths).map_err(failed("joining of parts"));
         let put = joined.and_then(|(aside, undo)| {
@@ -147,7 +147,8 @@ impl Bucket {
                 Ok(object)
             }
             Err(error) => {
-                fs::rename(&closed, &directory).map_err(failed("reopening of an upload"))?;
+                fs::rename(&closed, &directory)
+                    .map_err(failed("renaming of an upload's directory"))?;
                 Err(error)
             }
         }
@@ -157,7 +158,7 @@ impl Bucket {
     pub fn abort_upload(&self, key: &str, id: &str) -> S3Result<()> {
         let directory = self.upload(key, id)?;
         let closed = self.uploads().join(format!(".closed-{id}"));
-        fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
+        fs::rename(&directory, &closed).map_err(gone("renaming of an upload's directory"))?;
         fs::remove_dir_all(closed).map_err(failed("removal of parts"))
     }
 

@@ -247,7 +247,7 @@ fn unframe(inner: &Inner, head: &Parts, body: Bytes) -> Bytes {
     if let Some(at) = rest.windows(21).position(|w| w == b"x-amz-checksum-crc32:") {
         let announced = std::str::from_utf8(&rest[at + 21..]).unwrap().trim();
         let sum = crc32fast::hash(&out).to_be_bytes();
-        assert_eq!(announced, base64(&sum), "the checksum is another body's");
+        assert_eq!(announced, base64(&sum), "the CRC-32 trailer differs from the body");
     }
     assert_eq!(out.len(), length);
     inner.framed.fetch_add(out.len(), SeqCst);

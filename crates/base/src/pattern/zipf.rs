@@ -12,7 +12,7 @@ use crate::random::Rng;
 /// Number of ranks that have their own cell. For later ranks, Euler-Maclaurin sums are exact to
 /// 1e-12.
 const SINGLE_RANKS: u64 = 64;
-/// The width of a shared cell is its first rank divided by this number.
+/// Divisor that gives the width of a shared cell: its first rank divided by this number.
 const CELL_FRACTION: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
