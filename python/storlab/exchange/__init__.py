@@ -1,1 +1,1 @@
-"""Import of other tools' results and export of results for other tools."""
+"""Import results of other tools, and export results for other tools."""

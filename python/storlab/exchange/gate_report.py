@@ -1,4 +1,4 @@
-"""Reports on a gate's checks: text lines, Markdown for pull requests, JUnit XML for CI."""
+"""Report a gate's checks as text lines, Markdown for pull requests, or JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def metric_text(check: Check) -> str:
 
 
 def measured_text(check: Check) -> str:
-    """Return the measured value with its interval, as ``1.23 ms [1.2 ms, 1.26 ms]``.
+    """Return a check's measured value with its interval: ``1.23 ms [1.2 ms, 1.26 ms]``.
 
-    Ratios are printed as ``0.97 x [0.95 x, 0.99 x]``.
+    Ratios are formatted as ``0.97 x [0.95 x, 0.99 x]``.
     """
     known, unit = check.interval, check.unit or "x"
     if check.verdict == "undecided" and known is not None and known.low and known.high:
         times = known.high / known.low
-        if times > VAGUE:  # the ends of such intervals can be femtoseconds and millennia
+        if times > VAGUE:  # the ends of such an interval mean nothing: femtoseconds, millennia
             return f"{format_quantity(known.estimate, unit)} [wider than a factor of {VAGUE:,}]"
     return interval_text(known, lambda v: format_quantity(v, unit))
 
 
 def advice_text(check: Check) -> str:
-    """Return what would decide an undecided check, or why nothing can; else an empty string."""
+    """Return how many more repeats would decide an undecided check, or why none can; else ""."""
     if check.needed is not None:
         more = check.needed - check.repeats
         repeats = "repeat" if more == 1 else "repeats"
@@ -51,7 +51,7 @@ def advice_text(check: Check) -> str:
 
 
 def rule_words(judged: RuleVerdict) -> str:
-    """Return a rule as text: ``rule 1, power of SSD A at jobs = 1, at most 0.95 x baseline``."""
+    """Return a gate's rule as text: ``rule 1, power of SSD A at jobs = 1, at most 2 W``."""
     rule = judged.rule
     words = [rule.metric]
     words += [f"of {rule.target}"] if rule.target is not None else []
@@ -63,7 +63,7 @@ def rule_words(judged: RuleVerdict) -> str:
 
 
 def rule_line(judged: RuleVerdict) -> str:
-    """Return a gate's rule as one line of text, with the number of checks per outcome."""
+    """Return a gate's rule as one line of text: outcome, rule, and number of checks per outcome."""
     return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
 
 
@@ -73,7 +73,7 @@ def _counts(judged: RuleVerdict | Gate) -> str:
 
 
 def line(check: Check) -> str:
-    """Return a gate's check as one line of text."""
+    """Return a gate's check as one line of text: outcome, metric, measured value, bound, advice."""
     parts = [
         f"{WORDS[check.verdict]}: {metric_text(check)}, {check.target}, {check.where}: "
         f"{measured_text(check)}, {rule_text(check)}"
@@ -83,12 +83,15 @@ def line(check: Check) -> str:
 
 
 def summary(gate: Gate) -> str:
-    """Return the number of checks per outcome and the confidence of the intervals."""
+    """Return the number of a gate's checks per outcome, and the confidence of their intervals."""
     return f"{_counts(gate)}. Intervals hold {confidence_text(gate)}."
 
 
 def confidence_text(gate: Gate) -> str:
-    """Return the intervals' confidence as text, with Bonferroni's correction if it applies."""
+    """Return the confidence of a gate's intervals as text, such as ``at 95 %``.
+
+    With several checks, it states the confidence of each after Bonferroni's correction, too.
+    """
     whole, single = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
     checks = len(gate.checks)
     if checks == 1:
@@ -97,7 +100,13 @@ def confidence_text(gate: Gate) -> str:
 
 
 def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
-    """Return the rules' outcomes and a table of all checks as Markdown."""
+    """Return a gate's report as Markdown: outcome of each rule, and a table of all checks.
+
+    Args:
+        title: Title of the report.
+        gate: Outcome of the gate.
+        accepted: Differences from the baseline's environment that the user accepted.
+    """
     rules = [f"- **{WORDS[r.verdict]}**: {_plain(rule_words(r))}: {_counts(r)}" for r in gate.rules]
     rows = [
         "| verdict | rule | metric | target | point | measured | bound | |",
@@ -122,7 +131,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
 
 
 def difference_text(difference: Difference) -> str:
-    """Return a difference as text: ``kernel: Linux 6.8 here, Linux 6.5 in the baseline``."""
+    """Return a difference from the baseline's environment: ``kernel: 6.8 here, 6.5 in the ...``."""
     here, there = (
         "nothing" if value is None else str(value) for value in (difference.here, difference.there)
     )
@@ -135,12 +144,18 @@ _MARKS = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    """Escape characters with a meaning in Markdown or HTML; names are user input."""
+    """Escape the characters of Markdown and HTML in a text, because names are user input."""
     return " ".join(_xml(text).translate(_MARKS).split())
 
 
 def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
-    """Return the checks as a JUnit test suite; undecided checks are errors, not failures."""
+    """Return a gate's report as a JUnit test suite; undecided checks are errors, not failures.
+
+    Args:
+        title: Title of the report.
+        gate: Outcome of the gate.
+        accepted: Differences from the baseline's environment that the user accepted.
+    """
     suite = ElementTree.Element(
         "testsuite",
         name=_xml(f"storlab gate: {title}"),
@@ -177,9 +192,9 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
 
 
 _NO_CHARACTERS = re.compile("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-"""Characters that XML 1.0 (production 2) forbids, and the carriage return, read as line feed."""
+"""Characters that XML 1.0 forbids (production 2), and carriage return, which it reads as LF."""
 
 
 def _xml(text: str) -> str:
-    """Replace the characters that XML 1.0 cannot represent."""
+    """Replace characters that XML 1.0 cannot represent by U+FFFD."""
     return _NO_CHARACTERS.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Import of other tools' result files into a result directory."""
+"""Import result files of other tools into a result directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_COUNTERS = "the imported file carries no device counters"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """An imported file and one of its runs."""
+    """One run of an imported file, with the file."""
 
     file: ImportedFile
     run: ImportedRun
@@ -47,8 +47,8 @@ def import_files(
     Args:
         paths: Result files or directories of other tools.
         directory: Result directory to create.
-        target: Target name for all runs. By default each file names its target, and a name that
-            stands for several locations is split into one name per location.
+        target: Target name for all runs. By default each file states its target; if several
+            locations have the same name there, each gets its own.
         name: Name of the study; by default derived from the file name.
 
     Returns:
@@ -59,7 +59,7 @@ def import_files(
         ResultError: A file cannot be read or is given twice; nothing is written.
     """
     if not paths:
-        raise UsageError("FILE", "no file to import is given", "name at least one")
+        raise UsageError("FILE", "no file to import is given", "give at least one file")
     files = [file for path in paths for file in read_path(path)]
     _refuse_twice(files)
     sources = [_Source(file, run) for file in files for run in file.runs]
@@ -76,13 +76,17 @@ def import_files(
 
 
 def _refuse_twice(files: Sequence[ImportedFile]) -> None:
-    """Raise ResultError if the same file content is given twice; it would count as a repeat."""
+    """Check that no two files have the same content, which would wrongly count as a repeat.
+
+    Raises:
+        ResultError: Two files have the same content.
+    """
     first: dict[str, Path] = {}
     for file in files:
         other = first.get(file.sha256)
         if other is not None:
-            same = "is given twice" if other == file.path else f"is the same as {other}"
-            fix = "name each result once: the same file twice is not a repeat"
+            same = "is given twice" if other == file.path else f"has the same content as {other}"
+            fix = "give each result once, because the same file twice is not a repeat"
             raise ResultError(str(file.path), same, fix)
         first[file.sha256] = file.path
 
@@ -97,7 +101,7 @@ def _with_target(runs: Sequence[ImportedRun], target: str | None) -> list[Import
 
 
 def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
-    """Return text and model of a study whose points are exactly the imported ones."""
+    """Return a study, as TOML text and as model, whose workload points are the imported ones."""
     first = sources[0].run
     header = {
         "name": title,
@@ -132,8 +136,8 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
         where = ".".join(str(part) for part in first_error["loc"])
         raise ResultError(
             f"{sources[0].file.path}: {where}",
-            f"these options are not those of a workload: {first_error['msg']}",
-            "report it, with the file's job options",
+            f"storlab's study cannot express this option of the imported job: {first_error['msg']}",
+            "report it as a defect of storlab, with the file's job options",
         ) from error
 
 
@@ -168,7 +172,7 @@ def _identity(run: ImportedRun) -> str:
 
 
 def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, int]]:
-    """Return the point and repeat number of each source, in their order."""
+    """Return the workload point and the repeat number of each imported run, in the given order."""
     by_identity: dict[str, Point] = {}
     for index, run in enumerate(_distinct(sources)):
         workload = study.workload[index]
@@ -232,6 +236,6 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
 
 
 def _has_histograms(outcome: RunOutcome) -> bool:
-    """Return whether every operation with a latency total also has a histogram in its samples."""
+    """Return whether every operation with a total latency also has histograms in the samples."""
     filled = {s.operation for s in outcome.samples if Histogram.from_v2(s.latency).count}
     return all(kind in filled for kind, t in outcome.totals.items() if t.latency is not None)

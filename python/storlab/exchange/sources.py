@@ -1,4 +1,4 @@
-"""Reading of other tools' files and directories through the matching importer."""
+"""Read result files and directories of other tools by the importer that matches them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storlab.contracts.registry import IMPORTERS
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """File of another tool with its runs and the content that the result keeps."""
+    """Result file of another tool, with its runs and the content that the results keep."""
 
     path: Path
     name: str  # of the copy in raw/
@@ -29,7 +29,7 @@ def _of_files() -> list[FileImporter]:
     return [importer for importer in IMPORTERS.values() if isinstance(importer, FileImporter)]
 
 
-_READABLE = "give a file or a directory of results that is there and that you may read"
+_READABLE = "give a file or directory of results that exists and that you may read"
 
 
 def _of_directories() -> list[DirectoryImporter]:
@@ -37,7 +37,7 @@ def _of_directories() -> list[DirectoryImporter]:
 
 
 def read_path(path: Path) -> list[ImportedFile]:
-    """Read a result file, or all runs in a directory of results.
+    """Read a result file of another tool, or all runs in a directory of its results.
 
     Raises:
         ResultError: The path cannot be read or its format is unknown.
@@ -52,7 +52,7 @@ def read_path(path: Path) -> list[ImportedFile]:
         if imported:
             return imported
     known = " or ".join(
-        f"{importer.main}, which each run of {importer.name} leaves" for importer in importers
+        f"{importer.main}, which {importer.name} writes for each run" for importer in importers
     )
     raise ResultError(str(path), f"is a directory without {known}", _fix())
 
@@ -75,7 +75,7 @@ def _imported_directory(directory: Path, importer: DirectoryImporter) -> Importe
 
 
 def read_file(path: Path) -> ImportedFile:
-    """Read a result file, optionally compressed with zstd, and its runs.
+    """Read a result file of another tool, which may be compressed with zstd.
 
     Raises:
         ResultError: The file cannot be read or its format is unknown.
@@ -93,7 +93,7 @@ def read_file(path: Path) -> ImportedFile:
     for importer in _of_files():
         if importer.matches(text):
             return _imported(path, content, text, importer)
-    raise ResultError(str(path), "has no format that storlab can read", _fix())
+    raise ResultError(str(path), "has a format that storlab cannot read", _fix())
 
 
 def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> ImportedFile:
@@ -112,7 +112,7 @@ def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> 
 
 
 def _fix() -> str:
-    """Return the fix of an error message: which files and directories are accepted."""
+    """Return the fix for an error message, which lists the accepted files and directories."""
     files, directories = _of_files(), _of_directories()
     given = (
         [f"a result file of {' or '.join(importer.name for importer in files)}"] if files else []

@@ -1,4 +1,4 @@
-"""Unique target names for imported runs whose files name different locations alike."""
+"""Give imported targets unique names if files use the same name for different locations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from storlab.base.units import format_size
 from storlab.contracts.exchange import ImportedRun
 
-# Locations, direct I/O (None if unknown) and used size in bytes.
+# Where and how a run accessed its target: paths, direct I/O (None if unknown), size in bytes.
 _Place = tuple[tuple[str, ...], bool | None, int | None]
 _PAGE_CACHE = {True: "direct", False: "cached", None: "page cache unknown"}
 
 
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
-    """Return the runs with one target name per location.
+    """Return the runs with a different target name for each location.
 
-    A name that stands for several paths is replaced by as many trailing parts as distinguish them:
-    ``a/x`` and ``b/x`` if both were called ``x``. As that depends on what else is imported, a note
-    is added to the run.
+    If several paths have the same name, each gets the end of its path, as long as necessary:
+    ``a/x`` and ``b/x`` if both were called ``x``. The new name depends on what else is imported, so
+    a note is added to the run.
     """
     places: dict[str, dict[_Place, None]] = {}
     for run in runs:
@@ -49,7 +49,10 @@ def _place(run: ImportedRun) -> _Place:
 
 
 def _joined(place: _Place, beside: Iterable[_Place]) -> _Place:
-    """Return the place, with the direct I/O of the only matching place if its own is unknown."""
+    """Fill in an unknown direct I/O setting from another run with the same paths and size.
+
+    It stays unknown if such runs differ.
+    """
     locations, direct, size = place
     known = {p[1] for p in beside if (p[0], p[2]) == (locations, size)} - {None}
     return (locations, known.pop(), size) if direct is None and len(known) == 1 else place
@@ -65,12 +68,12 @@ def _names(target: str, places: Sequence[_Place]) -> list[str]:
 
 
 def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
-    """Yield each setting in which a target differs from others at the same paths."""
+    """Yield the settings (direct I/O, size) in which a target differs from others at its paths."""
     _, direct, size = place
     if len({direct for _, direct, _ in beside}) > 1:
         yield _PAGE_CACHE[direct]
     if len({size for _, _, size in beside}) > 1:
-        yield "size not told" if size is None else format_size(size)
+        yield "size not stated" if size is None else format_size(size)
 
 
 def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:
@@ -85,7 +88,10 @@ def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _named(target: str, paths: tuple[str, ...], depth: int) -> str:
-    """Return the last ``depth`` parts of the first path, after the target's name if it differs."""
+    """Return a target name made of the last ``depth`` parts of its first path.
+
+    The original name is put in front, unless it is the last part itself.
+    """
     if not paths:
         return target
     name = _end(paths, depth)

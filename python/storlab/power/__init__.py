@@ -1,1 +1,1 @@
-"""Power and energy of runs: meters, energy integration, efficiency and NVMe power states."""
+"""Measure power during runs: read meters, integrate energy, set NVMe power states."""

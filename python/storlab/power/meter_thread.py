@@ -1,4 +1,4 @@
-"""Meter in a thread of its own, so that a slow meter delays neither the load nor other meters."""
+"""Read a meter in its own thread, so that a slow one delays neither the load nor other meters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.process.defect import DEFECTS
 
-OPEN_LIMIT_S = 60.0  # for a controller that wakes up, or an address that does not answer
+OPEN_LIMIT_S = 60.0  # a management controller may have to wake up, or an address may not answer
 ANSWER_LIMIT_S = 15.0
 CLOSE_LIMIT_S = 5.0
 
@@ -37,11 +37,11 @@ class Ended:
 
 
 class MeterThread:
-    """Thread that opens a meter and reads it ``rate_hz`` times a second until it is closed.
+    """Thread that opens a meter and reads it ``rate_hz`` times per second until it is closed.
 
-    The meter is opened, described and read from this thread only. A reading that takes longer than
-    its period delays only the next one. After a MeterError there are no more readings; ``ended``
-    has time and reason.
+    Only this thread uses the meter. A reading that takes longer than its period delays only the
+    next one. If a reading fails, the thread takes no more readings, and ``ended`` has the time and
+    the reason.
     """
 
     def __init__(self, name: str, opener: Callable[[], Meter], rate_hz: float) -> None:
@@ -61,7 +61,8 @@ class MeterThread:
         """Open the meter, start periodic readings and return its sensors.
 
         Raises:
-            MeterError: The meter did not answer in time; errors of the meter itself are passed on.
+            MeterError: The meter cannot be opened, or did not answer in time.
+            StorlabError: Another error of the meter, such as a wrong field.
         """
         self._thread.start()
         try:
@@ -82,19 +83,20 @@ class MeterThread:
         """
         if self._hangs or not self._thread.is_alive():
             why = "did not answer an earlier request" if self._hangs else "is closed"
-            raise MeterError(self.name, why, "see the first error")
+            raise MeterError(self.name, why, "see the meter's first error")
         answer: Future[ValueT] = Future()
         self._tasks.put((answer, question))
         try:
             return answer.result(limit_s)
         except FutureTimeoutError:
-            what = f"gave no answer within {limit_s:g} s"
+            what = f"did not answer within {limit_s:g} s"
             self._hangs = True
             self.ended = self.ended or Ended(self._last_ns(), what)
-            raise MeterError(self.name, what, "check the sensor and the way to it") from None
+            fix = "check the sensor and the connection to it"
+            raise MeterError(self.name, what, fix) from None
 
     def describe(self) -> list[SensorInfo]:
-        """Return the meter's current description of its sensors."""
+        """Return the descriptions of the meter's sensors, as they are now."""
         return self.ask(lambda: self._open_meter().describe())
 
     def read_now(self) -> None:
@@ -102,22 +104,22 @@ class MeterThread:
         self.ask(self._sample)
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Return readings that the meter can only deliver after a run."""
+        """Return the readings that the meter delivers only after a run, such as those of a log."""
         return self.ask(lambda: self._open_meter().after_run(outcome), OPEN_LIMIT_S)
 
     def notes(self) -> list[str]:
-        """Return the meter's notes on the last run; empty if the meter has none."""
+        """Return the meter's warnings about the last run; empty if there are none."""
         say = getattr(self._meter, "notes", None)
         return [] if say is None else list(self.ask(say))
 
     def idle_w(self) -> float | None:
-        """Return the declared idle power in W, or None."""
+        """Return the idle power in W that the study declares; None for other meters."""
         say = getattr(self._meter, "idle_w", None)
         return None if say is None else self.ask(say)
 
     @property
     def is_periodic(self) -> bool:
-        """Return whether the meter is read during the load, unlike declared or imported power."""
+        """Return whether the meter is read during the load; False for declared or logged power."""
         return bool(getattr(self._meter, "periodic", True))
 
     def take(self, since_ns: int) -> list[Reading]:
@@ -155,11 +157,11 @@ class MeterThread:
 
     def _open_meter(self) -> Meter:
         if self._meter is None:
-            raise MeterError(self.name, "could not be opened", "see its earlier error")
+            raise MeterError(self.name, "could not be opened", "see the meter's first error")
         return self._meter
 
     def _live(self) -> None:
-        """Run the loop; on any end record the reason, and fail the tasks that still wait."""
+        """Run the loop. At its end, record an error's reason, and fail the tasks not yet done."""
         try:
             self._loop()
         finally:
@@ -172,7 +174,8 @@ class MeterThread:
                 except Empty:
                     break
                 if task is not None:
-                    task[0].set_exception(MeterError(self.name, "is closed", "see the first error"))
+                    closed = MeterError(self.name, "is closed", "see the meter's first error")
+                    task[0].set_exception(closed)
 
     def _loop(self) -> None:
         due_ns = monotonic_ns()
@@ -189,7 +192,7 @@ class MeterThread:
                 break
             _answer(*task)
         if self._meter is not None:
-            with suppress(*DEFECTS):  # errors on closing do not matter: all readings are taken
+            with suppress(*DEFECTS):  # all readings have been taken, so errors do not matter
                 self._meter.close()
 
     def _sample(self) -> None:

@@ -1,4 +1,4 @@
-"""Metering of a campaign: opens the meters of its targets, reads them, and summarises every run.
+"""Open the power meters of a campaign, read them, and summarise the power of every run.
 
 All meters are read all the time, even while another target is loaded, because the idle pause before
 a run is also the pause after the previous run.
@@ -51,15 +51,16 @@ class MeteredRun:
     totals: list[BoundaryPower] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    # boundary of each sensor, in their order
+    # power boundary of each sensor, in the order of the study
     boundaries: list[Boundary] = field(default_factory=list)
     spans: list[SpanPower] = field(default_factory=list)
 
 
 def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundary | None:
-    """Return the boundary that a target's power is reported at: set by the study, or the only one.
+    """Return the power boundary (device, host, ...) whose power is reported for a target.
 
-    None if the target has no sensors, or several boundaries and no choice.
+    It is the target's ``power_boundary``, or else the boundary of all its sensors. The result is
+    None if there are no sensors, or several boundaries of which the study chooses none.
     """
     known = list(dict.fromkeys(boundaries))
     if known and target.power_boundary is not None:
@@ -68,7 +69,12 @@ def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundar
 
 
 def open_thread(spec: MeterSpec, target: Target, base: Path) -> MeterThread:
-    """Return the thread of a meter in a study, not yet opened.
+    """Create the thread that will read a meter of a study; it does not open the meter yet.
+
+    Args:
+        spec: Table of the meter in the study.
+        target: Target to which the meter belongs.
+        base: Directory to which a relative ``path`` of the meter refers.
 
     Raises:
         StudyError: The kind of the meter is unknown.
@@ -86,7 +92,7 @@ def open_thread(spec: MeterSpec, target: Target, base: Path) -> MeterThread:
 
 
 def _with_place(spec: MeterSpec, base: Path) -> MeterSpec:
-    """Resolve a relative path of a meter against the campaign's first working directory."""
+    """Make a meter's relative ``path`` absolute, since a resumed campaign may start elsewhere."""
     path = (spec.model_extra or {}).get("path")
     if not isinstance(path, str) or Path(path).is_absolute():
         return spec
@@ -104,10 +110,10 @@ class _Metered:
 
 
 class Metering:
-    """Context manager that opens all meters of a campaign and closes them at the end.
+    """Context manager that opens all meters of a campaign, and closes them at the end.
 
-    Entering raises MeterError if a meter does not open, StudyError if a meter or boundary is
-    invalid.
+    Entering raises MeterError if a meter cannot be opened, and StudyError if the table of a meter
+    or a power boundary is invalid.
     """
 
     def __init__(self, targets: Sequence[Target], base: Path) -> None:
@@ -141,7 +147,7 @@ class Metering:
         self._meters = {}
 
     def boundaries(self, target: Target) -> list[Boundary]:
-        """Return the boundary of each sensor of a target, in the order of the study."""
+        """Return the power boundary of each sensor of a target, in the order of the study."""
         meters = self._meters.get(target.name, [])
         return [info.boundary for meter in meters for info in meter.infos]
 
@@ -155,10 +161,10 @@ class Metering:
         return bool(self._meters)
 
     def power_now(self, target: Target) -> tuple[Boundary, float] | None:
-        """Return a target's current power in W at its reported boundary, as a sum of its parts.
+        """Return a target's present power in W, with its boundary; callable from any thread.
 
-        Safe to call from any thread. None if the target has no meter, or a part has no recent
-        reading.
+        Sensors that measure parts, such as several drives, are added up. The result is None if the
+        target has no meter, or a sensor has no recent reading.
         """
         meters = self._meters.get(target.name, [])
         sensors = [
@@ -183,29 +189,29 @@ class Metering:
         self._idle_start_ns = monotonic_ns()
 
     def absences(self, target: Target) -> list[Absence]:
-        """Reopen meters of a target that had stopped, and return those that still do not answer."""
+        """Reopen a target's meters that have stopped; return those that still do not answer."""
         found = [self._revive(meter) for meter in self._meters.get(target.name, [])]
         return [absence for absence in found if absence is not None]
 
     def load_begins(self) -> None:
-        """Mark the start of a run: the idle pause lasted from ``idle_begins`` until now."""
+        """Mark the start of a run, which ends the idle pause that began at ``idle_begins``."""
         now = monotonic_ns()
         self._idle_before = (self._idle_start_ns, now)
         for meters in self._meters.values():
-            for meter in meters:  # readings before this pause belong to no later run
+            for meter in meters:  # no later run needs readings from before this pause
                 meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
-        """Return the power of a run; call it after the idle pause that follows the run.
+        """Summarise the power of a run; must be called after the idle pause that follows it.
 
-        Call :meth:`idle_begins` before that pause. Errors of meters become notes and are not
-        raised, because the run itself is valid.
+        :meth:`idle_begins` must be called before that pause. Errors of meters become notes of the
+        run instead of exceptions, because the run itself is valid.
         """
         meters = self._meters.get(target.name, [])
         if not meters:
             return MeteredRun()
         for meter in meters:
-            with suppress(MeterError):  # a meter that hangs: its readings end early, which is noted
+            with suppress(MeterError):  # a hanging meter has too few readings, which is noted
                 meter.thread.read_now()
         window = (outcome.window_start_ns, outcome.window_end_ns)
         after = (max(self._idle_start_ns, window[1]), monotonic_ns())
@@ -244,12 +250,16 @@ class Metering:
 
 
 def _lately(info: SensorInfo, thread: MeterThread) -> int:
-    """Return the time in ns since when a reading counts as current: a few periods ago."""
+    """Return the time in ns from which on a reading counts as recent: a few periods ago."""
     return monotonic_ns() - max(5 * NS_PER_S, 3 * thread.period_ns, info.sensor_interval_ns or 0)
 
 
 def _watts_now(info: SensorInfo, readings: Sequence[Reading]) -> float | None:
-    """Return power in W from a sensor's last readings, scaled by its share; a counter's mean."""
+    """Return a sensor's present power in W, scaled by its share.
+
+    It is the last reading, or for an energy counter the mean over all given readings. The result
+    is None if there are too few readings.
+    """
     if not readings:
         return None
     if info.sampling != "counter":
@@ -324,17 +334,17 @@ def _readings(runs: Sequence[SensorRun]) -> list[Reading]:
 def power_over_time(
     record: RunRecord, readings: pa.Table, boundary: Boundary | None = None
 ) -> tuple[list[int], list[float]]:
-    """Return the power at a boundary over time, as a sum of parts scaled by their shares.
+    """Return the power of a run over time, as the sum of the sensors at one power boundary.
 
     Args:
         record: Record of the run.
         readings: The run's ``power.parquet``.
-        boundary: Boundary; None for the one that the target's power is reported at.
+        boundary: Power boundary; None for the one whose power is reported for the target.
 
     Returns:
-        Times in ns on the run's clock, and power in W. For instantaneous sensors it is the power at
-        that time, for counters and interval means the power from that time to the next. Both are
-        empty if a part has no readings.
+        Times in ns on the run's clock, and power in W. For instantaneous sensors, power is that at
+        each time; for counters and interval means, that from each time to the next. Both lists are
+        empty if a sensor has too few readings.
     """
     wanted = boundary or record.power_boundary
     parts = [] if wanted is None else parts_at(record.power, wanted)
@@ -354,10 +364,10 @@ def power_over_time(
 
 
 def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
-    """Return stretches of the measure window that lack readings of some sensor.
+    """Return the parts of the measure window in which readings of a sensor are missing.
 
-    Start and end are in ns of the run's clock. If a sensor has too few readings for a power line,
-    the whole window is returned.
+    Start and end are in ns of the run's clock. If a sensor has too few readings, the result is the
+    whole window.
     """
     own = _by_sensor(readings)
     gaps = []
@@ -372,7 +382,7 @@ def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
 
 
 def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
-    """Return each sensor's readings in time order; of equal times the last one."""
+    """Return the readings by sensor in time order; if several have the same time, the last one."""
     by_sensor: dict[str, dict[int, Reading]] = {}
     for row in readings.to_pylist():
         own = by_sensor.setdefault(row["sensor"], {})
@@ -381,22 +391,22 @@ def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
 
 
 def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:
-    """Check that the boundary at which a target's power is reported is unambiguous.
+    """Check that the power boundary whose power is reported for a target is unambiguous.
 
     Raises:
-        StudyError: The meters are at several boundaries and none is chosen, or the chosen one has
-            no meter.
+        StudyError: The meters measure at several boundaries and the study chooses none, or no meter
+            measures at the chosen one.
     """
     known = list(dict.fromkeys(boundaries))
     if target.power_boundary is None and len(known) > 1:
         raise StudyError(
             f'target "{target.name}": power_boundary',
-            f"its meters are at {len(known)} boundaries: {', '.join(known)}",
-            f'choose the one that counts for the target: power_boundary = "{known[0]}"',
+            f"the meters of this target measure at {len(known)} boundaries: {', '.join(known)}",
+            f'choose the one to report: power_boundary = "{known[0]}"',
         )
     if known and target.power_boundary is not None and target.power_boundary not in known:
         raise StudyError(
             f'target "{target.name}": power_boundary',
-            f"none of its meters measures at the boundary {target.power_boundary}",
+            f"no meter of this target measures at the boundary {target.power_boundary}",
             f'set power_boundary = "{known[0]}", or correct the boundary of the meter',
         )

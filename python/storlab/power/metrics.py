@@ -1,4 +1,4 @@
-"""Power, energy, efficiency and density metrics of a run, common to all workload families.
+"""Compute power, energy, efficiency and density metrics of a run, for all workload families.
 
 The definitions are in ``docs/method/README.md``. Quantities that were not measured have no metric.
 """
@@ -29,14 +29,14 @@ def energy_metrics(
     page: Page,
     concurrency: Concurrency | None = None,
 ) -> list[Metric]:
-    """Return power, energy and efficiency at each boundary where power was measured or declared.
+    """Return power, energy and efficiency metrics for each power boundary (device, host, ...).
 
     Args:
         outcome: Outcome of the run.
         totals: Power of the target at each boundary.
-        page: Family's description of its metrics: which operations count, and which transfer bytes.
-        concurrency: Concurrency of the run; gives the number of operations that overlap the
-            window's edges, for the uncertainty. None if unknown.
+        page: The workload family's metrics: which operations count, and which transfer bytes.
+        concurrency: Operations in flight, from which the uncertainty at the window's edges is
+            computed; None if unknown.
     """
     metrics: list[Metric] = []
     for power in totals:
@@ -48,9 +48,10 @@ def energy_metrics(
 def per_watt_metrics(
     metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
 ) -> list[Metric]:
-    """Return the family's metrics divided by mean power, at each boundary (``page.per_watt``).
+    """Return metrics per watt: those in ``page.metrics.per_watt``, divided by mean power.
 
-    Only metrics of the whole run are divided, because mean power is that of the whole run.
+    There is one per power boundary. Metrics of single operations are left out, because mean power
+    is that of all operations.
     """
     quotients: list[Metric] = []
     for metric in metrics:
@@ -76,7 +77,10 @@ def per_watt_metrics(
 
 
 def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
-    """Return whether spans that move data cover too little of the window, because of pauses."""
+    """Return whether pauses fill so much of the window that energy per byte is misleading.
+
+    That is the case if the run's spans that transfer data cover less than MOVING_SHARE of it.
+    """
     if page.load.whole_window:
         return False
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
@@ -87,31 +91,32 @@ def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
 def of_whole_work(
     metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
 ) -> list[Metric]:
-    """Drop times and energies of work that an earlier process had begun.
+    """Drop time, energy and efficiency metrics of work that was begun before a resume.
 
-    After a resume they would cover only the rest of the work, next to metrics that cover all of it.
+    They would cover only the rest of the work, while other metrics cover all of it.
     """
     begun = Details.of(outcome).resumed
     if not begun:
         return list(metrics)
 
     def is_of_the_rest(metric: Metric) -> bool:
-        told = "energy" in metric.name or metric.name == "span_time_s"
-        return metric.operation in ("all", *begun) and (told or is_efficiency(metric, page))
+        cost = "energy" in metric.name or metric.name == "span_time_s"
+        return metric.operation in ("all", *begun) and (cost or is_efficiency(metric, page))
 
     return [metric for metric in metrics if not is_of_the_rest(metric)]
 
 
 def is_efficiency(metric: Metric, page: Page) -> bool:
-    """Return whether a metric is work done in the window divided by the window's energy."""
+    """Return whether a metric is an efficiency: work in the window divided by its energy."""
     return metric.name.startswith("efficiency_") or metric.name == f"{page.operations.rate.name}_w"
 
 
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
-    """Return mean time of each kind of span, and mean energy at each boundary.
+    """Return the mean time of each kind of span (epoch, checkpoint), and its mean energy.
 
-    The metric's ``operation`` is the kind of the span. If any span of a kind has no energy, there
-    is no mean energy: short spans would be missing from it.
+    There is one energy per power boundary; the metric's ``operation`` is the kind of span. If the
+    energy of a span is unknown, its kind has no mean energy, because short spans would be missing
+    from the mean.
     """
     metrics: list[Metric] = []
     for kind in dict.fromkeys(span.kind for span in spans):
@@ -129,7 +134,7 @@ def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Met
 def span_notes(
     spans: Sequence[Span], powers: Sequence[SpanPower], boundaries: Iterable[Boundary]
 ) -> list[str]:
-    """Return notes on kinds of spans without energy at boundaries where the run has one."""
+    """Return notes on kinds of spans whose energy is unknown, although that of the run is known."""
     notes = []
     for boundary in boundaries:
         known = {power.span for power in powers if power.boundary == boundary}
@@ -139,15 +144,15 @@ def span_notes(
             if without:
                 notes.append(
                     f"energy of {kind} at the {boundary} not measured: {len(without):,} of "
-                    f"{len(own):,} are too short for the readings (rate_hz of the meter; interval "
-                    "of the study, where power is declared)"
+                    f"{len(own):,} are too short for the time between readings (raise rate_hz of "
+                    "the meter; for declared power, shorten interval of the study)"
                 )
     return notes
 
 
 def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
     energy_j = math.fsum(power.energy_j for power in powers) / len(powers)
-    # All spans share one sensor, so its errors have the same sign in each.
+    # Uncertainties are averaged, because the sensor's errors have the same sign in all spans.
     stated = [p.energy_uncertainty_j for p in powers if p.energy_uncertainty_j is not None]
     uncertainty_j = math.fsum(stated) / len(stated) if len(stated) == len(powers) else None
     for name, unit, scale in (("span_energy_j", "J", 1.0), ("span_energy_wh", "Wh", wh_from_j(1))):
@@ -168,14 +173,15 @@ def density_metrics(
     totals: Sequence[BoundaryPower],
     rate: Quantity,
 ) -> list[Metric]:
-    """Return throughput, rate and power per TB, rack unit and 1,000 currency units.
+    """Return throughput, rate and power per TB, per rack unit and per 1,000 currency units.
+
+    Power is not divided by price. A fact that the study does not declare gives no metric.
 
     Args:
         metrics: Metrics of the run.
-        target: Target; facts that the study does not declare give no metric. Power is not divided
-            by price.
-        totals: Power of the target at each boundary.
-        rate: Rate metric of the family that counts operations.
+        target: Target with its declared capacity, rack units and price.
+        totals: Power of the target at each power boundary.
+        rate: The family's metric of operations per second.
     """
     densities: list[Metric] = []
     for name in ("throughput_mb_s", rate.name):
@@ -225,7 +231,8 @@ def _efficiency(
     moved = bytes_moved(outcome, page.operations.moved)
     operations = operations_done(outcome, page.operations.main)
     straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
-    # Operations in flight at an edge are partly done: uniformly distributed between 0 and all.
+    # Of the operations in flight at an edge of the window, between none and all of the work may lie
+    # inside (uniform distribution).
     edge = straddling / math.sqrt(12) / operations if operations else 0.0
     energy = None
     if power.energy_uncertainty_j is not None:
@@ -253,13 +260,13 @@ def _efficiency(
 
 
 def _net_j(power: BoundaryPower, idle_w: float) -> float:
-    """Return energy above idle; 0 if the difference is only rounding, to avoid dividing by it."""
+    """Return a run's energy above idle in J; exactly 0 if the difference is only rounding."""
     idle_j = idle_w * power.duration_s
     return 0.0 if math.isclose(power.energy_j, idle_j) else power.energy_j - idle_j
 
 
 def _net_uncertainty_j(power: BoundaryPower) -> float | None:
-    """Return the standard uncertainty of energy above idle; None if a part is not stated."""
+    """Return the standard uncertainty in J of a run's energy above idle, or None if unknown."""
     return net_uncertainty_j(power.energy_uncertainty_j, power.idle_uncertainty_w, power.duration_s)
 
 
@@ -268,16 +275,16 @@ def net_uncertainty_j(
 ) -> float | None:
     """Return the standard uncertainty in J of energy above idle.
 
-    A gain error that energy and idle power share would partly cancel. This is ignored, so the
-    result is never too small.
+    The sensor's gain error affects energy and idle energy alike and partly cancels. This is
+    ignored, so the result may be too large but not too small.
 
     Args:
-        energy_j: Standard uncertainty of the energy, or None.
-        idle_w: Standard uncertainty of idle power, or None.
+        energy_j: Standard uncertainty of the energy; None if unknown.
+        idle_w: Standard uncertainty of idle power; None if unknown.
         duration_s: Duration of the window.
 
     Returns:
-        None if one of the uncertainties is None.
+        The uncertainty; None if one of the two is unknown.
     """
     if energy_j is None or idle_w is None:
         return None

@@ -1,7 +1,7 @@
-"""Energy of the spans of a run (checkpoints, epochs, stages) at each boundary.
+"""Compute the energy of the spans of a run (checkpoints, epochs, stages) at each power boundary.
 
-Spans may be short, so the rules are stricter than for a window: a sensor must have been read during
-the span, and must not average over more than the span. Otherwise the span has no energy.
+Spans may be short, so the rules are stricter than for the measure window: the sensor must have been
+read during the span, and must not average over more than the span. Otherwise the energy is unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from storlab.power.summary import (
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One sensor of a boundary: its summary over the window, its readings, its power over time."""
+    """One of the sensors that are added up at a power boundary, with its readings."""
 
     summary: PowerSummary
     readings: Sequence[Reading]  # distinct readings
@@ -48,7 +48,7 @@ class _Part:
         return self.summary.info
 
     def inside(self, stretch: Stretch) -> Sequence[Reading]:
-        """Return the readings within a stretch of time."""
+        """Return the readings between two times."""
         first = bisect_left(self.times_ns, stretch[0])
         return self.readings[first : bisect_right(self.times_ns, stretch[1])]
 
@@ -59,7 +59,7 @@ def span_power(
     lines: Mapping[str, PowerLine],
     stretches: Sequence[Stretch],
 ) -> list[SpanPower]:
-    """Return the energy of spans, by boundary and then in time order.
+    """Return the energy of spans for each power boundary, in time order.
 
     Args:
         runs: Readings of each sensor.
@@ -105,23 +105,23 @@ def _of_stretch(
         boundary=parts[0].summary.info.boundary,
         provenance=weakest_provenance(part.info.provenance for part in parts),
         energy_j=taken.energy_j,
-        # As for a window: errors of sensors of the same make may have the same sign.
+        # Uncertainties are added, because errors of sensors of one make may have the same sign.
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(shares) else None,
         mean_w=taken.energy_j * NS_PER_S / (end - start),
     )
 
 
 def _is_resolved(part: _Part, stretch: Stretch) -> bool:
-    """Return whether the sensor is fast enough to measure this stretch separately."""
+    """Return whether a sensor has enough readings in a span, and averages over less than it."""
     return len(part.inside(stretch)) >= LEAST_READINGS and (
         (part.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
     )
 
 
 def _uncertainty(part: _Part, stretch: Stretch) -> float | None:
-    """Return the standard uncertainty in J of a part's energy over a stretch.
+    """Return the standard uncertainty in J of a sensor's energy over a span; None if unknown.
 
-    A step of power at an edge lies anywhere between the readings around it.
+    The time of a change of power at an edge is only known to lie between two readings.
     """
     inside = part.inside(stretch)
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]

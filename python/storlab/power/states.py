@@ -1,8 +1,8 @@
-"""NVMe power states of targets: set before a run, read back, and restored at the end.
+"""Set the NVMe power states of targets before runs, and restore them at the end of the campaign.
 
 ``power-states.json`` in the result directory lists drives whose state was changed, with their
-former state. It is written before a state is changed and removed after all are restored. So a
-killed campaign leaves the file, and ``storlab resume`` restores the states first.
+former state. It is written before a state is changed, and removed after all are restored. If the
+campaign is killed, the file stays, and ``storlab resume`` first restores the states.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ class Drive(Protocol):
         ...
 
     def set(self, index: int) -> None:
-        """Set a power state and read it back; raise MeterError if the drive did not enter it."""
+        """Set a power state and read it back.
+
+        Raises:
+            MeterError: The drive did not enter the state.
+        """
         ...
 
     def close(self) -> None:
@@ -60,7 +64,7 @@ class _Held:
 
 
 class PowerStates:
-    """Context manager that holds the drives of a campaign and restores their power states."""
+    """Context manager that sets power states of a campaign's drives, and restores them on exit."""
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class PowerStates:
         self.notes: list[str] = []
 
     def __enter__(self) -> PowerStates:
-        """Restore the states that a killed campaign left.
+        """Restore the power states that a killed session of this campaign left changed.
 
         Raises:
             ResultError: ``power-states.json`` is damaged.
@@ -94,7 +98,11 @@ class PowerStates:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Try to restore every drive, then raise the first failure."""
+        """Restore the power state of every drive.
+
+        Raises:
+            MeterError: A drive could not be restored; the others were still tried.
+        """
         failures: list[MeterError] = []
         for held in self._held.values():
             try:
@@ -110,12 +118,12 @@ class PowerStates:
             return
         raise MeterError(
             failures[0].where,
-            f"its former power state is not restored: {failures[0].what}",
-            f"`storlab resume` tries again; {_FILE} in the result directory has the state",
+            f"its former power state could not be restored: {failures[0].what}",
+            f"try again with `storlab resume`; {_FILE} in the result directory has the state",
         ) from failures[0]
 
     def apply(self, target: Target) -> tuple[list[AppliedPowerState], bool]:
-        """Set the target's drives to the state that the study wants, or back to their former state.
+        """Set a target's drives to the power state in the study, or back to the former one if none.
 
         Returns:
             The states set (empty if the study sets none), and whether any drive changed its state.
@@ -154,13 +162,13 @@ class PowerStates:
             raise MeterError(
                 held.path,
                 f"was set to power state {wanted} but is in power state {current}",
-                "this drive does not keep that state: remove power_state",
+                "remove power_state, because this drive does not keep it",
             )
         return True
 
     def _bring_back(self, path: str) -> bool:
         if not self._held:
-            return False  # nothing was changed yet, and the drive need not even be NVMe
+            return False  # no state was changed yet, and the drive need not be NVMe
         try:
             drive = _opened(path, self._opener)
         except MeterError:
@@ -175,9 +183,10 @@ class PowerStates:
 
 
 def drives_of(target: Target, base: Path) -> list[str]:
-    """Return the drives under a target: its block devices, or those that hold its files or objects.
+    """Return the paths of a target's drives: block devices, or those that store its files.
 
-    Empty for a remote object store.
+    If a file system has no known block device, the path of the file or directory is returned. The
+    list is empty for a remote object store.
     """
     if target.is_null:
         return []
@@ -194,7 +203,7 @@ def drives_of(target: Target, base: Path) -> list[str]:
 
 
 def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.open) -> str:
-    """Describe how the study's power state would change the drives; changes nothing.
+    """Describe how the study's power state would change a target's drives, without changing it.
 
     Raises:
         MeterError: A drive is not NVMe, or has no such state.
@@ -211,11 +220,11 @@ def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.ope
 
 
 def _operational(drive: Drive) -> int:
-    """Return the current power state, or 0 if the drive is in a non-operational state (APST).
+    """Return the power state to restore later: the current one, or 0 if it is non-operational.
 
-    A drive that was set to a non-operational state processes the next I/O in the last operational
-    state, which would be the study's, and the drive does not report which state that was (NVMe base
-    specification, Power Management).
+    A non-operational state, which idle drives enter by themselves (APST), cannot be restored: at
+    the next I/O the drive returns to its last operational state. That would be the study's, and the
+    drive does not report which one it was before (NVMe base specification, Power Management).
     """
     current = drive.current()
     asleep = any(s.non_operational for s in drive.power_states() if s.index == current)
@@ -226,7 +235,7 @@ def _opened(path: str, opener: Opener) -> Drive:
     try:
         return opener(path)
     except MeterError as error:
-        fix = "only NVMe drives that this user may open have power states: remove power_state"
+        fix = "use an NVMe drive that this user may open, or remove power_state"
         raise MeterError(error.where, error.what, fix) from error
 
 
@@ -238,10 +247,10 @@ def _state(states: Sequence[PowerState], path: str, index: int) -> PowerState:
             raise MeterError(
                 path,
                 f"power state {index} is not operational: the drive processes no I/O in it",
-                "choose an operational one (storlab meters lists them)",
+                "choose an operational one; `storlab meters` lists them",
             )
     raise MeterError(
-        path, f"the drive has no power state {index}", f"use one of 0..{len(states) - 1}"
+        path, f"the drive has no power state {index}", f"use one of 0 to {len(states) - 1}"
     )
 
 
@@ -267,5 +276,5 @@ def _read(file: Path) -> dict[str, int]:
         raise ResultError(
             str(file),
             f"is damaged: {error}",
-            "set the drives' power state yourself (nvme set-feature -f 2), and delete the file",
+            "restore the drives' power states by hand (nvme set-feature -f 2), and delete the file",
         ) from error

@@ -1,4 +1,4 @@
-"""Summaries of power readings: power and energy of a run per sensor and per boundary."""
+"""Summarise power readings: power and energy of a run for each sensor and power boundary."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LEAST_STEPS = 10  # of a counter: with fewer steps, power is dominated by quanti
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
 
 Stretch = tuple[int, int]
-"""Start and end of a stretch of time, in ns of the run's clock."""
+"""Start and end of a time range, in ns of the run's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Measure window and idle pauses of one run, in ns of the run's clock; None if no pause."""
+    """Measure window of one run, and the idle pauses before and after it (None if missing)."""
 
     window: Stretch
     idle_before: Stretch | None = None
@@ -45,7 +45,7 @@ class Spans:
 
     @property
     def whole(self) -> Stretch:
-        """Return the stretch from the start of the first to the end of the last of them."""
+        """Return the time from the start of the first to the end of the last of the three."""
         every = [span for span in (self.window, self.idle_before, self.idle_after) if span]
         return min(span[0] for span in every), max(span[1] for span in every)
 
@@ -63,7 +63,7 @@ class SensorRun:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryPower:
-    """Power of a target at one boundary, from one sensor or a sum of sensors of parts."""
+    """Power of a target at one power boundary, from one sensor or a sum of several."""
 
     boundary: Boundary
     sensors: tuple[str, ...]
@@ -81,15 +81,15 @@ class BoundaryPower:
 def power_line(
     info: SensorInfo, readings: Sequence[Reading], period_ns: int | None = None
 ) -> PowerLine:
-    """Return a sensor's power over time, scaled by its share.
+    """Return a sensor's power over time, scaled by the target's share of it.
 
     Args:
         info: Description of the sensor.
-        readings: Readings as :func:`distinct` returns them.
+        readings: Readings in time order without duplicates, as :func:`distinct` returns them.
         period_ns: Intended time between readings, if known.
 
     Raises:
-        ValueError: The readings do not give a power line, for example because they are too few.
+        ValueError: There are too few readings, or they are malformed.
     """
     if info.sampling == "counter":
         readings = _apart(readings)
@@ -105,7 +105,7 @@ def power_line(
 
 
 def distinct(readings: Sequence[Reading]) -> list[Reading]:
-    """Return readings in time order, without duplicates in time or of one sensor timestamp."""
+    """Return readings in time order, without those with the same time or sensor time stamp."""
     by_time = {reading.time_ns: reading for reading in readings}
     kept: list[Reading] = []
     for _, reading in sorted(by_time.items()):
@@ -120,10 +120,10 @@ def distinct(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _apart(readings: Sequence[Reading]) -> list[Reading]:
-    """Drop readings of a counter that follow another reading too closely.
+    """Drop readings of an energy counter that follow another one too closely.
 
-    No energy is lost, because the counter accumulates. But the power between two close readings
-    would mostly be the counter's quantisation.
+    The power between two close readings would mostly be the counter's quantisation. No energy is
+    lost by dropping them, because the counter accumulates.
     """
     if len(readings) <= 2:
         return list(readings)
@@ -140,7 +140,11 @@ def _apart(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | None]:
-    """Return a sensor's summary over the window, and its power over time if it has an energy."""
+    """Summarise a sensor's readings over the measure window and the idle pauses.
+
+    Returns:
+        The summary, and the power over time; the latter is None if energy could not be measured.
+    """
     start, end = spans.window
     readings = distinct(run.readings)
     inside = [r for r in readings if start <= r.time_ns <= end]
@@ -184,11 +188,11 @@ def _line(
         why = f"the sensor stopped answering: {run.ended[1]}"
     elif len(inside) < LEAST_READINGS:
         why = (
-            f"{len(inside)} readings inside the window, and {LEAST_READINGS} are needed: make "
+            f"{len(inside)} readings inside the window, but {LEAST_READINGS} are needed: make "
             "runtime longer, or rate_hz higher"
         )
     elif run.info.sampling == "counter" and len({reading.value for reading in inside}) == 1:
-        why = "the counter stood still"
+        why = "the counter did not change"
     try:
         line = power_line(run.info, readings, run.period_ns)
     except ValueError as error:
@@ -197,7 +201,7 @@ def _line(
 
 
 def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
-    """Return a note if readings stayed the same for long: the sensor may hang."""
+    """Return a note if many readings in a row are equal, because the sensor may hang."""
     if run.info.provenance == "declared":
         return []
     longest, current, since = 0, 1, 0
@@ -221,7 +225,7 @@ def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """Mean power over an idle stretch; ``step_w`` is one step of a counter over that stretch."""
+    """Mean power over an idle pause; ``step_w`` is one step of an energy counter over the pause."""
 
     watts: float | None = None
     step_w: float = 0.0
@@ -230,10 +234,10 @@ class _Idle:
 def _idle(
     line: PowerLine | None, readings: list[Reading], span: Stretch | None, run: SensorRun
 ) -> _Idle:
-    """Return a sensor's idle power over a pause.
+    """Return a sensor's mean power over an idle pause.
 
-    The sensor's averaging interval after the load is skipped, because the load still contributes to
-    it.
+    Readings within one averaging interval of the sensor after the load are skipped, because they
+    still contain power of the load.
     """
     if run.idle_w is not None:
         return _Idle(run.idle_w * run.info.share)
@@ -243,7 +247,8 @@ def _idle(
     within = [r for r in readings if settled <= r.time_ns <= span[1]]
     if len(within) < LEAST_READINGS:
         return _Idle()
-    # From reading to reading, so that the load at the pause's edges does not leak into it.
+    # Integrate from the first to the last reading, not to the pause's edges, where power would be
+    # interpolated between pause and load.
     stretch = within[0].time_ns, within[-1].time_ns
     taken = window_energy(line, *stretch)
     step_j = _step_j(run.info, within)
@@ -253,10 +258,10 @@ def _idle(
 
 
 def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
-    """Return a counter's smallest step in J, scaled by its share; 0 for other sensors.
+    """Return an energy counter's smallest step in J, scaled by its share; 0 if unknown.
 
-    If the step is not stated, it is inferred from a counter that stands still between some
-    readings, provided that all other moves are whole multiples of the smallest one.
+    If the sensor does not state its step, it is inferred: some readings must be equal, and all
+    changes must be multiples of the smallest one, which is then the step.
     """
     if info.sampling != "counter" or info.provenance == "declared":
         return 0.0
@@ -264,7 +269,7 @@ def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
         return info.quantum * info.share
     moves = [after.value - before.value for before, after in pairwise(readings)]
     if 0 not in moves:
-        return 0.0  # the counter moves between any two readings, so no step can be inferred
+        return 0.0  # no two readings are equal, so no step can be inferred
     step = min((move for move in moves if move > 0), default=math.inf)
     whole = all(abs(move / step - round(move / step)) <= STEP_SLACK for move in moves)
     return step * info.share if whole else 0.0
@@ -273,7 +278,7 @@ def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
 def _is_coarse(
     info: SensorInfo, inside: Sequence[Reading], taken: WindowEnergy, window: Stretch
 ) -> bool:
-    """Return whether a counter moves by few steps from one reading to the next."""
+    """Return whether an energy counter changes by too few steps per reading to show peak power."""
     if not inside:
         return False
     read_ns = (inside[-1].time_ns - inside[0].time_ns) / max(1, len(inside) - 1)
@@ -289,23 +294,23 @@ def stated_uncertainty_j(
     idle_w: Sequence[float | None],
     edge_ns: float = 0.0,
 ) -> float | None:
-    """Return the standard uncertainty in J of a window's energy.
+    """Return the standard uncertainty in J of the energy that a sensor measured over a window.
 
     Args:
         info: Description of the sensor.
         taken: Energy over the window.
         inside: Readings in the window.
         window: Start and end of the window in ns.
-        idle_w: Known idle powers before and after the window.
-        edge_ns: Uncertainty of the window's edges beyond that of the clocks.
+        idle_w: Idle power before and after the window in W; None if unknown.
+        edge_ns: Uncertainty of the window's edges in addition to that of the clocks.
 
     Returns:
-        None if the sensor's accuracy is not stated.
+        The uncertainty; None if the sensor's accuracy is not stated.
     """
     if info.gain_accuracy is None and info.offset_accuracy_w is None:
         return None
     idle = [power for power in idle_w if power is not None]
-    # the whole power if idle power is unknown
+    # Change of power at the window's edges; all of the power if idle power is unknown.
     step_w = taken.mean_w - min(idle) if idle else taken.mean_w
     sync_ns = info.clock_uncertainty_ns + edge_ns
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
@@ -340,15 +345,17 @@ def stated_uncertainty_j(
 
 
 def parts_at(summaries: Sequence[PowerSummary], boundary: Boundary) -> list[PowerSummary]:
-    """Return the summaries of the sensors that make up the power at a boundary."""
+    """Return the summaries of the sensors whose sum is the power at a power boundary."""
     parts = {info.sensor for info in parts_of([s.info for s in summaries], boundary)}
     return [summary for summary in summaries if summary.info.sensor in parts]
 
 
 def parts_of(sensors: Sequence[SensorInfo], boundary: Boundary) -> list[SensorInfo]:
-    """Return the first sensor at a boundary and, if it is a part, the other parts of its whole.
+    """Return the sensors whose sum is the power at a power boundary.
 
-    Later sensors measure the same power in another way, and are never added to it.
+    These are the first sensor at the boundary, and all others of its group (``whole``), such as the
+    outlets of one machine. Further sensors measure the same power in another way, so they are not
+    added.
     """
     at = [info for info in sensors if info.boundary == boundary]
     if not at or not at[0].whole:
@@ -359,7 +366,10 @@ def parts_of(sensors: Sequence[SensorInfo], boundary: Boundary) -> list[SensorIn
 def boundary_power(
     summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Stretch
 ) -> list[BoundaryPower]:
-    """Return power at each boundary whose parts were all measured, in the order of the study."""
+    """Return the power at each power boundary, in the order of the study.
+
+    A boundary is left out if one of the sensors that are added up was not measured.
+    """
     powers = []
     for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
         parts = parts_at(summaries, boundary)
@@ -380,9 +390,9 @@ def _total(
     except ValueError:
         return None  # parts that do not overlap in time
     if not taken.energy_j > 0 or taken.coverage < LEAST_COVERAGE:
-        # parts may miss different stretches, so that each covers enough but their sum does not
+        # Each sensor may cover enough of the window, but not the time that all cover together.
         return None
-    # Parts of one whole use the same make of sensor, so their errors may have the same sign.
+    # Uncertainties are added, because errors of sensors of one make may have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
     coarse = any(part.peak_w is None for part in parts)
@@ -402,12 +412,12 @@ def _total(
 
 
 def weakest_provenance(parts: Iterable[Provenance]) -> Provenance:
-    """Return the provenance of a combined value: the weakest of its parts."""
+    """Return the provenance of a sum: the weakest of its parts, such as declared below measured."""
     return max(parts, key=_WEAKER.index)
 
 
 def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
-    """Return the mean idle power before and after a run; None unless each part has one."""
+    """Return the mean idle power before and after a run, summed over sensors; None if unknown."""
     watts = []
     for name in ("idle_before_w", "idle_after_w"):
         values = [getattr(part, name) for part in parts]
@@ -417,14 +427,14 @@ def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
 
 
 def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
-    """Return the standard uncertainty of a boundary's idle power, in W.
+    """Return the standard uncertainty in W of the idle power summed over several sensors.
 
-    Each part contributes gain and offset of its sensor, the difference between the pauses before
-    and after the run (idle power in between lay somewhere between them), and the quantisation of a
-    counter at both ends. The uncertainties of parts are added, as for energies.
+    Each sensor contributes its gain and offset error, the difference of idle power before and after
+    the run, and the quantisation of an energy counter at both ends of the pause. The uncertainties
+    of the sensors are added, as for energies.
 
     Returns:
-        None if an accuracy is not stated or a part has no idle power.
+        The uncertainty; None if a sensor has no stated accuracy or no idle power.
     """
     uncertainties = []
     for part in parts:

@@ -210,12 +210,12 @@ def test_what_cannot_be_opened(qis: FakeQis) -> None:
     qis.refuses = {}
     qis.listed.append("2) tcp::QTL1999-02-020 IP:192.0.2.9")
     error = _failure(qis)
-    assert "it has 2 modules" in error.what
+    assert "2 modules are connected" in error.what
     assert "tcp::QTL1999-02-020" in error.fix
     qis.listed = []
     assert "no module" in _failure(qis).what
     qis.version = "hello"
-    assert "no QIS" in _failure(qis).what
+    assert "not QIS" in _failure(qis).what
 
 
 def test_a_failed_opening_stops_the_stream_again(qis: FakeQis) -> None:

@@ -177,7 +177,7 @@ def test_a_state_that_cannot_be_restored_is_said_and_remembered(
             power.apply(other)
             del shelf.state["nvme0"]
 
-    with pytest.raises(MeterError, match="former power state is not restored: is gone"):
+    with pytest.raises(MeterError, match="former power state could not be restored: is gone"):
         campaign()
     assert shelf.state == {"nvme1": 0}
     trace = json.loads((tmp_path / "power-states.json").read_text())

@@ -1,4 +1,4 @@
-"""Export formats of a result directory, found through entry points."""
+"""Find the export formats of result directories, which are registered as entry points."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(Protocol):
-    """Interface of an export format."""
+    """Interface of a format to which results are exported."""
 
     name: str
     suffix: str
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """Return the file's content: metrics, or per-interval samples if ``samples`` is true.
+        """Return the content of an exported file.
+
+        Args:
+            store: Results to export.
+            samples: Whether to export samples per interval instead of metrics per run.
 
         Raises:
             UsageError: The format cannot represent what was requested.
@@ -31,7 +35,7 @@ EXPORTERS: Registry[ExportFormat] = Registry("storlab.exporters")
 
 
 def get_format(name: str) -> ExportFormat:
-    """Return the export format of this name.
+    """Return the export format with a name, such as ``csv``.
 
     Raises:
         UsageError: The format is not registered.
@@ -42,6 +46,6 @@ def get_format(name: str) -> ExportFormat:
 
 
 def default_output(store: ResultStore, form: ExportFormat, samples: bool) -> Path:
-    """Return the default file in the result directory, as ``metrics.csv`` or ``fio.json``."""
+    """Return the default path of an export in the result directory, such as ``metrics.csv``."""
     stem = form.name.removesuffix("-json") if form.suffix == ".json" else "metrics"
     return store.directory / f"{'samples' if samples else stem}{form.suffix}"

@@ -1,4 +1,4 @@
-"""Tidy tables as CSV or Parquet: one row per run and metric, or per run and sample."""
+"""Export results as a table in CSV or Parquet, with one row per run and metric or sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES_SCHEMA = b"samples-1"
 
 
 class CsvExport:
-    """CSV with a header line; samples are exported without histograms."""
+    """Export format CSV with a header line; samples have no histograms."""
 
     name = "csv"
     suffix = ".csv"
@@ -33,15 +33,15 @@ class CsvExport:
 
 
 class ParquetExport:
-    """Parquet with zstd compression, including histograms."""
+    """Export format Parquet with zstd compression; samples have histograms."""
 
     name = "parquet"
     suffix = ".parquet"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """Return all runs, or with ``samples`` their sampled intervals, as one Parquet table.
+        """Return the metrics of all runs, or with ``samples`` their samples, as one Parquet table.
 
-        The version of its schema is in the metadata ``storlab.schema``.
+        The table's metadata ``storlab.schema`` contains the version of its schema.
         """
         table = samples_table(store) if samples else metrics_table(store)
         sink = pa.BufferOutputStream()
@@ -61,10 +61,10 @@ _METRIC_COLUMNS = (
 
 
 def metrics_table(store: ResultStore) -> pa.Table:
-    """Return one row per run and metric: the run's identity and parameters, name, value, unit.
+    """Return a table with one row per run and metric: identity of the run, name, value, unit.
 
-    Parameters are columns named ``param_<name>``; nested values become JSON text. A failed run has
-    rows for the metrics it recorded, or one row without a metric.
+    Parameters are in columns ``param_<name>``, nested values as JSON text. A failed run has rows
+    for the metrics that it recorded, or one row without a metric.
     """
     records = _records(store)
     rows: list[tuple[RunRecord, dict[str, Any]]] = []
@@ -89,7 +89,7 @@ def metrics_table(store: ResultStore) -> pa.Table:
 
 
 def samples_table(store: ResultStore) -> pa.Table:
-    """Return the samples of all runs, each with its run's identity and parameters."""
+    """Return a table with all samples of all runs, each with identity and parameters of its run."""
     tables, owners = [], []
     for record in _records(store):
         table = store.samples(record.run_id)
@@ -105,7 +105,9 @@ def _records(store: ResultStore) -> list[RunRecord]:
     records = store.records()
     if not records:
         raise ResultError(
-            str(store.directory), "holds no run yet", "`storlab resume` measures missing runs"
+            str(store.directory),
+            "contains no run yet",
+            "measure the missing runs with `storlab resume`",
         )
     return records
 
@@ -134,7 +136,7 @@ def _identity(records: Sequence[RunRecord], store: ResultStore) -> dict[str, Any
 
 
 def _parameter(values: Sequence[Any]) -> Any:
-    """Return a column of the narrowest type that holds all values unchanged."""
+    """Return the values of a parameter as a column: boolean, integer, float, or text for others."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return pa.array(values, pa.bool_())

@@ -80,7 +80,10 @@ def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
     name = "group-3.33.json"
     copy = shutil.copy(GOLDEN / name, tmp_path / "copy.json")
     given = GOLDEN / name
-    for again, what in ((given, "given twice"), (copy, rf"copy\.json: is the same.*{name}")):
+    for again, what in (
+        (given, "given twice"),
+        (copy, rf"copy\.json: has the same content.*{name}"),
+    ):
         with pytest.raises(ResultError, match=what):
             import_files([given, again], tmp_path / "result")
     assert not (tmp_path / "result").exists()
@@ -180,9 +183,9 @@ def test_a_failed_run_stays_failed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("", "no format"),
-        ("name,value\na,1\n", "no format"),
-        ('{"benchmark": "other"}', "no format"),
+        ("", "a format that storlab cannot read"),
+        ("name,value\na,1\n", "a format that storlab cannot read"),
+        ('{"benchmark": "other"}', "a format that storlab cannot read"),
         ('{"fio version": "fio-3.33", "jobs": [{"jobname": "a"}]}', "jobs[0].read"),
         ('{"fio version": "fio-2.2", "jobs": [{"jobname": "a"}]}', "fio version"),
         ('{"fio version": "fio-3.33", "jobs": [{"jobname"', "JSON"),
@@ -201,7 +204,7 @@ def test_other_files_are_refused_by_name_and_field(tmp_path: Path, text: str, wh
 def test_missing_file_is_an_error_not_a_traceback(tmp_path: Path) -> None:
     with pytest.raises(StorlabError, match=r"absent\.json") as refused:
         import_files([tmp_path / "absent.json"], tmp_path / "result")
-    assert "that is there" in refused.value.fix
+    assert "that exists" in refused.value.fix
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
