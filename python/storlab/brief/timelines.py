@@ -12,6 +12,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.timeline import Timeline, timeline
 from storlab.audit.screening import spread
 from storlab.base.errors import UsageError
+from storlab.base.nearest import suggest
 from storlab.brief.claims import Claim
 from storlab.brief.model import Drawing, ExtraSection, FigureGroup
 from storlab.contracts.registry import FAMILIES
@@ -115,7 +116,7 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
     names = {(r.record.run_id, r.directory_name) for r in comparison.dataset.all_runs()}
     if not any(run_id in name for name in names):
         what = "is not a run of these results"
-        raise UsageError(run_id, what, "choose one from the directory runs/")
+        raise UsageError(run_id, what, suggest(run_id, sorted(run for run, _ in names)))
     figures = []
     for place in _places(comparison):
         run = place[3]

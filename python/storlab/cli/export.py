@@ -53,6 +53,10 @@ def export(
         raise UsageError("--json", what, "omit --json, or name a file with --output")
     store = ResultStore.open(directory)
     chosen = get_format(form)
+    other = next((f for f in EXPORTERS.values() if output and f.suffix == output.suffix), chosen)
+    if other.suffix != chosen.suffix:
+        what = f"{output} is named like {other.name}, but the format is {form}"
+        raise UsageError("--output", what, f"use --format {other.name}, or {chosen.suffix}")
     content = chosen.content(store, samples)
     if output == Path("-"):
         sys.stdout.buffer.write(content)

@@ -103,4 +103,7 @@ def test_what_cannot_be_is_named(store: ResultStore, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().err
     assert all(name in printed for name in EXPORTERS)
     assert main(["export", str(store.directory), "-f", "fio-json", "--samples"]) == 2
+    wrong = store.directory / "metrics.parquet"
+    assert main(["export", str(store.directory), "-f", "csv", "-o", str(wrong)]) == 2
+    assert not wrong.exists()
     assert main(["export", str(store.directory / "runs")]) == 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from storlab.model.params import InStudy, Params, Sweep
 from storlab.model.types import Size, StudyTable
@@ -27,11 +27,18 @@ Implementation = Literal["native", "pandas", "polars", "dask"]
 """Implementations of preprocessing; each value is also the name of its engine."""
 
 
+def _scheme(address: str) -> str:
+    """Return the address of a Dask scheduler; raise ValueError if it is not tcp:// or tls://."""
+    if not address.startswith(("tcp://", "tls://")):
+        raise ValueError(f'"{address}" does not begin with tcp:// or tls://')
+    return address
+
+
 class Scale(StudyTable):
     """Table ``[workload.scale]``: use ``workers`` workers of a cluster instead of this machine."""
 
     engine: Literal["dask"] = Field(description="dask (the extra storlab[scale])")
-    scheduler: Annotated[str, Field(min_length=1, pattern=r"^(tcp|tls)://")] | None = Field(
+    scheduler: Annotated[str, AfterValidator(_scheme)] | None = Field(
         default=None,
         description="address of the scheduler of an existing cluster, tcp:// or tls://; by "
         "default each run starts a cluster of processes on this machine",
