@@ -180,5 +180,6 @@ def _answer(agent: Agent, name: str, value: Any) -> Answer:
     try:
         number = float(text)
     except ValueError as error:
-        raise MeterError(f"{agent.where} {name}", f"is {text[:80]!r}, not a number") from error
+        what = f"is not a number: {text[:80]!r}"
+        raise MeterError(f"{agent.where} {name}", what, "check mib and oid") from error
     return Answer(number, text, WRAPS.get(kind))
