@@ -226,16 +226,16 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ("object_size = {}", "object_size: the table of object sizes is empty"),
         ('object_size = { "4KiB" = 0 }', "a weight must be a number above 0"),
         ('object_size = { "4KiB" = 1, "4096B" = 2 }', '"4096B" is in the table twice'),
-        ('object_size = { uniform = ["4KiB"] }', "uniform has two sizes"),
+        ('object_size = { uniform = ["4KiB"] }', "uniform needs two sizes"),
         ('object_size = { uniform = ["4KiB", "4KiB"] }', "4KiB is not below 4KiB"),
         (
             'object_size = { uniform = ["1KiB", "4KiB"], "4KiB" = 1 }',
             "cannot be combined with uniform",
         ),
-        ('object_size = { lognormal = { median = "1KiB" } }', "lognormal has median, sigma, min"),
+        ('object_size = { lognormal = { median = "1KiB" } }', "lognormal needs median, sigma, min"),
         (
             'object_size = { lognormal = { median = "1B", sigma = 1, min = "2B", max = "9B" } }',
-            "median lies between min and max",
+            "median must lie between min and max",
         ),
         (
             "object_size = { lognormal = { median = 5000, sigma = 9, min = 4999, max = 5001 } }",

@@ -187,6 +187,6 @@ def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
 
 
 def _ranks_seen(outcome: RunOutcome) -> int:
-    """Count the ranks in a run's report; the profile may have been changed after the run."""
+    """Count the ranks in a run's report, as the profile may have been changed since the run."""
     told = CheckpointDetails.of(outcome)
     return max((len(piece.ranks) for piece in (*told.writes, *told.restores)), default=0)

@@ -1,4 +1,4 @@
-"""Merge what clients of a cluster report, each about its ranks of the same checkpoints."""
+"""Merge clients' reports on the same checkpoints, each of which covers the client's own ranks."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
 
 
 def _slowest(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
-    """Yield the longest time and the lowest rate of any rank, as means over checkpoints."""
+    """Yield the longest time and the lowest rate of a rank per checkpoint, each as a mean."""
     times, rates = [], []
     for piece in pieces:
         own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]

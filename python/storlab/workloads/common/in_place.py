@@ -1,4 +1,4 @@
-"""Base of families that do I/O in existing files or devices, limited by time or bytes."""
+"""Base class of workload families whose runs do I/O in existing files or devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.model.study import Header
 
 
 class InPlace(Workload):
-    """Base of a workload family whose files storlab lays out before runs do I/O in them."""
+    """Base class of a workload family whose runs do I/O in files that storlab wrote before."""
 
     fixed_work = False
     places: tuple[str, ...] = ("path", "paths", "directory")

@@ -44,14 +44,14 @@ def numbered(unit: str) -> AfterValidator:
     """Return a validator for a list of CPU or GPU numbers, which must not repeat a number.
 
     Args:
-        unit: What the numbers are of, for messages: ``CPU`` or ``GPU``.
+        unit: What is numbered, for messages: ``CPU`` or ``GPU``.
     """
 
     def checked(numbers: list[int]) -> list[int]:
         if any(number < 0 for number in numbers):
             raise ValueError(f"{unit} numbers start at 0")
         if len(set(numbers)) < len(numbers):
-            raise ValueError(f"a {unit} is listed twice; threads share {unit}s in turn anyway")
+            raise ValueError(f"a {unit} is listed twice; list each once: threads use them in turn")
         return numbers
 
     return AfterValidator(checked)
@@ -101,9 +101,9 @@ Cpus = Annotated[list[int], Field(min_length=1), numbered("CPU")]
 
 
 def arrival_of(rate_iops: float | None, arrival: str | None) -> Arrival:
-    """Return the arrival process: that of the study, or ``constant`` for an open loop.
+    """Return the arrival process of a load: a closed loop if the study sets no rate.
 
-    Without a rate, it is a closed loop.
+    With a rate, it is an open loop with the study's arrival process, by default ``constant``.
     """
     if rate_iops is None:
         return Arrival()

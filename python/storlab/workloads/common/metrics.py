@@ -102,7 +102,7 @@ def rate_metrics(
 
 
 def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
-    """Return the total time in ns of each kind of span, if a family's spans are its operations."""
+    """Add up the spans (timed stages) of a run by operation, in ns, if each is one operation."""
     spent: dict[Operation, int] = {}
     for span in outcome.spans:
         spent[span.kind] = spent.get(span.kind, 0) + span.end_ns - span.start_ns
@@ -112,7 +112,7 @@ def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
 def busy_rate_metrics(
     outcome: RunOutcome, busy_ns: Mapping[Operation, int], rate: str
 ) -> Iterable[Metric]:
-    """Yield ``throughput_mb_s`` and operations per second, relative to the time without pauses.
+    """Yield ``throughput_mb_s`` and operations per second of busy time, which excludes pauses.
 
     Args:
         outcome: Outcome of the run.
@@ -502,7 +502,7 @@ def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Fla
 
 
 def tolerated_backlog(due: float, in_flight: float, arrival: str | None = None) -> float:
-    """Return how many of ``due`` operations may be incomplete if an open loop reaches its rate."""
+    """Return how many of ``due`` operations may be late in an open loop that keeps its rate."""
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
     return RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due)) + chance
 

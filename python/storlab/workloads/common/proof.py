@@ -85,11 +85,11 @@ def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
 def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
     """Yield evidence from the storage layers below a run's files, such as a file system in memory.
 
-    It is for families that compare the counters of devices themselves.
+    Families that compare the devices' byte counters themselves use it.
 
     Args:
         outcome: Outcome of the run.
-        counted: Whether the family has such counters.
+        counted: Whether there are byte counters of the devices.
     """
     medium = Details.of(outcome).medium
     if medium is None:
@@ -199,7 +199,10 @@ def _facts(moved: int, done: str, name: str, known: int) -> str:
 
 
 def _in_flight(outcome: RunOutcome, operation: str) -> float:
-    """Estimate the bytes in flight at the window's start, which a device may count before it."""
+    """Estimate the bytes in flight when the window starts.
+
+    A device may have counted them before the window.
+    """
     totals = outcome.totals[operation]
     if totals.latency is None or window_ns(outcome) <= 0:
         return 0.0

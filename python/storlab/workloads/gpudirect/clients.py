@@ -15,10 +15,11 @@ from storlab.workloads.gpudirect.details import (
 
 
 def merged_details(clients: Sequence[GpuDirectDetails]) -> dict[str, Any]:
-    """Add up bytes by route, registrations, comparisons and device bytes of all clients.
+    """Add up bytes by route to the GPU, registrations, comparisons and device bytes of all clients.
 
-    If one client has no counters of routes, the merged run has none and its path is unproven.
-    Libraries are those of the first client, since all clients must use equal ones.
+    If one client did not count bytes by route (p2p, nvfs, posix), the merged run has no such
+    counts, and its path is unproven. Libraries are those of the first client, since all clients
+    must use equal ones.
     """
     moved = [client.load_device for client in clients]
     whole = clients[0].model_copy(

@@ -68,7 +68,7 @@ class DirectStorage(DetailsTable):
 
 
 class GpuRoute(DetailsTable):
-    """Bytes that one GPU transferred by each route."""
+    """Bytes of one GPU, and its operations by route: p2p (P2PDMA), nvfs (nvidia-fs) or posix."""
 
     number: int
     p2p_ops: int | None = None
@@ -78,7 +78,7 @@ class GpuRoute(DetailsTable):
 
 
 class RouteReport(DetailsTable):
-    """Bytes of a run, including its ramp, by route to the GPU, and the counter that tells them."""
+    """Bytes of a run with its ramp by route to the GPU, and the counter that told routes apart."""
 
     asked: str = ""
     bytes: int = 0  # moved by the load, from its own counter
@@ -95,7 +95,7 @@ class RouteReport(DetailsTable):
 
     @property
     def counter(self) -> str:
-        """Name of the counter, for messages."""
+        """Name of the counter that told the routes apart, for messages."""
         return COUNTERS.get(self.by, self.by)
 
     @property

@@ -143,7 +143,10 @@ class GpuDirectWorkload(InPlace):
         return run_concurrency(GpuDirectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Compute throughput, rates, latencies, client CPU, and percentages of bytes by route."""
+        """Compute throughput, rates, latencies, client CPU, and percentages of bytes by route.
+
+        Routes to the GPU are the kernel's P2PDMA, nvidia-fs, and POSIX through host memory.
+        """
         return run_metrics(GpuDirectParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:

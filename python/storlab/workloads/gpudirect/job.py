@@ -70,7 +70,7 @@ class GpuDirectJob(CheckedJob):
         return max(size.bytes for size in self.block_sizes)
 
     def remembering(self, path: Path) -> Self:
-        """Return a copy with a file in which the engine records compared files, to skip them."""
+        """Return a copy that names a file with a list of compared files, for the engine to skip."""
         return self.model_copy(update={"checked": str(path)})
 
     def places(self) -> list[Member]:

@@ -106,8 +106,9 @@ def compared_bytes(params: GpuDirectParams, target: Target) -> int:
 def compared_once(point: Point, params: GpuDirectParams, target: Target) -> str:
     """Return a key that is equal for runs that share the comparison of files.
 
-    It is empty if every run must compare: for devices, as only files have a change time that shows
-    that they are unchanged, and on a cluster, whose clients keep no record between runs.
+    It is empty if every run must compare its data. This holds for devices, because only files have
+    a change time, by which they are known to be unchanged. It also holds on a cluster, because
+    clients keep no record between runs.
     """
     places = [Path(location) for location in target.locations]
     devices = target.directory is None and any(device_number(place) is not None for place in places)

@@ -40,7 +40,7 @@ class GpuDirectSpec(WorkloadSpec):
     def product(self) -> list[dict[str, Any]]:
         """Return all combinations of swept values; sequential access implies sequential offsets.
 
-        ``gpu`` is a list even for one point, so it is swept only if it holds lists.
+        ``gpu`` is a list even for one point, so it is swept only if its elements are lists.
         """
         values: dict[str, Any] = self.model_dump(mode="python", include={"gpu"})
         sets = values["gpu"] if isinstance(values["gpu"][0], list) else [values["gpu"]]

@@ -222,7 +222,7 @@ def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
 
 
 def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
-    """Yield a problem if LISTs would read empty prefixes, as there are more than objects."""
+    """Yield a problem if there are more prefixes than objects: LISTs would read empty ones."""
     for v in values:
         if "list" in shares(v) and v.prefixes > v.objects:
             yield Problem(

@@ -80,7 +80,7 @@ def _read_weights(value: dict[Any, Any]) -> dict[str, float]:
 
 def _read_uniform(bounds: object) -> list[str]:
     if not isinstance(bounds, list) or len(bounds) != 2:
-        raise ValueError('uniform has two sizes: { uniform = ["1MiB", "8MiB"] }')
+        raise ValueError('uniform needs two sizes: { uniform = ["1MiB", "8MiB"] }')
     low, high = (_bounded(bound) for bound in bounds)
     if low >= high:
         raise ValueError(f"uniform: {format_size(low)} is not below {format_size(high)}")
@@ -90,19 +90,19 @@ def _read_uniform(bounds: object) -> list[str]:
 def _read_lognormal(table: object) -> dict[str, Any]:
     if not isinstance(table, dict) or set(table) != set(_LOGNORMAL):
         raise ValueError(
-            "lognormal has median, sigma, min and max: "
+            "lognormal needs median, sigma, min and max: "
             '{ lognormal = { median = "1MiB", sigma = 1.2, min = "4KiB", max = "64MiB" } }'
         )
     low, median, high = (_bounded(table[name]) for name in ("min", "median", "max"))
     sigma = table["sigma"]
     if not _is_number(sigma) or not 0 < sigma <= _LARGEST_SIGMA:
-        raise ValueError(f"lognormal: sigma is a number above 0, at most {_LARGEST_SIGMA:g}")
+        raise ValueError(f"lognormal: sigma must be above 0 and at most {_LARGEST_SIGMA:g}")
     if not low <= median <= high or low == high:
-        raise ValueError("lognormal: median lies between min and max, and they differ")
+        raise ValueError("lognormal: median must lie between min and max, which must differ")
     if _accepted(low, median, high, sigma) < LEAST_ACCEPTED:
         raise ValueError(
-            "lognormal: nearly all sizes of this sigma are outside min and max; widen them, or "
-            "reduce sigma"
+            "lognormal: nearly all sizes of this sigma are outside min and max; move min and max "
+            "apart, or reduce sigma"
         )
     return {
         "median": format_size(median),

@@ -171,7 +171,7 @@ def _details(outcome: RunOutcome) -> PreprocessDetails:
 def _document(
     planned: Preprocessing, outcome: RunOutcome | None = None, error: RunError | None = None
 ) -> PreprocessDocument:
-    """Return the JSON document of a finished run, or of an interrupted one without an outcome."""
+    """Return the JSON document of a run; a run without an outcome was interrupted."""
     from storlab.contracts.document import Error
     from storlab.workloads.preprocess.standalone import PreprocessDocument, reported_flags
 

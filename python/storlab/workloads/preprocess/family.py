@@ -189,8 +189,8 @@ def _home(context: JobContext) -> Path:
 def _inputs(params: PreprocessParams, context: JobContext) -> list[str]:
     clicks = clicks_of(params)
     if clicks is None:
-        # Patterns are relative to the target's directory, not to the working directory. The former
-        # is the parent of storlab's home in it.
+        # Patterns are relative to the target's directory, which is the parent of storlab's own
+        # directory, and not to the working directory.
         files = input_files(params.input or [], _home(context).parent)
         for file in filter(is_compressed, files):
             raise ValueError(f"input: {file} is compressed; decompress it first")

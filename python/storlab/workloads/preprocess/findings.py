@@ -110,7 +110,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
 
 
 def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
-    """Build the section on the bottleneck of preprocessing; None without such runs."""
+    """Build the section on the bottleneck of preprocessing; None if none was run."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
     tables = [table for place in places for table in _tables(comparison, place, scale)]

@@ -52,7 +52,7 @@ class Scope:
 def scopes_of(outcome: RunOutcome) -> list[Scope]:
     """Return the counts of each stage and of the whole run.
 
-    A stage is left out if an earlier process did a part of it, and then the whole run, too.
+    If an earlier process did a part of a stage, that stage and the whole run are left out.
     """
     told = PreprocessDetails.of(outcome)
     stages, begun = told.stages, told.resumed

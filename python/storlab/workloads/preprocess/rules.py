@@ -126,7 +126,7 @@ def scale_problems(
 
 
 def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
-    """Add the cluster to a point's parameters; total memory stays that of other engines."""
+    """Add the cluster to a point's parameters, and set ``memory`` to the total of all workers."""
     memory = params.memory
     if scale.memory is not None:
         memory = engine_costs(scale.engine).base_bytes + scale.memory * params.workers
@@ -134,7 +134,7 @@ def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
 
 
 def implementation_of(params: PreprocessParams, engine: str | None) -> str | None:
-    """Return the implementation that does the work of a point; None for that of the engine."""
+    """Return the implementation that does the work of a point; None if the study sets none."""
     scale = params.scale
     return params.implementation or engine or (None if scale is None else scale.engine)
 

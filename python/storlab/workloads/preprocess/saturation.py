@@ -144,7 +144,7 @@ class Saturation:
         }
 
     def word(self, step: Step) -> str:
-        """Return a few words on one number of workers, for a table; they agree with the verdict."""
+        """Describe the result at one number of workers for a table, such as ``CPU-bound``."""
         at = self.workers or 0
         if self.verdict in ("device", "waiting") and step.workers >= at:
             if step.workers > at:
@@ -298,7 +298,7 @@ def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[fl
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
-    """Return the largest fraction of time (0 to 1) for which there are parts for all workers."""
+    """Return the largest fraction of time (0 to 1) for which the parts can keep workers busy."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
         (float(stage.end_ns - stage.start_ns), _stage_share(record, stage, workers, at_once))

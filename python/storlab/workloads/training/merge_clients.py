@@ -1,4 +1,4 @@
-"""Merge what clients of a cluster report, each about its accelerators in the same epochs."""
+"""Merge clients' reports on the same epochs, each of which covers the client's accelerators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails])
 
 
 def _weakest(parts: Sequence[ClientDetails]) -> str | None:
-    """Return the weakest precedence of any client's threads, ``normal`` if one has none."""
+    """Return the weakest scheduling precedence of clients' accelerators; ``normal`` is weakest."""
     told = [part.details.get("accelerator_precedence") for part in parts]
     return "normal" if "normal" in told else told[0]
 

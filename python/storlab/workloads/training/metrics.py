@@ -127,8 +127,8 @@ def au_with_first_percent(epochs: Sequence[Epoch]) -> float | None:
 def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
     """Return the utilisation as defined in version 1 of MLPerf Storage.
 
-    It is configured instead of measured compute time divided by total time, without the first step
-    of each epoch.
+    It is the configured (not the measured) compute time divided by the total time, without the
+    first step of each epoch.
     """
     return utilisation(
         epochs, lambda a: _ratio(max(0, a.steps - 1) * computation_ns, a.without_first)
@@ -241,7 +241,7 @@ def _times(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
-    """Yield times over the whole run for which an accelerator waits for data or for others."""
+    """Yield how long accelerators waited on average in the run, for data and for each other."""
     if not epochs or not epochs[0].accelerators:
         return
     for name, waited in (

@@ -177,7 +177,7 @@ def _or(given: int | None, otherwise: int) -> int:
 
 
 def needless_fields(params: TrainingParams) -> list[str]:
-    """Return the fields that have no effect at a point, because its edition decides."""
+    """Return the fields that have no effect, as a point's edition (DLIO version) sets them."""
     return [] if params.edition == OWN else list(EDITION_FIELDS)
 
 

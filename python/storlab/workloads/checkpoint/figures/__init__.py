@@ -1,4 +1,4 @@
-"""List of the figures of checkpoint workloads, with titles; some have drawing code here."""
+"""List of the figures of checkpoint workloads; modules in this folder draw some of them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw a modelled curve per target at one point; None if no checkpoint was timed."""
+    """Draw for each target the modelled loss of training time; None if no checkpoint was timed."""
     point, measured = far.points[0], far.cells
     params = CheckpointParams.of(point.params)
     chosen, given = params.training_interval / NS_PER_S, params.mtbf

@@ -262,7 +262,7 @@ def _made(name: str, tables: str) -> Profile:
     profile_files = tuple(files)
     _check_names(name, [file.name for file in profile_files])
     if not sum(file.bytes for file in profile_files):
-        raise StudyError(name, "all its files are empty", "give them bytes")
+        raise StudyError(name, "all its files are empty", "set the size of a file above 0")
     return Profile(name, table.title, table.source, ranks, profile_files)
 
 
@@ -279,7 +279,7 @@ def _check_names(profile: str, names: list[str]) -> None:
             what = f'"{path}" is not a name below a directory'
             raise StudyError(profile, what, "use a relative name")
         if parts[0] in MANIFESTS:
-            what = f'"{path}" is what storlab calls the list of files'
+            what = f'"{path}" is the name under which storlab stores its list of files'
             raise StudyError(profile, what, "use another name")
         above = ("/".join(parts[:end]) for end in range(1, len(parts)))
         if clash := next((folder for folder in above if folder in known), None):

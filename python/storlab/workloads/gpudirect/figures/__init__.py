@@ -1,4 +1,4 @@
-"""List of the figures of GPUDirect workloads, with titles; their drawing code is in this folder."""
+"""List of the figures of GPUDirect workloads; the modules in this folder draw them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ GPUDIRECT_FIGURES = (
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,
-    # Collapsed, as it repeats values of the figure of efficiency at the last point of the sweep.
+    # Collapsed, since its values are those of the efficiency figure at the sweep's last point.
     replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
     RATIOS_OF_FIXED_WORK,
 )

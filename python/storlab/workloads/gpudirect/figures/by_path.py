@@ -20,7 +20,7 @@ from storlab.words.text import MISSING, digits3, interval_text, latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"
-# Parameters that may differ between points which are compared as paths for equal work.
+# Parameters that describe a data path. Points that differ only in them do equal work.
 OF_PATH = ("path", "api", "queue_depth", "register_buffers")
 CPU = "cpu_s_per_gb.all"
 J_GB = 1_000.0  # divided by MB/J

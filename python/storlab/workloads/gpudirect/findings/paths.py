@@ -60,7 +60,7 @@ class Place:
 
 
 def places(comparison: Comparison) -> list[Place]:
-    """Return the work to compare paths for: measured with the direct and another path.
+    """Return each piece of work that was measured with the direct path and with another path.
 
     Only the fewest and the most workers of a sweep are compared. This fixed rule prevents a choice
     of points that favours one path.
@@ -304,7 +304,7 @@ def _doubtful(pairs: Sequence[tuple[Way, Way]]) -> bool:
 def _range(ratios: Sequence[Interval]) -> str:
     """Format a range of ratios, such as ``0.98× to 1.02×``, or a single ratio with its interval.
 
-    A note says if the interval of none of several ratios excludes 1.
+    For several ratios, a note is added if all of their intervals include 1.
     """
     values = sorted(ratio.estimate for ratio in ratios)
     low, high = times_text(values[0]), times_text(values[-1])

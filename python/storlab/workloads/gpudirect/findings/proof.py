@@ -31,7 +31,7 @@ SHARES = ("direct", "p2p", "nvfs", "posix")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Counts and reports on the path of a target's transfers at one point, over all its runs."""
+    """Which path a target's transfers took at one point: counts and reports of all runs."""
 
     section: Section
     point: WorkloadPoint

@@ -45,7 +45,7 @@ class EffectiveSettings:
         return [_WAYS.get(way, way) for way in self.ways or ()]
 
     def finds(self, nvidia_fs: str | None) -> bool:
-        """Return whether cuFile can use nvidia-fs: it is loaded, and cuFile does not deny it."""
+        """Return whether cuFile can use nvidia-fs: it is loaded, and cuFile's report allows it."""
         if nvidia_fs is None:
             return False
         return self.ways is None or NVIDIA_FS in self.ways

@@ -22,7 +22,7 @@ _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7
 
 
 class Distance(IntEnum):
-    """Distance between two PCIe devices, by what they share; members go from near to far."""
+    """Distance between two PCIe devices, by the nearest part that they share; far is larger."""
 
     SWITCH = 0  # both below one root port
     HOST_BRIDGE = 1  # different root ports of one host bridge
@@ -131,7 +131,7 @@ def gpus(root: Path) -> list[PciDevice]:
 
 
 def address_in(sysfs: Path) -> str | None:
-    """Return the PCI address in a resolved sysfs path that is nearest to its end; None without."""
+    """Return the last PCI address in a resolved sysfs path; None if it contains none."""
     addresses = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
     return addresses[-1] if addresses else None
 

@@ -1,4 +1,4 @@
-"""List of the figures of object workloads, with titles; some have drawing code in this folder."""
+"""List of the figures of object workloads; modules in this folder draw some of them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
-    """Return the ends of the vertical axis for these metrics and the intervals of their means."""
+    """Return the ends of a vertical axis that shows all values of metrics, and means' intervals."""
     cells = [cell for _, _, cell in mixes.cells()]
     known = [(key, c.values[key]) for c in cells for key in keys if key in c.values]
     means = [value for key, value in known if "_mean_ns" in key]
@@ -82,7 +82,7 @@ def times_data(
 
     Args:
         mixes: Points of the figure.
-        labels: Column key of each displayed statistic.
+        labels: Column key of each displayed statistic, by the statistic's label.
         bounds: Ends of the vertical axis.
     """
     spans: list[dict[str, Any]] = []

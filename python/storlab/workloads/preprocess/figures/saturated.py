@@ -1,4 +1,4 @@
-"""Numbers of workers at which devices saturate, for figures over the number of workers."""
+"""Numbers of workers at which devices saturate, to mark them in charts over workers."""
 
 from __future__ import annotations
 

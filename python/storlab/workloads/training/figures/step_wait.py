@@ -13,7 +13,7 @@ LEAST_NS = 1_000  # start of the axis: smaller waits do not matter
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw both distributions at one point; None if no step was timed."""
+    """Draw distributions of steps' waits and of read times at one point; None if none was timed."""
     curves: list[tuple[str, str, Histogram]] = [
         (target, words, merged)
         for target, cell in far.cells.items()
