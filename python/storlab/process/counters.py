@@ -24,7 +24,7 @@ class CounterReading:
 class CounterWatch:
     """Thread that reads counters periodically inside a ``with`` block, and at both ends of it.
 
-    It calls ``read`` every ``period_s`` seconds, but never again after that raised OSError.
+    It calls ``read`` every ``period_s`` seconds, until ``read`` raises OSError.
     """
 
     def __init__(

@@ -161,7 +161,7 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
     )
     if not len(load) == len(proc) == len(compute):
         counts = f"{len(load)}, {len(proc)} and {len(compute)}"
-        raise ValueError(f"{name} has {counts} values of load, proc and compute: not equally many")
+        raise ValueError(f"{name} has unequal numbers of load, proc and compute values: {counts}")
     if not all(np.isfinite(seconds).all() for seconds in (load, proc, compute)):
         raise ValueError(f"{name} has a step whose duration is not a finite number")
     rate = epoch.get("throughput", {}).get(name)

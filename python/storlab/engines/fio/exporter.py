@@ -60,7 +60,9 @@ def document(store: ResultStore) -> dict[str, Any]:
     records = [record for record in every if record.kind == "block"]
     if every and not records:
         raise UsageError(
-            "--format", "fio's JSON can hold only block I/O, and no run is", "use --format parquet"
+            "--format",
+            "fio's JSON can hold only block I/O, but the results have no such run",
+            "use --format parquet",
         )
     return {
         "fio version": f"storlab-{__version__}",

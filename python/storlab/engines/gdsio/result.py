@@ -1,7 +1,7 @@
 """Parser of the result line of gdsio, NVIDIA's benchmark of GPUDirect Storage.
 
 gdsio prints one line per configuration, in GiB/s and us. ``DataSetSize`` has the KiB transferred
-before the slash and the KiB of the files after it. Throughput is the former over ``total_time``.
+before the slash and the KiB of the files after it. Throughput is KiB transferred / ``total_time``.
 For batches, the line has ``IoDepth`` besides ``Threads``. gdsio before 1.0 uses other units and is
 not supported.
 """

@@ -314,7 +314,7 @@ class Window:
     offset_ns: int = 0
 
     def edges(self) -> list[int]:
-        """Return the times between which the window's intervals lie; the last may be shorter."""
+        """Return the boundaries of the window's intervals; the last interval may be shorter."""
         inner = range(self.start_ns, self.end_ns, self.interval_ns)
         return [*inner, self.end_ns]
 

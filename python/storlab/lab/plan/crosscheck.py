@@ -49,7 +49,7 @@ def _checkable(points: Iterable[Point]) -> list[Point]:
     In other workloads, such as preprocessing, the engines themselves are compared.
 
     Raises:
-        UsageError: No point is of the former kind.
+        UsageError: All points have workloads that compare engines.
     """
     every = list(points)
     measured = {

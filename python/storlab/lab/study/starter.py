@@ -106,7 +106,7 @@ def _stable_path(device: Device) -> str | None:
 def file_targets(directory: Path) -> list[FileTarget]:
     """Return the files to measure: one on the file system with most free space, one in memory.
 
-    If there is no file system in memory, only the former is returned.
+    If there is no file system in memory, only the file on disk is returned.
 
     Args:
         directory: Directory for the file on disk, unless another file system has more free space.
