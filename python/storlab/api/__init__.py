@@ -1,7 +1,7 @@
 """Python API for notebooks and programs: ``storlab.load(...)`` and ``storlab.run(...)``.
 
-Both return :class:`storlab.api.results.Results`, which offers the brief's analysis as Arrow tables,
-typed records and figures.
+Both return :class:`storlab.api.results.Results`, which contains the analysis of the brief as Arrow
+tables, typed records and figures.
 """
 
 from storlab.api.campaign import run

@@ -1,4 +1,4 @@
-"""Execution of a study from a notebook or a program."""
+"""Run a study from a notebook or a program."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ def run(
 ) -> Results:
     """Run a study as ``storlab run`` does, but without writing a brief.
 
-    Interrupting it (stop button, Ctrl-C) cancels the current run and keeps finished ones; ``storlab
-    resume`` continues.
+    An interrupt (stop button, Ctrl-C) cancels the current run and keeps finished ones; ``storlab
+    resume`` continues the campaign.
 
     Args:
         study: Path of the study file.
         out: Result directory; by default one in ``results/`` named by study and time.
-        progress: Show progress below the notebook cell or on the terminal.
-        clean: Remove prepared data even if runs are missing at the end, like ``--clean``.
-        plan_hash: Hash of the reviewed plan, which permits overwriting, like ``--plan-hash``.
+        progress: Whether to show progress below the notebook cell or on the terminal.
+        clean: Whether to remove prepared data even if runs are missing at the end (``--clean``).
+        plan_hash: Hash of the plan that the user has reviewed, which permits overwriting devices
+            (``--plan-hash``).
 
     Returns:
         The results of the study.

@@ -1,4 +1,4 @@
-"""Progress display for notebooks: a single output below the cell that is updated."""
+"""Show the progress of a campaign in a notebook, in one output below the cell that is updated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def below_cell(text: str) -> Callable[[str], None]:
 
 
 class NotebookReporter(LiveReporter):
-    """Progress of the terminal in one output below the cell; lines of ended runs follow it."""
+    """Shows the terminal's progress display below a cell; lines of ended runs follow it."""
 
     def __init__(self, names: Names = plain_name, show: Show = below_cell) -> None:
         super().__init__(

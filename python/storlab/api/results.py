@@ -1,4 +1,4 @@
-"""Result directories as Arrow tables, typed records and figures."""
+"""Load result directories as Arrow tables, typed records and figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTERVAL = (
 
 
 def load(*directories: str | Path) -> Results:
-    """Load result directories and compare all targets that did the same work.
+    """Load result directories, and compare the targets that ran the same workload points.
 
     Args:
         *directories: Result directories.
@@ -45,30 +45,30 @@ def load(*directories: str | Path) -> Results:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Figure of the brief, which notebooks draw if it is the value of a cell."""
+    """Figure of the brief; a notebook draws it if it is the value of a cell."""
 
     figure: Figure
     plain: str  # SVG with colour roles of the theme
 
     @property
     def title(self) -> str:
-        """Title of the figure, which states what it shows."""
+        """Title of the figure, a sentence that states what it shows."""
         return self.figure.title
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Vega-Lite specification, with colour roles of the theme."""
+        """Vega-Lite specification of the figure; colours are names of roles in the theme."""
         return self.figure.spec
 
     @property
     def table(self) -> pa.Table:
-        """Data of the figure as printed text."""
+        """Data of the figure as a table of formatted texts."""
         columns = zip(*self.figure.rows, strict=True) if self.figure.rows else ([],)
         names = self.figure.columns if self.figure.rows else self.figure.columns[:1]
         return pa.table([pa.array(list(c), pa.string()) for c in columns], names=names)
 
     def svg(self) -> str:
-        """Return a complete SVG document in the light colours."""
+        """Return the figure as a complete SVG document, in the colours of the light theme."""
         return standalone(self.plain, self.figure, LIGHT)
 
     def _repr_html_(self) -> str:
@@ -76,7 +76,7 @@ class Drawing:
 
 
 class Results:
-    """Contents of one or more result directories.
+    """Runs and analysis of one or more result directories.
 
     Tables are Arrow tables; convert them with ``.to_pandas()`` or ``polars.from_arrow(...)``.
     """
@@ -87,19 +87,25 @@ class Results:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """Full comparison as used by the brief: typed, with the runs behind every number."""
+        """Comparison of all targets as in the brief, as objects, with the runs of every number."""
         return compare(self._dataset)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Answers on which target leads, by how much and how surely; the study's question first."""
+        """Answers to each question: which target leads, by how much, and with what confidence.
+
+        The study's first question comes first.
+        """
         return verdicts(self.comparison)
 
     @property
     def runs(self) -> pa.Table:
         """Table with one row per run and metric: identity, parameters, name, value and unit.
 
-        Same as ``storlab export --format parquet``. Raises ResultError if there is no run yet.
+        It has the same content as ``storlab export --format parquet``.
+
+        Raises:
+            ResultError: There is no run yet.
         """
         return _joined([metrics_table(store) for store in self.stores])
 
@@ -126,7 +132,8 @@ class Results:
     def ratios(self) -> pa.Table:
         """Table with one row per workload point, target and metric: the ratio to the baseline.
 
-        ``outcome`` is that of the target; ``decided`` is true if the interval excludes 1.
+        ``outcome`` tells how the target compares with the baseline, for example ``better``;
+        ``decided`` is true if the ratio's confidence interval excludes 1.
         """
         rows = [
             {
@@ -142,9 +149,10 @@ class Results:
 
     @cached_property
     def figures(self) -> list[Drawing]:
-        """Figures in the order of the brief; for a large campaign, the brief's selection.
+        """Figures of the brief, in its order; for a large campaign, only those it selects.
 
-        Raises the errors of ``build_brief``.
+        Raises:
+            StorlabError: The brief cannot be built.
         """
         from storlab.brief.build import build_brief
 
@@ -156,8 +164,8 @@ class Results:
         """Return the timeline of a run: latency, throughput, device, power, temperature, flags.
 
         Args:
-            run_id: Id as in :attr:`runs`. If several directories contain it, the id that the
-                brief prints.
+            run_id: Id of the run as in :attr:`runs`, or as in the brief if several directories
+                contain a run with this id.
 
         Raises:
             UsageError: The id does not exist or is ambiguous, or the run cannot be drawn.
@@ -166,13 +174,13 @@ class Results:
 
         first, *others = run_figures(self.comparison, run_id)
         if others:
-            what = "is a run of several of these directories"
-            raise UsageError(run_id, what, "name it as their brief does, or load one directory")
+            what = "is the id of a run in several of these directories"
+            raise UsageError(run_id, what, "use the id in their brief, or load only one directory")
         return Drawing(first, render(first))
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences of all answers, the study's first question first."""
+        """Sentences that answer each question of the study, its first question first."""
         return [sentence for verdict in self.verdicts for sentence in sentences(verdict)]
 
     def _rows(self) -> Iterator[tuple[dict[str, str], Any]]:

@@ -1,1 +1,1 @@
-"""Static site over many result directories: each point over time, with its change points."""
+"""Write a static site that shows the points of many result directories over time, with changes."""

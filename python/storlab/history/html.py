@@ -1,4 +1,4 @@
-"""HTML pages of a history, in the style of the brief."""
+"""Render the HTML pages of a history site, in the style of the brief."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADS = (
 
 
 class Pages:
-    """Renderer of a history's HTML pages, with templates loaded once."""
+    """Renderer of a history site's HTML pages, which loads its templates once."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -60,7 +60,7 @@ class Pages:
         directories: Sequence[DirectoryRow],
         problems: Sequence[Problem],
     ) -> bytes:
-        """Render the first page: points, directories and problems."""
+        """Render the first page: points, result directories, and those that failed to read."""
         template = self._environment.get_template("index.html.j2")
         text = template.render(
             root="", points=points, directories=directories, problems=problems, heads=HEADS,
@@ -69,18 +69,18 @@ class Pages:
         return _bytes(text)
 
     def point(self, view: PointView) -> bytes:
-        """Render the page of one point."""
+        """Render the page of one workload point on one target."""
         template = self._environment.get_template("point.html.j2")
         return _bytes(template.render(root="../", p=view, open=OPEN, newest=NEWEST))
 
 
 def css() -> bytes:
-    """Return the style sheet: the brief's, then the history's own."""
+    """Return the site's style sheet: that of the brief, followed by the history's own."""
     return (style_sheet() + _resource("history.css")).encode()
 
 
 def script() -> bytes:
-    """Return the script: the brief's theme and folding, then tables and drawings of the history."""
+    """Return the site's JavaScript: that of the brief, followed by the history's own."""
     return (brief_script() + _resource("history.js")).encode()
 
 
@@ -101,7 +101,7 @@ def most_results(points: Sequence[PointView]) -> int:
 
 
 def _bytes(text: str) -> bytes:
-    """Encode as UTF-8; parts of file names that are not valid text become question marks."""
+    """Encode a page as UTF-8; parts of file names that are not valid text become "?"."""
     return text.encode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Index of a history site: the records of its directories, so that each is read only once."""
+"""Store the records of a history site's directories in an index file, so each is read only once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCHEMA = pa.schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Record of one directory as JSON, with its fingerprint when it was read."""
+    """Record of one result directory as JSON, with the directory's fingerprint at that time."""
 
     fingerprint: str
     plan_hash: str
@@ -38,25 +38,25 @@ class Kept:
 
     @property
     def record(self) -> Record:
-        """Record of the directory, parsed from JSON."""
-        # pydantic_core parses in half the time of the json module.
+        """Record of the result directory, parsed from JSON."""
+        # pydantic_core parses JSON in half the time of the json module.
         record: Record = from_json(self.text)
         return record
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Records of a site by directory path, and the site's files."""
+    """Content of a history site's index: records by directory path, and the site's files."""
 
     directories: dict[str, Kept]
     pages: frozenset[str]
 
 
 def load(site: Path) -> Index:
-    """Load the index of a site; it is empty if there is none yet or it cannot be read.
+    """Load the index of a history site; an index that is missing or unreadable counts as empty.
 
     Raises:
-        UsageError: The folder has files but no index, so they are not a history site's.
+        UsageError: The folder has files but no index, so it is not a history site.
     """
     path = site / NAME
     if not path.exists():
@@ -66,7 +66,7 @@ def load(site: Path) -> Index:
                 raise UsageError(
                     "--out",
                     f"{site} {problem or 'is not empty, and was not written by storlab history'}",
-                    "name a folder that does not exist yet, or that storlab history made",
+                    "use a folder that does not exist yet, or that storlab history created",
                 )
         return Index({}, frozenset())
     try:
@@ -85,7 +85,12 @@ def _rows(table: pa.Table) -> Iterator[tuple[str, Kept]]:
 
 
 def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
-    """Serialise the index of a history site."""
+    """Serialise the index of a history site as an Arrow file.
+
+    Args:
+        directories: Record by path of the result directory.
+        pages: Names of the site's files.
+    """
     kept = list(directories.values())
     columns = [
         _column(pa.large_binary(), [os.fsencode(name) for name in directories]),
@@ -103,9 +108,9 @@ def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
 
 
 def _column(kind: pa.DataType, values: list[bytes]) -> pa.Array[Any]:
-    """Build an Arrow column from buffers.
+    """Build an Arrow column directly from buffers, which is fast.
 
-    ``pa.array`` on a list imports pandas if it is installed, and ``cast`` loads all Arrow
+    ``pa.array`` on a list would import pandas if it is installed, and ``cast`` would load all Arrow
     functions.
     """
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Content of a history's pages, independent of HTML."""
+"""Collect the content of a history site's pages, independent of HTML."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SLUG = 60  # characters of the readable part of a file name
 
 @dataclass(frozen=True, slots=True)
 class ShiftRow:
-    """One quantity of a change, as shown on a point's page."""
+    """Change of one quantity, as shown in a row on a point's page."""
 
     title: str
     text: str
@@ -51,7 +51,7 @@ class ShiftRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """Change of one or several quantities at a time, as shown on a point's page."""
+    """Change of one or several quantities at the same time, as shown on a point's page."""
 
     date: str
     rows: list[ShiftRow]
@@ -62,7 +62,7 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A result and the address of its brief, empty if it has none."""
+    """Name of a result directory with the address of its brief; empty if there is no brief."""
 
     text: str
     href: str
@@ -70,7 +70,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class CourseView:
-    """Drawing of a quantity over time, in a narrow and, for the first quantity, a wide version."""
+    """Drawing of one quantity over time; that of the main quantity has a wide and a narrow form."""
 
     figure: Figure
     key: str
@@ -80,7 +80,7 @@ class CourseView:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """Row of a point's table of results."""
+    """Row of the table of results on a point's page: one result directory."""
 
     place: int
     date: str
@@ -129,7 +129,7 @@ class DirectoryRow:
 
 
 def page_name(point: PointHistory) -> str:
-    """Return a file name that is unique for a point, whatever the target's name."""
+    """Return the file name of a point's page, which contains a hash and so is unique."""
     own = f"{point.work.key}\0{point.target}".encode()
     return _file_name(POINTS, slug(point.target, point.where), own)
 
@@ -140,9 +140,9 @@ def _file_name(folder: str, words: str, own: bytes) -> str:
 
 
 class Briefs:
-    """Links from a site's pages to the briefs of result directories, cached per directory.
+    """Links from a history site's pages to the briefs of result directories.
 
-    ``copies`` maps file names in the site to the briefs to copy, if copying was requested.
+    If briefs are to be copied into the site, ``copies`` maps names of the copies to the briefs.
     """
 
     def __init__(self, site: Path, *, copied: bool = False) -> None:
@@ -151,7 +151,7 @@ class Briefs:
         self.copies: dict[str, Path] = {}
 
     def href(self, directory: str) -> str:
-        """Return the brief's address relative to the first page, or an empty string."""
+        """Return the address of a directory's brief relative to the first page; "" if none."""
         if directory not in self._links:
             path = os.path.join(directory, "brief.html")  # noqa: PTH118 - there are thousands
             relative = self._place(directory, path) if os.path.exists(path) else ""  # noqa: PTH110
@@ -162,14 +162,14 @@ class Briefs:
         if not self._copied:
             return os.path.relpath(path, self._site)
         if os.path.islink(path) or not os.access(path, os.R_OK):  # noqa: PTH114
-            return ""  # a symbolic link may lead to a file that is not meant to be published
+            return ""  # a symbolic link could publish a file from elsewhere
         words = slug(os.path.basename(directory))  # noqa: PTH119
         name = _file_name(BRIEFS, words, os.fsencode(directory))
         self.copies[name] = Path(path)
         return name
 
     def of(self, result: Result) -> Link:
-        """Return the link from a point's page to its runs in a brief."""
+        """Return the link from a point's page to the same point in the brief of a result."""
         directory = result.campaign.directory
         href = self.href(directory)
         anchor = f"#point-{quote(result.point['point_id'])}"
@@ -177,7 +177,7 @@ class Briefs:
 
 
 def directory_rows(history: History, briefs: Briefs) -> list[DirectoryRow]:
-    """Return the first page's rows of all result directories, newest first."""
+    """Return the first page's rows for all result directories, newest first."""
     return [_directory(campaign, briefs) for campaign in history.campaigns]
 
 
@@ -194,7 +194,7 @@ def _directory(campaign: Campaign, briefs: Briefs) -> DirectoryRow:
 
 
 def point_view(point: PointHistory, briefs: Briefs) -> PointView:
-    """Return the page content of one point."""
+    """Return the content of one point's page."""
     results, headline = point.results, point.headline
     newest = next(groups(point), [])  # all change fields of the row describe this group
     shift, lead = (newest[0], _lead(newest)) if newest else (None, None)
@@ -235,7 +235,10 @@ def _head_unit(series: Series) -> str:
 
 
 def groups(point: PointHistory) -> Iterator[list[Shift]]:
-    """Yield groups of shifts so close that they count as one change, newest first."""
+    """Yield groups of shifts that are so close in time that they count as one change, newest first.
+
+    A shift is the change of level of one quantity.
+    """
     left = point.shifts
     while left:
         first = left[0]
@@ -245,7 +248,7 @@ def groups(point: PointHistory) -> Iterator[list[Shift]]:
 
 
 def _lead(shifts: Sequence[Shift]) -> Shift:
-    """Return the most significant shift of a group, which dates the change."""
+    """Return the shift of a group that is least likely noise; its time is that of the change."""
     return min(shifts, key=lambda shift: (shift.chance, shift.index))
 
 

@@ -1,4 +1,4 @@
-"""Reading of result directories into records; unchanged directories are skipped."""
+"""Read result directories into records for a history site; unchanged directories are skipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK = 16
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Directory that could not be read, with the error; the other directories are still shown."""
+    """Result directory that could not be read, with the error; the others are still shown."""
 
     directory: str
     error: StorlabError
@@ -34,7 +34,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Reading:
-    """Current records of all result directories of a history site."""
+    """Records of all result directories of a history site, and problems in reading them."""
 
     kept: dict[str, Kept] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)  # the directories that were read this time
@@ -42,7 +42,12 @@ class Reading:
 
 
 def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
-    """Read all directories, reusing entries of ``known`` that have not changed."""
+    """Read all result directories, except those that have not changed since the last time.
+
+    Args:
+        given: Result directories, or folders that contain them.
+        known: Records of the last time, by path of the directory.
+    """
     reading, wanted = Reading(), []
     for directory in _directories(given):
         name = str(directory)
@@ -66,17 +71,16 @@ def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
 
 
 def _directories(given: Iterable[Path]) -> Iterator[Path]:
-    """Yield each result directory once.
+    """Yield each result directory once; for a folder of them, those directly in it.
 
-    A folder of result directories yields those directly in it. A folder of saved gate baselines
-    yields none, because a shell's wildcard matches it as well.
+    The folder of saved gate baselines is skipped without an error, because it lies beside result
+    directories and a shell's wildcard matches it, too.
     """
     seen: set[Path] = set()
     for path in given:
         directory = path.resolve()
         inside = [directory]
-        # Both calls treat inaccessible paths as missing; reading them later gives the precise
-        # error.
+        # Both calls treat an inaccessible path as missing. The error is raised when it is read.
         if os.path.isdir(directory) and not os.path.exists(directory / "result.json"):  # noqa: PTH110, PTH112
             results = sorted(p.parent for p in directory.glob("*/result.json"))
             inside = results or ([] if directory.name == BASELINES else inside)

@@ -1,4 +1,4 @@
-"""Record of one result directory in a history: its points' values and facts."""
+"""Extract from a result directory what a history site shows: values and facts of its points."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 class Value(TypedDict):
     """Value of one quantity at one point, with the values of all runs.
 
-    It is the value in the directory's brief, except that power is at the target's main boundary
-    rather than at one that all targets share.
+    It equals the value in the directory's brief, except for power: here it is that at the target's
+    reported power boundary, in the brief that at a boundary that all targets share.
     """
 
     estimate: float
@@ -57,7 +57,7 @@ class PointRecord(TypedDict):
 
 
 class Record(TypedDict):
-    """Record that a history keeps of one result directory."""
+    """Content of one result directory, as stored in a history site's index."""
 
     study: str
     plan_hash: str
@@ -68,10 +68,10 @@ class Record(TypedDict):
 
 
 def fingerprint(directory: Path) -> str:
-    """Return sizes and times of the files behind a record; a change means it must be read again.
+    """Return a text that changes if the result directory changes, from its files' sizes and times.
 
-    Runs are added and removed by a rename, which changes the time of ``runs``. A missing file is
-    part of the fingerprint.
+    Adding or removing a run is a rename in ``runs``, which changes that folder's time. A missing
+    file also changes the text.
 
     Raises:
         OSError: The directory is not accessible.
@@ -90,10 +90,10 @@ def fingerprint(directory: Path) -> str:
 
 
 def read_record(directory: Path) -> Record:
-    """Read all runs of a directory into a record.
+    """Read all runs of a result directory into a record.
 
     Raises:
-        ResultError: It is not a result directory or is damaged.
+        ResultError: The directory is not a result directory, or is damaged.
     """
     store = ResultStore.open(directory)
     comparison = compare(load_dataset([store]), alone=True)
@@ -105,7 +105,7 @@ def read_record(directory: Path) -> Record:
         "facts": facts(store),
         "points": list(_points(comparison)),
     }
-    # As stored in the index, so that new and stored entries compare equal.
+    # Convert to JSON and back, so that new records compare equal to those from the index.
     plain: Record = json.loads(json.dumps(record, default=str))
     return plain
 
@@ -121,7 +121,7 @@ def _points(comparison: Comparison) -> Iterator[PointRecord]:
 
 
 def kept_keys(page: Page) -> list[str]:
-    """Return the keys of the followed quantities: the headline and the compared ones."""
+    """Return the quantities that a history shows: a family's headline and compared metrics."""
     return list(dict.fromkeys([*page.metrics.headline.keys, *ratio_keys(page)]))
 
 

@@ -1,4 +1,4 @@
-"""Points over time: values, change points, and facts that changed at the same time."""
+"""Arrange points over time: values, change points, and facts that changed at the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEWEST = 2000  # results of a point that are searched for changes
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """One result directory with its record."""
+    """One result directory of a history, with its record."""
 
     directory: str
     record: Record
@@ -37,7 +37,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a point in one result directory, with its time."""
+    """Values of one point in one result directory, with the time of its first run."""
 
     campaign: Campaign
     point: PointRecord
@@ -45,9 +45,9 @@ class Result:
 
 
 class Shift(Decision):
-    """Change of level of one quantity: the level after it over the one before.
+    """Change of one quantity's level over time, as the ratio of the level after to that before.
 
-    The change itself is decided by the test for change points; the outcome is its direction.
+    It exists only if the test for change points found a change; ``outcome`` is its direction.
     """
 
     index: int
@@ -64,17 +64,17 @@ class Shift(Decision):
 
     @property
     def column(self) -> Column:
-        """Column of the quantity."""
+        """Column that describes the quantity: label, unit, and whether less is better."""
         return COLUMNS[PLACES[self.quantity]]
 
     @property
     def levels(self) -> Levels:
-        """Both levels with their unit."""
+        """Level before and after the change, with their unit."""
         return Levels(self.before, self.after, self.column.unit)
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
-        """``better`` or ``worse``, or empty if the quantity has no direction."""
+        """``better`` or ``worse``; empty if neither more nor less of the quantity is better."""
         if not self.better or self.before == self.after:
             return ""
         return "better" if self.outcome == "better" else "worse"
@@ -82,19 +82,19 @@ class Shift(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity of a point. ``places`` are the indices of the results that have a value."""
+    """One quantity of a point over time; ``places`` are the indices of results with a value."""
 
     column: Column
     title: str
     places: list[int]
     intervals: list[Interval]  # one per place
     shifts: list[Shift]
-    boundary: str = ""  # of power: each boundary is a series of its own
+    boundary: str = ""  # power boundary; each has a series of its own
 
 
 @dataclass
 class PointHistory:
-    """History of one target at one workload point."""
+    """Results of one target at one workload point, in time order."""
 
     work: WorkloadPoint
     target: str
@@ -104,7 +104,7 @@ class PointHistory:
 
     @property
     def where(self) -> str:
-        """Description of the point, as in the brief."""
+        """Text that names the point's parameters, as in the brief."""
         return self.section.where(self.work)
 
     @property
@@ -119,12 +119,12 @@ class PointHistory:
 
     @property
     def headline(self) -> Series | None:
-        """Main quantity of the point; None if no run finished."""
+        """Main quantity of the point over time; None if no run finished."""
         return self.series[0] if self.series else None
 
     @cached_property
     def shifts(self) -> list[Shift]:
-        """Shifts of all quantities, newest first, the headline's before others."""
+        """Changes of level of all quantities, newest first; if equal, the main quantity's first."""
         shifts = [shift for series in self.series for shift in series.shifts]
         return sorted(shifts, key=lambda shift: -shift.index)
 
@@ -138,9 +138,10 @@ class History:
 
 
 def history_of(records: Mapping[str, Record]) -> History:
-    """Collect the points of all directories.
+    """Build a history from the records of result directories, by directory path.
 
-    Points of different directories are the same if workload name, engine and parameters agree.
+    Points of several directories belong together if target, workload name, engine and parameters
+    are equal.
     """
     campaigns = [Campaign(directory, record) for directory, record in records.items()]
     campaigns.sort(key=lambda c: (_started(c.record), c.directory), reverse=True)
@@ -212,9 +213,10 @@ def _point(
 
 
 def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
-    """Return the results that have values of a quantity by power boundary ("" without one).
+    """Return the indices of results with a value of a quantity, by power boundary and supply.
 
-    An unknown supply (AC or DC) is taken as the known one if there is only one.
+    The key is a label such as "wall (AC)", and "" for quantities without a boundary. If a value's
+    supply is unknown, that of the others at its boundary is assumed, provided they agree.
     """
     values = [(place, result.point["values"].get(key)) for place, result in enumerate(results)]
     measured = [
@@ -268,7 +270,7 @@ def _shifts(
 
 
 class _Steps:
-    """Changes of facts between consecutive results of a point."""
+    """Changes of facts, such as the kernel version, between consecutive results of a point."""
 
     def __init__(self, target: str, engine: str, results: Sequence[Result]) -> None:
         self._facts = list(_facts_of(target, engine, results))
@@ -287,10 +289,14 @@ class _Steps:
         return self._changes[place]
 
     def around(self, place: int, last_before: int) -> Iterator[Candidate]:
-        """Yield candidates for a change, nearest first, then facts that rarely change.
+        """Yield changed facts that may have caused a change of level, most likely ones first.
 
-        ``last_before`` is the last result of the old level; results between it and ``place`` may
-        lack the quantity.
+        These are the nearest in time and, if equally near, those that change rarely.
+
+        Args:
+            place: Index of the first result of the new level.
+            last_before: Index of the last result of the old level; results in between may lack the
+                quantity.
         """
         near: dict[str, Candidate] = {}
         steps = range(max(1, last_before + 1 - NEAR), min(len(self._facts), place + NEAR + 1))
@@ -305,9 +311,9 @@ class _Steps:
 
 
 def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
-    """Yield, per result, the facts that concern one target and engine.
+    """Yield for each result the facts that concern one target and engine; none if imported.
 
-    Consecutive equal facts are the same object. Imported results have no facts.
+    Equal facts of consecutive results are the same object, so that they compare fast.
     """
     last: dict[str, Any] | None = None
     facts: dict[str, Any] = {}

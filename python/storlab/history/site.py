@@ -1,6 +1,6 @@
-"""Writing of a history site: pages, style, script, index and copies of briefs.
+"""Write a history site: pages, style, script, index and copies of briefs.
 
-Files are written only if their content changed.
+A file is written only if its content has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A written history site, with its content and the problems found."""
+    """History site that was written, with its content and the directories that failed to read."""
 
     path: Path
     history: History
@@ -41,17 +41,17 @@ class Site:
 
 
 def write_site(directories: Sequence[Path], site: Path, *, copy_briefs: bool = False) -> Site:
-    """Create or update a site that shows exactly these directories.
+    """Create or update a history site that shows the given result directories and no others.
 
     Args:
         directories: Result directories, or folders that contain them.
         site: Folder of the site.
-        copy_briefs: Copy each brief into the site, so that it has no links outside; otherwise link
-            to the briefs in place.
+        copy_briefs: Whether to copy each brief into the site, so that the site has no links to
+            files outside.
 
     Raises:
-        UsageError: The folder contains something else.
-        StorlabError: No directory can be read; this is the first directory's error.
+        UsageError: The folder contains files that are not a history site's.
+        StorlabError: No directory can be read; the error of the first one is raised.
         OSError: The site cannot be written.
     """
     with without_collector():
@@ -64,7 +64,8 @@ def _made(directories: Sequence[Path], site: Path, copy_briefs: bool) -> Site:
     if not reading.kept:
         if reading.problems:
             raise reading.problems[0].error
-        raise UsageError("DIR", "no result directory is given", "name those that run printed")
+        fix = "give the directories that `storlab run` printed"
+        raise UsageError("DIR", "no result directory is given", fix)
     history = history_of({name: kept.record for name, kept in reading.kept.items()})
     briefs = Briefs(site, copied=copy_briefs)
     views = [point_view(point, briefs) for point in history.points]
@@ -75,7 +76,7 @@ def _made(directories: Sequence[Path], site: Path, copy_briefs: bool) -> Site:
         path = site / stale
         if path.parent in (site, site / POINTS, site / BRIEFS):
             path.unlink(missing_ok=True)
-    # The index is written last, when all other files exist.
+    # Write the index last, because it lists the files that exist.
     _replace(site / index.NAME, index.dump(reading.kept, files))
     return Site(site, history, views, reading.read, reading.problems)
 
@@ -92,9 +93,16 @@ def _pages(
 
 
 def _write(site: Path, pages: dict[str, bytes], copies: dict[str, Path], empty: bytes) -> None:
-    """Write the site's files.
+    """Write a history site's files.
 
-    The index ``empty`` comes first, so that an interrupted write still leaves a recognisable site.
+    If there is no index yet, an empty one is written first, so that the folder is recognised as a
+    site even if writing is interrupted.
+
+    Args:
+        site: Folder of the site.
+        pages: Content by file name.
+        copies: Briefs to copy, by file name in the site.
+        empty: Empty index.
     """
     site.mkdir(parents=True, exist_ok=True)
     make_folder(site / POINTS)
@@ -109,7 +117,7 @@ def _write(site: Path, pages: dict[str, bytes], copies: dict[str, Path], empty: 
 
 
 def _copy(brief: Path, path: Path) -> None:
-    """Copy a brief unless the copy has the same size and modification time."""
+    """Copy a brief into the site, unless its copy has the same size and modification time."""
     now = brief.stat()
     with suppress(FileNotFoundError):
         there = path.stat()

@@ -1,1 +1,1 @@
-"""Live view of a running campaign, in the browser and for Prometheus: ``storlab run --live``."""
+"""Show a running campaign in the browser and to Prometheus (``storlab run --live``)."""

@@ -1,6 +1,6 @@
-"""State of a running campaign and its subscribers, each with a queue of its own.
+"""Keep the state of a running campaign, and send its changes to the browsers that show it.
 
-No call blocks on a slow subscriber.
+Each browser has a queue of its own, so a slow one never blocks the campaign.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ MOMENT = (
     "run",
     "flush_p99_ns",
 )
-"""Fields of a moment, in order; a list takes a third of the size of an object.
+"""Names of the values of a moment (one second of a run), which is sent as a list to save space.
 
-A value is None if unknown. ``heat`` is the latency of the interval: the index of the lowest
-non-empty bin (of ``Snapshot``), then a digit per bin from there, 0 for none of the operations up to
-9 for all.
+A value is None if unknown. ``heat`` is the distribution of latency in the interval: the index of
+the lowest non-empty bin of ``Snapshot``, and a text with one digit per bin from there on. 0 stands
+for no operation in the bin, 9 for all.
 """
 
 
 @dataclass(slots=True)
 class State:
-    """Everything a page needs to draw itself, as plain values of bounded size."""
+    """State of a campaign as the live page shows it, in plain values of bounded size."""
 
     study: str
     version: str
@@ -62,7 +62,7 @@ class State:
     step: dict[str, Any] | None = None  # text, done, total
     run: dict[str, Any] | None = None  # id, number, target, workload, name, unit, expected_s, at_ms
     phase: str = ""
-    # Start and end in ms like at_ms; found as in the brief.
+    # Start and end of dips in throughput, in ms like at_ms; found as in the brief.
     dips: list[list[int]] = field(default_factory=list)
     held: dict[int, dict[str, list[list[int]]]] = field(default_factory=dict)
     """Times at which flags applied, by run number and flag kind, in ms like at_ms.
@@ -76,7 +76,7 @@ class State:
     over: dict[str, Any] | None = None  # text, sentences, brief
 
     def plain(self) -> dict[str, Any]:
-        """Return the state as plain values for JSON."""
+        """Return the state, except gauges, as a dictionary that can be serialised to JSON."""
         names = self.__slots__
         kept = {name: getattr(self, name) for name in names if name != "gauges"}
         plain = {k: list(v) if isinstance(v, deque) else v for k, v in kept.items()}
@@ -84,7 +84,7 @@ class State:
 
 
 class Watcher:
-    """Subscriber of a feed: takes events from a bounded queue until the last one."""
+    """Subscriber of a feed, such as a browser, with a bounded queue of events."""
 
     def __init__(self, loads_brief: bool = False) -> None:
         self.loads_brief = loads_brief
@@ -92,10 +92,10 @@ class Watcher:
         self._events: Queue[bytes | None] = Queue(QUEUE_LENGTH)
 
     def offer(self, event: bytes | None) -> bool:
-        """Queue an event, or None as the last one.
+        """Add an event to the queue, or None to end the subscription.
 
-        If the queue is full, it is cleared and closed with a "dropped" event, and False is
-        returned.
+        Returns:
+            False if the queue was full; it is then cleared, and a "dropped" event ends it.
         """
         try:
             self._events.put_nowait(event)
@@ -108,7 +108,7 @@ class Watcher:
         return True
 
     def take(self, timeout_s: float | None = None) -> bytes | None:
-        """Return the next event, or None at the end.
+        """Wait for the next event and return it; None means that there are no more.
 
         Raises:
             queue.Empty: No event came within ``timeout_s``.
@@ -124,7 +124,10 @@ class Watcher:
 
 
 class Feed:
-    """State of a campaign and its watchers. Thread-safe; no call waits for a watcher."""
+    """State of a campaign, and the subscribers to which its changes are sent.
+
+    All methods are thread-safe, and none waits for a subscriber.
+    """
 
     def __init__(self, study: str, version: str) -> None:
         self._state = State(study, version)
@@ -133,7 +136,11 @@ class Feed:
         self._closed = False
 
     def watch(self, *, loads_brief: bool = False) -> Watcher:
-        """Return a new watcher, whose first event is the whole state."""
+        """Return a new subscriber, whose first event is the whole state.
+
+        Args:
+            loads_brief: Whether the subscriber is a page that will load the brief at the end.
+        """
         watcher = Watcher(loads_brief)
         with self._lock:
             watcher.offer(_event("state", self._state.plain()))
@@ -144,18 +151,24 @@ class Feed:
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Unsubscribe a watcher from the feed."""
+        """Remove a subscriber from the feed."""
         with self._lock:
             self._watchers.discard(watcher)
 
     @property
     def watchers(self) -> list[Watcher]:
-        """Watchers that are currently subscribed."""
+        """Present subscribers of the feed."""
         with self._lock:
             return list(self._watchers)
 
     def moment(self, values: list[Any], gauges: list[Gauge], **news: Any) -> None:
-        """Publish one more moment of the time series and other changed fields."""
+        """Publish one more moment of the time series, together with other changed fields.
+
+        Args:
+            values: Values in the order of MOMENT.
+            gauges: Present values of counters, temperatures and power.
+            **news: Changed fields of the state.
+        """
         with self._lock:
             self._state.moments.append(values)
             self._state.gauges = gauges
@@ -163,37 +176,37 @@ class Feed:
             self._tell("moment", {"moment": values, **news})
 
     def news(self, **news: Any) -> None:
-        """Publish changed fields of the state to all watchers."""
+        """Publish changed fields of the state to all subscribers."""
         with self._lock:
             self._set(news)
             self._tell("news", news)
 
     def run_ended(self, row: dict[str, Any], **news: Any) -> None:
-        """Publish a finished run as a new row of the table of runs."""
+        """Publish an ended run as a new row of the page's table of runs."""
         with self._lock:
             self._state.runs.append(row)
             self._set(news)
             self._tell("run", {"row": row, **news})
 
     def note(self, text: str) -> None:
-        """Publish a note to all watchers."""
+        """Publish a note, such as a warning, to all subscribers."""
         with self._lock:
             self._state.notes.append(text)
             self._tell("note", {"text": text})
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Add rows of earlier sessions, before there are watchers."""
+        """Add the runs of earlier sessions to the table of runs, before any subscription."""
         with self._lock:
             self._state.runs.extend(rows)
 
     def view(self) -> State:
-        """Return the current state with its last moment only, without rows and notes."""
+        """Return a copy of the state with only its last moment, without runs and notes."""
         with self._lock:
             last = list(self._state.moments)[-1:]
             return replace(self._state, moments=deque(last), runs=deque(), notes=deque())
 
     def close(self) -> None:
-        """Close the feed: no watcher receives events after this."""
+        """End all subscriptions; no events are sent any more."""
         with self._lock:
             self._closed = True
             for watcher in self._watchers:
@@ -212,5 +225,5 @@ class Feed:
 
 
 def _event(kind: str, value: Mapping[str, Any]) -> bytes:
-    """Encode a server-sent event; JSON has no line breaks, so no name can end the event."""
+    """Encode a server-sent event; JSON escapes line breaks, so user input cannot end the event."""
     return f"event: {kind}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()

@@ -1,4 +1,4 @@
-r"""OpenMetrics text of a running campaign, for Prometheus.
+r"""Write the state of a running campaign as OpenMetrics text, for Prometheus.
 
 Source: the OpenMetrics specification 1.0.0 (prometheus.io/docs/specs/om): TYPE, UNIT and HELP of a
 family precede its samples, families follow one another, ``# EOF`` ends the text; ``\\``, ``"`` and
@@ -19,7 +19,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric family. Its unit is the suffix of its name, as the format requires."""
+    """One OpenMetrics metric family; its name ends with its unit, as the format requires."""
 
     name: str
     kind: Literal["gauge", "counter", "info"]
@@ -28,7 +28,7 @@ class Family:
     samples: Sequence[tuple[Mapping[str, str], float | None]] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield the family's lines, or none if no sample has a value."""
+        """Yield the family's lines of OpenMetrics text; none if no sample has a value."""
         known = [(labels, value) for labels, value in self.samples if value is not None]
         if not known:
             return
@@ -84,7 +84,7 @@ def _families(state: State) -> Iterator[Family]:
 
 
 def _devices(state: State, study: Mapping[str, str]) -> Iterator[Family]:
-    """Yield the kernel's byte counters of the devices behind the targets."""
+    """Yield metric families with the kernel's byte counters of the targets' devices."""
     for kind in ("read", "written"):
         name = f"storlab_device_{kind}_bytes"
         samples = [
@@ -92,13 +92,14 @@ def _devices(state: State, study: Mapping[str, str]) -> Iterator[Family]:
             for gauge in state.gauges
             if gauge.kind == kind
         ]
-        yield Family(name, "counter", "By the kernel, of all users.", "bytes", samples)
+        text = f"Bytes {kind} on the device by all programs, as counted by the kernel."
+        yield Family(name, "counter", text, "bytes", samples)
 
 
 def _campaign(state: State, study: Mapping[str, str]) -> Iterator[Family]:
     version = {**study, "version": state.version, "stage": state.stage}
     yield Family("storlab_campaign", "info", "The campaign.", "", [(version, 1)])
-    ended = "Runs of the plan that are stored, those of former sessions too."
+    ended = "Runs of the plan that are stored, including those of earlier sessions."
     for name, value, text in (
         ("planned", state.planned, "Runs of the plan."),
         ("stored", state.done, ended),
@@ -106,7 +107,7 @@ def _campaign(state: State, study: Mapping[str, str]) -> Iterator[Family]:
     ):
         samples = [(study, float(value))]
         yield Family(f"storlab_campaign_{name}_runs", "gauge", text, "runs", samples)
-    left = "Estimated for the rest of the campaign."
+    left = "Estimated time until the end of the campaign."
     samples = [(study, state.left_s)]
     yield Family("storlab_campaign_left_seconds", "gauge", left, "seconds", samples)
 

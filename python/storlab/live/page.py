@@ -1,4 +1,4 @@
-"""Live page of one session of a campaign, from its first step until its brief is ready."""
+"""Serve the live page of one session of a campaign, until its brief is ready."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from storlab.results.store import ResultStore
 
 BRIEF_S = 5.0  # time that open pages have to load the brief before the program ends
 SCRAPE_FOLDER = ".live"
-"""Folder next to the result directory: Prometheus accepts wildcards in a path's last part only."""
+"""Folder beside result directories for Prometheus' files; wildcards work only in a file's name."""
 
 
 class LivePage:
-    """Context manager of the live page around a session, including its conclusion.
+    """Context manager that serves the live page during a session of a campaign.
 
-    :meth:`beside` opens the page to readers. While it is open, a file next to ``directory`` lets
-    Prometheus discover the metrics.
+    Entering only reserves the port; :meth:`beside` starts to serve. While the page is served, a
+    file in a folder beside the result directory lets Prometheus discover the metrics.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LivePage:
         self._is_over = False
 
     def __enter__(self) -> LivePage:
-        """Start listening.
+        """Open the port of the live page.
 
         Raises:
             UsageError: The port cannot be opened.
@@ -61,7 +61,9 @@ class LivePage:
             self._server = LiveServer(self._feed, self._port)
         except OSError as error:
             raise UsageError(
-                "--live-port", f"{self._port}: {error.strerror}", "choose another, or none"
+                "--live-port",
+                f"{self._port}: {error.strerror}",
+                "choose another port, or omit the option",
             ) from error
         return self
 
@@ -90,7 +92,7 @@ class LivePage:
         server.stop()
 
     def beside(self, reporter: Reporter) -> Reporter:
-        """Open the page and return a reporter that feeds it besides the given one."""
+        """Start to serve the page; return a reporter that passes reports to it and to another."""
         self._feed.earlier(rows_of(self._earlier, self._plan, self._names))
         self._is_open = True
         self._server.start()
@@ -99,7 +101,13 @@ class LivePage:
         return Beside(reporter, FeedReporter(self._feed, self._names, self._when_flags_held))
 
     def over(self, text: str, sentences: Sequence[str] = (), brief: Path | None = None) -> None:
-        """Publish the outcome; open pages load the brief before the program ends."""
+        """Publish the outcome of the campaign; open pages then load the brief.
+
+        Args:
+            text: How the session ended.
+            sentences: Answers to the study's questions.
+            brief: HTML file of the brief, if it was written.
+        """
         if not self._is_open:
             return
         self._server.brief = brief
@@ -112,7 +120,7 @@ class LivePage:
         self._feed.news(stage="is over", over=told)
 
     def _when_flags_held(self, record: RunRecord) -> dict[str, list[Span]]:
-        """Return when flags applied, as in the brief; empty if the run cannot be read."""
+        """Return the times at which each kind of flag applied; empty if the run cannot be read."""
         try:
             store = ResultStore.open(self._directory)
             return flag_times(RunData(record, record.target, store))
@@ -125,9 +133,9 @@ class LivePage:
         return whole.parent / SCRAPE_FOLDER / f"{whole.name}.json"
 
     def _write_scrape_file(self, server: LiveServer) -> None:
-        """Write the file for ``file_sd_configs`` of Prometheus.
+        """Write the file by which Prometheus (``file_sd_configs``) discovers the metrics.
 
-        Only its owner may read it, because it contains the token.
+        Only its owner may read it, because it contains the token of the page's address.
         """
         url = urlsplit(server.url)
         labels = {"__metrics_path__": f"{url.path}metrics"}

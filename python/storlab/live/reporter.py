@@ -1,4 +1,4 @@
-"""Reporter behind the live page: collects reports and publishes them once a second."""
+"""Collect the reports of a running campaign, and publish them to the live page once per second."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOVED = {"read": "device_read_s", "written": "device_written_s"}
 
 
 class FeedReporter(Reporter):
-    """Reporter that only stores reports; its own thread publishes them to the feed."""
+    """Reporter that stores each report without delay; a thread publishes them to the feed."""
 
     def __init__(
         self, feed: Feed, names: Names, held: Held | None = None, period_s: float = PERIOD_S
@@ -41,11 +41,11 @@ class FeedReporter(Reporter):
         self._feed = feed
         self._names = names
         self._held_of = held
-        # Flagged runs whose flag times have not been read yet.
+        # Runs with flags; the times at which the flags applied have not been read yet.
         self._flagged = deque[tuple[int, RunRecord]]()
         self._held: dict[int, dict[str, list[list[int]]]] = {}
         self._period_s = period_s
-        # Latest snapshot, with the run it belongs to.
+        # Latest snapshot, with the run to which it belongs.
         self._snapshot: tuple[dict[str, Any] | None, Snapshot] | None = None
         self._read: Callable[[], Sequence[Gauge]] = tuple
         self._counts = {"planned": 0, "done": 0, "failed": 0}
@@ -131,16 +131,16 @@ class FeedReporter(Reporter):
         self._feed.note(text)
 
     def tick(self) -> None:
-        """Publish one moment: the last unpublished snapshot and the current gauges."""
+        """Publish one moment of the time series, from the latest snapshot and present gauges."""
         run, step = self._run, self._step
         kept, self._snapshot = self._snapshot, None
-        # Runs may end and begin at any moment, so a snapshot is used only with its own run.
+        # A run may have ended since the snapshot was taken, so check that it is of this run.
         snapshot = kept[1] if kept is not None and kept[0] is run else None
         moment: dict[str, Any] = {"at_ms": self._wall_ms()}
         if snapshot is not None:
             self._phase = snapshot.phase if run is not None else ""
             moment["cpu_percent"] = _rounded(snapshot.cpu_percent)
-        # The last window interval is already published.
+        # In the drain there are no new intervals; the last one has been published.
         if snapshot is not None and snapshot.phase != "drain":
             moment |= {
                 "bytes_s": _rounded(snapshot.bytes_s, 0),
@@ -166,7 +166,7 @@ class FeedReporter(Reporter):
         self._feed.moment(values, gauges, phase=self._phase, **news)
 
     def _moved(self, gauges: Sequence[Gauge]) -> dict[str, int]:
-        """Return the bytes/s of the devices behind the target since the last moment."""
+        """Return bytes/s read and written on the target's devices since the last moment."""
         before_ns, before = self._counted
         now_ns, moved = monotonic_ns(), [gauge for gauge in gauges if gauge.kind in MOVED]
         self._counted = now_ns, {(g.kind, g.target, g.place): g.value for g in moved}
@@ -179,7 +179,10 @@ class FeedReporter(Reporter):
         return rates
 
     def _when_flags_held(self) -> dict[str, Any]:
-        """Return the flag times of all runs on the axis if another flagged run ended, else {}."""
+        """Return the times of flags by run, as a changed field, if another run with flags ended.
+
+        Otherwise the result is empty.
+        """
         if self._held_of is None or not self._flagged:
             return {}
         held = dict(self._held)
@@ -212,9 +215,9 @@ class FeedReporter(Reporter):
 
 
 class _Course:
-    """Moments of a run's window, with its dips and those of earlier runs.
+    """Throughput during the present run's window, and dips in it and in earlier runs.
 
-    Only the publishing thread adds moments; the campaign's thread replaces the object per run.
+    Only the publishing thread adds moments; the campaign's thread creates an object for each run.
     """
 
     def __init__(
@@ -226,11 +229,15 @@ class _Course:
         self._moments: deque[tuple[int, int, float, float]] = deque(maxlen=MOST_MOMENTS)
 
     def next(self, *, has_dips: bool) -> _Course:
-        """Return the object for the next run; fixed work has no dips."""
+        """Return the object for the next run, which takes over the dips of earlier runs.
+
+        Args:
+            has_dips: Whether to look for dips; workloads of fixed work have none.
+        """
         return _Course([*self._earlier, *self._own], self._before_ms, has_dips=has_dips)
 
     def goes_on(self, moment: dict[str, Any]) -> dict[str, Any]:
-        """Add a moment; return the dips of all runs if the current run's changed, else {}."""
+        """Add a moment; return the dips of all runs, as a changed field, if this run's changed."""
         before, now = self._before_ms, moment["at_ms"]
         self._before_ms = now
         moved: float | None = moment.get("bytes_s")
@@ -251,7 +258,7 @@ class _Course:
 
 
 class Beside(Reporter):
-    """Pair of reporters that both receive every report, in order."""
+    """Reporter that passes every report to two others, in order."""
 
     def __init__(self, first: Reporter, second: Reporter) -> None:
         self._both = (first, second)
@@ -314,7 +321,13 @@ class Beside(Reporter):
 
 
 def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
-    """Return a stored run as a row of the page; ``number`` is its position in the campaign."""
+    """Return a stored run as a row of the live page's table.
+
+    Args:
+        record: Record of the run.
+        name: Name of the run for readers.
+        number: Position of the run in the campaign.
+    """
     return {
         "id": record.run_id,
         "number": number,
@@ -333,7 +346,7 @@ def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
 
 
 def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict[str, Any]]:
-    """Return the rows of earlier sessions' last runs, in plan order."""
+    """Return the table rows of the last MOST_RUNS runs of earlier sessions."""
     planned = {run.run_id: run for run in plan.runs}
     rows = []
     for record in records[-MOST_RUNS:]:
@@ -343,7 +356,16 @@ def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict
 
 
 def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
-    """Encode latency bins as in a moment; shades grow slower than shares, as in the brief."""
+    """Encode the latency distribution of an interval as the value ``heat`` of a moment.
+
+    Digits grow more slowly than the fraction of operations, as do the shades in the brief.
+
+    Args:
+        bins: Index and count of each non-empty bin.
+
+    Returns:
+        Index of the lowest bin, and one digit per bin; None without operations.
+    """
     total = sum(count for _, count in bins)
     if not total:
         return None
@@ -354,5 +376,5 @@ def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
 
 
 def _rounded(value: float | None, digits: int = 2) -> float | None:
-    """Round a value; None if it is missing or not finite, which JSON cannot represent."""
+    """Round a value; return None if it is missing, or not finite and so not valid in JSON."""
     return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -1,4 +1,4 @@
-"""HTTP server of the live page: loopback only, behind a random token, read-only.
+"""Serve the live page over HTTP: on loopback only, read-only, at an address with a random token.
 
 Requests without the token get an empty answer. Every connection has a thread, a timeout and a small
 send buffer, so a client that does not read is disconnected.
@@ -36,7 +36,7 @@ _BRIEF_POLICY = "frame-ancestors 'self'"  # the brief itself contains the remain
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Server of a feed until it is stopped; ``port`` 0 chooses a free port."""
+    """HTTP server that sends a feed's events to browsers; ``port`` 0 selects a free port."""
 
     daemon_threads = True
     block_on_close = False
@@ -54,7 +54,7 @@ class LiveServer(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """Port that the server listens on."""
+        """Port on which the server listens."""
         return int(self.server_address[1])
 
     @property
@@ -73,19 +73,19 @@ class LiveServer(ThreadingHTTPServer):
         self.server_close()
 
     def verify_request(self, request: object, client_address: object) -> bool:
-        """Return whether the limit of concurrent connections allows another one."""
+        """Accept a connection only if there are fewer than MOST_CONNECTIONS."""
         del request, client_address
         return self._free.acquire(blocking=False)
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """Serve one connection in its own thread."""
+        """Serve one connection in its own thread, then release its place under the limit."""
         try:
             super().process_request_thread(request, client_address)  # type: ignore[arg-type]
         finally:
             self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore broken connections; they do not concern the campaign."""
+        """Ignore errors of a connection, because they do not affect the campaign."""
         del request, client_address
 
 
@@ -94,12 +94,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE_S
 
     def setup(self) -> None:
-        """Limit the kernel's send buffer for clients that do not read."""
+        """Make the kernel's send buffer small, so that a client that does not read is noticed."""
         self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().setup()
 
     def do_GET(self) -> None:
-        """Answer with the page, its assets, events, metrics, or the brief once it exists."""
+        """Answer a request for the page, its assets, events, metrics, or the brief if it exists."""
         place = self._place()
         answers: dict[str, Callable[[], None]] = {
             "": lambda: self._asset("page.html"),
@@ -122,13 +122,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._nothing(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing: the path contains the token."""
+        """Write no log, because the requested path contains the token."""
         del format, args
 
     def _place(self) -> str | None:
-        """Return the requested path after the token, or None without token or loopback host name.
+        """Return the requested path after the token; None if the token or the Host header is wrong.
 
-        Checking the Host header prevents DNS rebinding.
+        The Host header must be a name of loopback, which prevents DNS rebinding.
         """
         named = [host.rpartition(":")[0] or host for host in self.headers.get_all("Host", [])]
         if named not in ([LOOPBACK], ["localhost"]):  # any port: ssh may forward another
