@@ -107,7 +107,7 @@ impl Schedule {
         self.pacing.advance();
     }
 
-    /// Hand over the counters of the interval that ended before `now`.
+    /// Hand over the counters of the interval that ended before `now` to the coordinator.
     #[cold]
     pub fn cross(
         &mut self,

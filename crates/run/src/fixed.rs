@@ -156,7 +156,7 @@ fn cpu_since(start_ns: u64) -> WorkerCpu {
 }
 
 impl Drop for WorkerRecorder {
-    /// Hand over the counters of the last interval, however the worker ends.
+    /// Hand over the counters of the last interval to the sum, however the worker ends.
     fn drop(&mut self) {
         self.hand_over();
     }

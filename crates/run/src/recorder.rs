@@ -141,7 +141,7 @@ impl Recorder {
         timed.send(Message::Interval(self.tables.take(self.interval, spent)));
     }
 
-    /// Hand over the remaining counters when the load has ended.
+    /// Hand over the remaining counters to the coordinator when the load has ended.
     pub fn finish(&mut self, timed: &Timed, read: impl Fn() -> Reading) {
         self.settle();
         if (self.interval >= 0 && self.boundary_ns != u64::MAX) || self.open_loop {

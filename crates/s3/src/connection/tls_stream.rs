@@ -245,7 +245,7 @@ fn encode<Side>(mut data: EncodeTlsData<'_, Side>, out: &mut Vec<u8>) {
 
 impl fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealed").field("socket", &self.socket).finish_non_exhaustive()
+        f.debug_struct("TlsStream").field("socket", &self.socket).finish_non_exhaustive()
     }
 }
 
