@@ -132,7 +132,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, without a last line that has no end: its numbers may be cut off."""
+    """Yield lines, except a last line without a newline, whose numbers may be cut off."""
     return (line for line in lines if line.endswith(("\n", "\r")))
 
 
@@ -185,7 +185,7 @@ class CsvMeter:
         return list(self._readings(start, end))
 
     def notes(self) -> list[str]:
-        """Return the warnings about the log since the last call, and clear them."""
+        """Return the warnings about the CSV file since the last call, and clear them."""
         notes, self._notes = self._notes, []
         return notes
 

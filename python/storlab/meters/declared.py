@@ -150,7 +150,7 @@ def _costs_of_stages(
 ) -> dict[int, float]:
     """Return the energy of the bytes that a workload's stages transfer, in J by end of interval.
 
-    The operations of such workloads are not reads and writes. So bytes are taken from the device's
+    Workloads in stages do not count reads and writes. So bytes are taken from the device's
     counters, or else from the stage's input and output, and spread evenly over the stage.
     """
     edges = {sample.end_ns for sample in outcome.samples}

@@ -148,7 +148,7 @@ class IpmiMeter:
             self._shell = None
 
     def _open(self) -> Shell:
-        """Return a new session, after a first reading that is slow if ipmitool fetches the SDR."""
+        """Open a session and read the power once, which is slow if ipmitool fetches the SDR."""
         shell = Shell(self._connection)
         try:
             self._read_watts(shell)

@@ -45,7 +45,7 @@ def find_series(
     samples = [s for s in _parse(_about(page, metric), openmetrics, where) if s.name == metric]
     if not samples:
         names = {_name_of(line) for line in page.splitlines() if line and not line.startswith("#")}
-        raise MeterError(where, f"it has no metric {metric}", _advice(metric, names))
+        raise MeterError(where, f"has no metric {metric}", _advice(metric, names))
     matching = [s for s in samples if labels.items() <= s.labels.items()]
     if not matching:
         raise MeterError(

@@ -32,7 +32,7 @@ class RedfishOptions(MeterOptions):
     boundary: Boundary = "host"
     url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
     chassis: str | None = Field(
-        default=None, min_length=1, description="Id, where several have power"
+        default=None, min_length=1, description="Id; needed if several have power"
     )
     quantity: Quantity = Field(default="power", description="power, average or energy (a counter)")
     user: str | None = Field(default=None, min_length=1)

@@ -166,7 +166,7 @@ def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) ->
     if not sources:
         names = ", ".join(p.rstrip("/").rsplit("/", 1)[-1] for p in members) or "none"
         what = f"chassis {chassis} has no {quantity}" if chassis else f"no chassis has {quantity}"
-        raise MeterError(root, f"{what} (chassis: {names})", "set url to a resource that has it")
+        raise MeterError(root, f"{what} (chassis: {names})", f"set url to one with {quantity}")
     if len(sources) > 1:
         raise MeterError(
             root,

@@ -35,7 +35,7 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
         raise GuardError(
             name,
             f"{missing}, and storlab never creates or writes files in /dev, /proc or /sys",
-            "check that the device is connected; list them with `lsblk -o NAME,SERIAL,SIZE`",
+            "check that the device is connected: `lsblk -o NAME,SERIAL,SIZE` lists all devices",
         )
     if not real.exists():
         return _new_file(name, real, size)

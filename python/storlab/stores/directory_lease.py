@@ -33,7 +33,7 @@ _BORNE = 100  # checks that may fail while the first client locks and writes the
 # One call writes all of it, and it never gets shorter, so no reader sees parts of two contents.
 _LENGTH = 1024
 
-# function called while waiting: reason, time limit in s, elapsed time in s
+# Function that is called while waiting, with the reason, the time limit and the elapsed time in s.
 Meanwhile = Callable[[str, float, float], None]
 
 
@@ -117,7 +117,7 @@ class DirectoryLease:
 
 
 def await_lease(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
-    """Wait on another client until the first client has locked the directory for this task.
+    """Wait until the first client has locked the directory for this task; for other clients.
 
     The first client locks the file before it writes it. Until then, the locked file may contain the
     name of a dead campaign, so a conflict counts only if it lasts for several checks.

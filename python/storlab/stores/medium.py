@@ -21,7 +21,7 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\):")
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Devices and memory layers below a path; texts are clauses for messages."""
+    """Devices that store a path's data, and its layers in memory, as phrases for messages."""
 
     devices: tuple[Device, ...] = ()  # devices whose counters see the I/O; empty: unknown
     memory: tuple[str, ...] = ()  # layers in memory

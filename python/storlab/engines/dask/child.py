@@ -35,7 +35,7 @@ _TREES = "trees"
 
 
 class DaskLibrary(PandasLibrary):
-    """``PandasLibrary`` with the memory needs of a Dask worker: an idle one needs more memory."""
+    """``PandasLibrary`` for Dask workers, which need more memory than pandas alone."""
 
     base_bytes, worker_bytes = DASK.base_bytes, DASK.worker_bytes
 

@@ -72,7 +72,7 @@ class ClusterWorker(Worker):
         return max(self.memory_bytes // self.library.bytes_per_value, 1)
 
     def ingest(self, part: Part) -> int:
-        """Convert a part of the input to Parquet and write its counts. Return 1 (one pass)."""
+        """Convert a part of the input to Parquet and write its counts. Return 1: one reading."""
         with _attempt(part.parquet.parent) as place:
             own = replace(part, parquet=place / part.parquet.name)
             passes = super().ingest(own)
@@ -85,7 +85,7 @@ class ClusterWorker(Worker):
     def count(self, column: str, files: Files, out: Stored) -> int:
         """Count the distinct values of a column in some files and store the counts at ``out``.
 
-        Return the number of passes over the data.
+        Return how many times the column was read: once.
         """
         paths = [path for path, _ in files]
         tally = self.library.count(paths, column, self.modulo, (0, self.modulo))
@@ -93,12 +93,12 @@ class ClusterWorker(Worker):
         return 1
 
     def merge(self, tallies: Sequence[Stored], out: Stored) -> int:
-        """Merge stored value counts into one file set. Return the number of passes."""
+        """Merge stored value counts into those at ``out``. Return 1: each is read once."""
         self._store(out, merged_by_value(self.library, tallies, self.most_values))
         return 1
 
     def finish(self, column: str, tallies: Sequence[Stored]) -> int:
-        """Merge the last value counts of a column into its vocabulary. Return the passes made."""
+        """Merge the last value counts of a column into its vocabulary. Return 1: one pass."""
         vocabulary = self.directory / "vocabulary"
         most = self.most_values
         with _attempt(vocabulary) as place:
@@ -113,7 +113,7 @@ class ClusterWorker(Worker):
         return 1
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
-        """Encode labels and integers of some files. Return the number of passes.
+        """Encode labels and integer features of some files. Return 1: the files are read once.
 
         Args:
             files: Parquet files with their numbers of rows.
@@ -126,7 +126,9 @@ class ClusterWorker(Worker):
         return passes
 
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
-        """Encode a categorical column of some files as ids. Return the number of passes.
+        """Encode a categorical column of some files as ids. Return how often it was read.
+
+        It is read once per part of the vocabulary that fits in memory.
 
         If several passes are needed, each modifies the output of earlier passes. They work on a
         private file, so that they never change the finished output of another attempt.

@@ -161,7 +161,7 @@ def _numbers(column: Any) -> Any:
     values = _PAIRS[pairs].reshape(-1, _DIGITS // 2)
     bad = values == _BAD
     if bad.any() and bad[cells.is_valid().to_numpy(zero_copy_only=False)].any():
-        raise pa.ArrowInvalid("a category is not hexadecimal")
+        raise pa.ArrowInvalid("a categorical value is not a hexadecimal number")
     numbers: Any = values[:, ::-1].astype(np.uint8).view(np.uint32)
     return pa.Array.from_buffers(pa.uint32(), len(cells), [validity, pa.py_buffer(numbers)])
 

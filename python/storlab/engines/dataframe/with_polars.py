@@ -43,7 +43,7 @@ class PolarsLibrary:
         frame = pl.read_csv(lines, has_header=False, separator="\t", quote_char=None, schema=_TEXT)
         categories = pl.col(CATEGORIES)
         if any(frame.select((categories.str.len_bytes() != _DIGITS).any()).row(0)):
-            raise ValueError("a category does not have 8 digits")
+            raise ValueError(f"a categorical value does not have {_DIGITS} hexadecimal digits")
         return frame.with_columns(categories.str.to_integer(base=16, dtype=pl.UInt32))
 
     def write(

@@ -127,7 +127,10 @@ class NativeRun:
             self._run.tell(ready_ns)
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return three times per synchronisation point: announced, answered, all clients ready."""
+        """Return when each synchronisation point was announced, answered, and ready on all clients.
+
+        The three times are in ns.
+        """
         return self._met if self._run is None else self._run.met()
 
     def snapshot(self) -> Snapshot:

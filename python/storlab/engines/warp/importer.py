@@ -70,7 +70,7 @@ class WarpImport:
 def _of_records(records: Records) -> ImportedRun:
     load, left_out = warp_records.load_of(records)
     if not len(load.start_ns):
-        raise WarpFormatError("op", "has no request of a kind that storlab knows")
+        raise WarpFormatError("op", "has no request of a kind that storlab can import")
     flags = warp_summary.flags(load.command)
     start_ns = int(load.start_ns.min())
     end_ns = _end_ns(load, start_ns, duration_ns(flags.get("duration", "")))
@@ -127,7 +127,7 @@ def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
 def _of_summary(summary: Summary) -> ImportedRun:
     operations = _load_of(summary)
     if not operations:
-        raise WarpFormatError("by_op_type", "has no operation of a kind that storlab knows")
+        raise WarpFormatError("by_op_type", "has no operation of a kind that storlab can import")
     flags = warp_summary.flags(summary.command)
     start_ns = min(of_kind.start_ns for of_kind in operations.values())
     window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns

@@ -200,7 +200,7 @@ def _serial_fits(target: Target, name: str, device: Device) -> bool:
         raise GuardError(
             f"target {target.name}: serial",
             f'"{target.serial}" is not the serial number of {name} ({known})',
-            "check which device you mean; `lsblk -o NAME,SERIAL,SIZE` lists them",
+            "check which device you mean; `lsblk -o NAME,SERIAL,SIZE` lists all devices",
         )
     _check_one_device(target, name, device)
     return True

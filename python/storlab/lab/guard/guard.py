@@ -67,9 +67,9 @@ class Guard:
         self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
-        # by target; targets in the same directory share a lock
+        # Locks by target. Targets in the same directory share one lock.
         self.homes: dict[str, DataDirectoryLock] = {}
-        # by path; only files that storlab has created or will create
+        # Locks by path, only of files that storlab has created or will create.
         self.files: dict[str, DataFileHold] = {}
         self._stack = ExitStack()
 

@@ -39,7 +39,7 @@ from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 
 LAYOUT_BYTES_S = 500_000_000  # assumed rate of writing data sets, for time estimates
-# Assumed rate of writing objects, since for small objects the requests are the limit.
+# Assumed rate of writing objects per second, as requests limit the rate of small objects.
 LAYOUT_OBJECTS_S = 5_000
 MOST_RUNS = 1_000_000
 

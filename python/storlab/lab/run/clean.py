@@ -1,7 +1,7 @@
 """``storlab clean``: removes the data that a finished campaign left on its targets.
 
-On a cluster, each client removes its own data. For a client that no longer answers, another one
-does.
+On a cluster, each client removes its own data. If a client no longer answers, another one removes
+its data in shared directories.
 """
 
 from __future__ import annotations

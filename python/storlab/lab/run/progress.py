@@ -27,7 +27,7 @@ Names = Callable[[PlannedRun, Point], str]
 
 
 def plain_name(run: PlannedRun, point: Point) -> str:
-    """Return a name of a run with its point's id, for callers that cannot name parameters."""
+    """Return a name of a run, made of workload, point id and number of the repeat."""
     return f"{point.workload} {run.point_id}, run {run.repeat}"
 
 

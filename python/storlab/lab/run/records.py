@@ -154,7 +154,7 @@ def _with_stated(
 ) -> tuple[list[Metric], Concurrency | None]:
     """Add metrics from another tool's file that storlab has not computed itself.
 
-    If the effective concurrency was not computed, it is taken from them, too.
+    If storlab has not computed the effective concurrency either, that of the file is used.
     """
     derived = {(m.name, m.operation) for m in metrics}
     metrics = [*metrics, *(m for m in stated if (m.name, m.operation) not in derived)]

@@ -47,7 +47,7 @@ class ClientReport:
     written_mb_s: float = 0.0  # overwrite
     meetings: list[tuple[int, int, int]] = field(default_factory=list)  # see contracts.engine
     memory_bytes: int | None = None  # memory of the host
-    # run in verify mode: files with the state of what was written
+    # State files of a run in verify mode, by name: they record which blocks were written.
     written: dict[str, bytes] = field(default_factory=dict)
     reread: Reread | None = None  # verify
     notes: list[str] = field(default_factory=list)

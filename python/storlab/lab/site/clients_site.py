@@ -160,7 +160,7 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
-        # A lost client does not report what it left behind.
+        # A lost client does not report whether it left data behind, so assume it if it may.
         self._left.discard(target.name)
         if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
             self._left.add(target.name)

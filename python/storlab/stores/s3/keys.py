@@ -49,7 +49,7 @@ def prefix_problem(options_prefix: str) -> str | None:
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Return whether storlab creates such a key; also for a key's beginning up to a slash."""
+    """Return whether storlab creates keys like this one, which may be cut after a slash."""
     if not key.startswith(prefix):
         return False
     below = key.removeprefix(prefix)

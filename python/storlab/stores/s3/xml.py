@@ -106,7 +106,7 @@ def parsed(body: bytes, name: str = "") -> ElementTree.Element:
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     if name and root.tag != name:
-        raise ValueError(f"the answer is a document {root.tag}, but must be {name}")
+        raise ValueError(f"the answer is XML with root element <{root.tag}> instead of <{name}>")
     return root
 
 
