@@ -201,7 +201,7 @@ def test_no_room_for_the_work_ends_the_session(
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(ResultError, match="No space left") as caught:
         run(tmp_path, family, monkeypatch)
-    assert "free space" in caught.value.fix
+    assert "make room" in caught.value.fix
     assert "storlab resume" in caught.value.fix
     assert not (tmp_path / "out" / "work").exists()
 

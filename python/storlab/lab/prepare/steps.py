@@ -87,7 +87,7 @@ def carry_out(
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        fix = "free space there, then continue with `storlab resume`"
+        fix = "make room there, then continue with `storlab resume`"
         raise ResultError(str(work_dir), f"cannot be created: {error.strerror}", fix) from error
     try:
         handle = get_engine("native").start(step.job, work_dir)
