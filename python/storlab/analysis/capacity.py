@@ -117,7 +117,7 @@ class CaseResult:
     def largest(self) -> Tried | None:
         """Trial with the most accelerators that met the utilisation threshold.
 
-        Trials above the first one that did not meet it are ignored. None if no trial met it.
+        A trial is ignored if one with fewer accelerators did not meet it. None if no trial is left.
         """
         above = self.first_not_kept
         kept = self._with("kept")
@@ -127,9 +127,9 @@ class CaseResult:
 
     @property
     def first_not_kept(self) -> Tried | None:
-        """Trial with the fewest accelerators that missed the threshold, was undecided or failed.
+        """Trial of the smallest number of accelerators at which the threshold was not met.
 
-        None if there is none.
+        It missed the threshold, was undecided or failed. None if every trial met it.
         """
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
         return min(wanted, key=lambda tried: tried.number, default=None)

@@ -19,7 +19,7 @@ FILE = "capacity.json"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Stored result of a capacity search: the largest number that a target keeps up with."""
+    """Stored result of a capacity search: the most accelerators that a target keeps up with."""
 
     target: str  # label of the target in the comparison
     kind: str  # kind of the workload, such as training

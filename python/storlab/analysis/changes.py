@@ -169,9 +169,12 @@ def _refined(data: Floats, places: list[int]) -> list[Change]:
 
 
 def _counts(values: Floats) -> tuple[Floats, float]:
-    """Return for each prefix of a series the number of scores up to each knot, and the spacing.
+    """Count, for each prefix of a series, the scores up to each point of a grid.
 
-    Knots are the grid points at which distribution functions are compared.
+    Distribution functions are compared at the grid points.
+
+    Returns:
+        The counts by length of the prefix and grid point, and the distance of the grid points.
     """
     scores = _scores(values)
     low, high = float(scores.min()), float(scores.max())

@@ -140,8 +140,8 @@ def endings_of(cell: Cell) -> list[Ending]:
 def sections_by_clients(comparison: Comparison) -> list[Section]:
     """Return page sections that have the number of clients on their horizontal axis.
 
-    They supplement a page on which another swept parameter is the axis; its largest value is used.
-    Empty if the number of clients already is the axis of the page.
+    They supplement sections with another swept parameter on that axis, of which they show only the
+    largest value. Empty if the number of clients is on the axis already.
     """
     sections: dict[tuple[object, ...], Section] = {}
     for section in comparison.sections:

@@ -71,7 +71,7 @@ class Column:
 
     @property
     def account_name(self) -> str:
-        """Name by which an energy ``Account`` has the column's metric."""
+        """Name of the column's metric in an energy ``Account``."""
         return self.name if self.operation == "all" else self.key
 
 
@@ -146,7 +146,7 @@ def _times(
 def latency_columns(page: Page) -> dict[str, Column]:
     """Return columns for mean and p99 latency of the main operations, by key.
 
-    A family with metrics of its own may show none of them in a table.
+    Tables of a family that defines metrics of its own may omit all of these columns.
     """
     times = ("latency", "intended_latency")
     return {c.key: c for time in times for c in _times(page, time, page.operations.main, ("p99",))}
@@ -180,7 +180,7 @@ NET = _power(
 
 
 def rate_per_watt(page: Page) -> Column:
-    """Return the column for operations per joule, such as requests per watt."""
+    """Return the column for operations per joule, labelled such as ``requests per watt``."""
     noun = noun_of(page)
     unit = f"{page.operations.rate_short}/W"
     return _power(
@@ -242,10 +242,10 @@ def groups_of(page: Page) -> dict[str, list[str]]:
 
 
 def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
-    """Return the label of a column: the title of the workload family's own metric, if it is one.
+    """Return the label of a column.
 
-    Other columns have their full label if ``whole`` is true or the family defines metrics of its
-    own, and otherwise their short heading.
+    A metric that the workload family defines has its title. Any other column has its full label if
+    ``whole`` is true or the family defines metrics of its own, and otherwise its short heading.
     """
     own = (q.title for q in page.metrics.quantities if q.key == column.key)
     return next(own, column.label if page.metrics.quantities or whole else column.short)

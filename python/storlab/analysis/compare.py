@@ -231,7 +231,7 @@ class Comparison:
     published: list[PublishedCell] = field(default_factory=list)
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
-    # Answers to the questions, cached because page, audit and terminal all need them.
+    # Answers to the study's questions, cached because brief, audit and terminal all need them.
     verdicts: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
@@ -280,7 +280,10 @@ class Comparison:
         return named or self.targets
 
     def compared(self, row: Row) -> list[str]:
-        """Return the targets to compare with the baseline in a row; none if it was not planned."""
+        """Return the targets to compare with the baseline in a row.
+
+        Empty if the study does not run the row's point on the baseline.
+        """
         if row.cells[self.baseline].point_id is None:
             return []
         return [target for target in self.others if row.cells[target].point_id]

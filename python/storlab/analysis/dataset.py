@@ -40,7 +40,7 @@ class RunData:
     record: RunRecord
     target: str  # label of the target in the data set
     store: ResultStore
-    # original run id, if ``record`` was given another to be unique over several directories
+    # run id in the result directory, if ``record`` has another to be unique over all directories
     stored_id: str = ""
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)

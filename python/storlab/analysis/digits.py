@@ -118,7 +118,10 @@ def _near(ratio: Interval) -> str:
 
 
 def _number_apart(value: float, step: float) -> str:
-    """Format a value with enough digits not to read as 1; differences up to 1e-6 are ignored."""
+    """Format a value with enough digits that it does not read as 1.
+
+    A value that differs from 1 by at most 1e-6 may read as 1.
+    """
     while abs(value - 1) > 1e-6 and float(number(value, step).replace(",", "")) == 1:
         step /= 10
     return number(value, step)

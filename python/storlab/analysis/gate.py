@@ -308,7 +308,7 @@ def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell |
 
 
 def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
-    """Yield the results of one workload family on a target, or on all targets if it has meters."""
+    """Yield a target's results of one workload family; if it has meters, those of all targets."""
     targets = {target.label: target.target for target in results.dataset.targets}
     for other in results.rows.values():
         if other.point.kind == row.point.kind:

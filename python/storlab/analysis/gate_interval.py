@@ -28,7 +28,7 @@ _OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | R
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Interval of a value that a gate checks, its repeats, and the reason if it cannot decide."""
+    """Interval and repeats of a value that a gate checks; ``reason`` if it has no interval."""
 
     interval: Interval | None
     reason: str = ""
@@ -54,7 +54,7 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
 def ratio(
     cell: Cell, base: Cell | None, column: Column, confidence: float, *, accepted: bool
 ) -> Measured:
-    """Return the interval of a target's value at a point over the baseline's value there.
+    """Return the interval of the ratio of a target's value to the baseline's at the same point.
 
     Args:
         cell: Results of the target at the point.

@@ -22,7 +22,7 @@ def repeats_to_decide(
     confidence: float,
     meter: float = 0.0,
 ) -> int | None:
-    """Return the number of repeats that would decide a check, above the existing number.
+    """Return the smallest total number of repeats, above the existing one, to decide a check.
 
     Args:
         values: Values of the existing repeats.
@@ -32,7 +32,7 @@ def repeats_to_decide(
         meter: Relative standard uncertainty of the meter, which repeats do not reduce.
 
     Returns:
-        None if no number of repeats suffices, or if a side has a single run (no spread).
+        The number; None if no number suffices, or if a side has a single run (no spread).
     """
     if len(values) < 2 or len(baseline) == 1:
         return None

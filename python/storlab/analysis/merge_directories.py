@@ -29,7 +29,7 @@ MOST_NAMED = 8  # differing environment facts listed by name; further ones are o
 
 @dataclass(slots=True)
 class Work:
-    """Workload point of each point of each directory, and ids unique over all directories."""
+    """Workload points of all points of all directories, and point ids unique over directories."""
 
     points: dict[Place, WorkloadPoint] = field(default_factory=dict)
     ids: dict[Place, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Work:
 def work_of(stores: Sequence[ResultStore]) -> Work:
     """Assign a workload point and a unique id to every point of the result directories.
 
-    Points of a single directory keep those of its plan.
+    With a single directory, ids and workload points are those of its plan.
     """
     work = Work()
     for number, store in enumerate(stores, 1):

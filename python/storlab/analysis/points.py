@@ -162,18 +162,18 @@ def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collect
 
 
 def short_mix(page: Page, text: str) -> str:
-    """Remove the words of the usual mix: ``70/30 GET/PUT, 4 MiB`` gives ``70/30, 4 MiB``.
+    """Remove the family's usual words for a mix: ``70/30 GET/PUT, 4 MiB`` gives ``70/30, 4 MiB``.
 
-    Other mixes keep their words: ``70/20/10 GET/PUT/HEAD`` would be bare numbers without them.
+    Mixes with other words keep them, because ``70/20/10`` without ``GET/PUT/HEAD`` is ambiguous.
     """
     words = re.escape(page.parameters.mix_words)
     return re.sub(rf" {words}(?![\w/])", "", text) if words else text
 
 
 def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
-    """Format a parameter for a place that already shows its name, such as ``70/30``.
+    """Format a parameter's value, such as ``70/30``, for use next to the parameter's name.
 
-    Tables are given in the workload family's words.
+    A parameter that is a table is described by a phrase of the workload family.
     """
     value = params.get(name)
     own = (

@@ -18,8 +18,8 @@ STATES: tuple[State, ...] = ("contradicted", "unproven", "proven")  # states of 
 class TargetProof(Part):
     """Proof that the storage medium served the finished runs of one workload on one target.
 
-    ``runs`` counts the runs by state of their proof. ``reasons`` has the distinct reasons for each
-    state. ``state`` is the weakest state of any run.
+    ``runs`` counts the runs by state of their proof: proven, unproven or contradicted. ``reasons``
+    has the distinct reasons for each state.
     """
 
     workload: str
@@ -31,7 +31,7 @@ class TargetProof(Part):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def state(self) -> State:
-        """Weakest state of proof of any run."""
+        """State of the weakest proof: contradicted, else unproven, else proven."""
         return next(state for state in STATES if state in self.runs)
 
     @property

@@ -58,7 +58,8 @@ def ratio_interval(
 ) -> Interval:
     """Return the ratio of geometric means with its log-Welch-t interval.
 
-    ``n`` of the result is the smaller number of repeats. It has no bounds if that is 1.
+    ``n`` of the result is the number of repeats of the side with fewer. The result has no bounds
+    if ``n`` is 1.
 
     Raises:
         ValueError: A side is empty, a value is not finite or not positive, or the confidence is

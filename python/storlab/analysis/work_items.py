@@ -84,7 +84,7 @@ def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
 
 
 def interval_of(pieces: Sequence[WorkItem], name: str) -> Interval | None:
-    """Return the mean of a value over the repeats with its interval; None if one lacks it."""
+    """Return the mean of a value with its interval; None if a repeat lacks the value."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
     return mean_interval(values) if values and len(values) == len(pieces) else None
 

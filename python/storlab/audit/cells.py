@@ -141,7 +141,7 @@ def facts(table: PublishedTable) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two values that a claim compares: of its configuration, and of the one it is compared to."""
+    """Two values that a claim compares: one of each of the two configurations."""
 
     config: Value
     compare: Value
@@ -205,7 +205,7 @@ def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
 
 
 def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> str:
-    """Return a sentence on two block sizes whose ratio matches the claim, or an empty string."""
+    """Return a sentence that names two block sizes whose values have the claimed ratio, or ""."""
     for pair in across_sizes(claim, values):
         turned = Interval(1.0, 1.0) / pair.ratio
         if any(r.meets(pair.ratio) or r.meets(turned) for r in readings):

@@ -81,7 +81,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _end(row: Row) -> str:
-    """Return which of its cells a headline states: the highest (max), lowest (min) or any."""
+    """Return whether a headline states the highest value of its cells, the lowest, or any."""
     bound, words = quantity_of(row).bound, row.qualifier.lower()
     if bound == "min" or words == "range_min":
         return "min"
@@ -119,7 +119,7 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
 
 
 def _on_side(readings: list[Interval], above_one: bool) -> Interval:
-    """Return the first reading of a claim on the cells' side of 1, or else the first reading."""
+    """Return the first of a claim's possible ratios on the cells' side of 1, or else the first."""
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 

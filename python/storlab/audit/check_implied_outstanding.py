@@ -82,7 +82,10 @@ def _pairs(
 
 
 def _side(implied_load: Implied, fact: Fact) -> str:
-    """Return "less" or "more" if the implied load is off by more than a factor ``OFF``, else ""."""
+    """Return whether the implied load is "less" or "more" than the configured one.
+
+    Empty if they differ by at most a factor ``OFF``.
+    """
     if implied_load.whole and implied_load.span.high * OFF < fact.value.low:
         return "less"
     if fact.complete and implied_load.span.low > fact.value.high * OFF:

@@ -83,7 +83,7 @@ def _is_result(row: Row) -> bool:
 
 
 def _values_behind(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a note on ratios if the table has no value of either configuration."""
+    """Yield a note on ratios of two configurations if the table has a value of neither."""
     known = {
         (row.config, quantity_of(row).name)
         for row in table.rows

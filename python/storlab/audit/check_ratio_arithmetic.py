@@ -28,7 +28,10 @@ COARSE = 1.1  # high / low end of a ratio above which it is known to about one d
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield findings on ratio claims about one cell; rule ``headlines`` checks other claims."""
+    """Yield findings on claimed ratios, such as "3x faster", that the table's cells contradict.
+
+    Rule ``headlines`` checks claims that summarise several cells.
+    """
     values = [*measured(table), *facts(table)]
     others = derived(table)
     for claim in table.rows:

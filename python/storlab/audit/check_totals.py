@@ -117,7 +117,7 @@ def _shares(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _mixes(table: PublishedTable) -> Iterator[Finding]:
-    """Yield an error if a mix such as 70/30 does not add up to 100; 2/1 is no percentage."""
+    """Yield an error if a mix in percent, such as 70/30 but not 2/1, does not add up to 100."""
     seen: dict[str, list[str]] = {}
     for row in table.rows:
         match = re.fullmatch(r"(\d{1,3})/(\d{1,3})", normal(row.rw_mix))
@@ -227,7 +227,7 @@ def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: st
     """Return whether a row with a total may be about something other than count x size.
 
     A rated capacity may be that of one drive. A row without a configuration may describe another
-    machine if a second row of the same metric fits.
+    machine if count x size equals the value of a second row with the same metric.
     """
     words = set(whole.metric.lower().split("_"))
     value = next(iter(values_of(whole)))

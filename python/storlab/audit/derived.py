@@ -13,7 +13,7 @@ from storlab.audit.quantities import Quantity
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import exact_number
 
-# Words in the names of capacities that are only a part of the whole, such as one drive or node.
+# Words which show that a capacity is only that of a part of the system, such as a drive or node.
 _PIECE = re.compile(r"drive|ssd|hdd|disk|dimm|node|server|boot|client|per|range|class")
 
 
@@ -45,7 +45,7 @@ def capacities(table: PublishedTable, config: str) -> list[Value]:
 
 
 def products(table: PublishedTable, config: str, part: str) -> list[Product]:
-    """Return count x size of a configuration's drives, DIMMs or files, with and without nodes."""
+    """Return count x size of a configuration's drives, DIMMs or files, per node and in total."""
     sizes = [r for r in _of(table, config) if _names(r, part, ("size", "capacity")) and r.value]
     counts = [r for r in _of(table, config) if _counts(r, part)]
     nodes = [r for r in _of(table, config, shared=True) if _counts(r, "node")]

@@ -271,8 +271,8 @@ def _number_findings(
             "less": (100 * (1 - ratio), "% less"),
             "more": (100 * (ratio - 1), "% more"),
         }[number.kind]
-        # Metrics without a unit in _UNITS are means over runs here, but may be a ratio of sums in
-        # the brief.
+        # Units that are not in _UNITS get a tolerance: the value here is a mean over runs, but that
+        # in the brief may be a ratio of sums.
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
         is_printed = number.text in number.words and number.words in claim.statement
         if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
@@ -283,7 +283,7 @@ def _number_findings(
 def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
     text = printed.replace(",", "")
     decimals = len(text.partition(".")[2])
-    # A step larger than the number would accept any value.
+    # The step is limited to the number itself: a larger one would accept any value.
     half = 0.5 * max(float(f"1e-{decimals}"), min(step, abs(truth)))
     return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 

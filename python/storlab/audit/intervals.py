@@ -127,7 +127,7 @@ def rounding_unit(row: Row, digits: int = 3) -> float:
     """Return the value of one unit of the last significant digit of a row's number.
 
     Trailing zeros of a whole number beyond the third digit may be placeholders: 12,000 may have
-    been rounded to hundreds. ``digits`` replaces the third digit by another.
+    been rounded to hundreds. ``digits`` sets another number than three.
     """
     unit = row.rounding_unit
     if row.value is None or row.value == 0 or unit < 1 or row.value % unit:

@@ -24,8 +24,8 @@ Place = tuple[str, str, str]
 ONE_SIDED = {"below", "less_than", "under", "more_than", "over", "at_least", "above", "from"}
 NOT_UNDER_LOAD = {"limit", "idle", "rated", "budget", "sleep", "standby", "state", "tdp"}
 _PARTIAL_CAPACITY = {"drive", "usable", "node", "range", "boot", "client", "class"}
-# Rates and latencies are combined only if both describe the work itself, not a lower layer
-# (database transactions against their storage I/O) or one of several parts.
+# A rate is combined with a latency only if both describe the same, whole work: not database
+# transactions with the storage I/O below them, and not one part of the work with the total.
 _OF_ONE_THING = ("throughput", "iops", "latency")
 _MEANS = ("", "avg")
 _NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")

@@ -78,7 +78,7 @@ def _broken(
 
 
 def _unit(row: Row, right: str) -> tuple[Unit | None, bool]:
-    """Return a row's unit, and whether the divisor is in the metric's name but not in the unit."""
+    """Return a row's unit, and whether only the metric's name, not the unit, has the divisor."""
     unit = parse_unit(row.unit)
     if unit is None and "/" in row.unit:
         head, _, tail = row.unit.rpartition("/")

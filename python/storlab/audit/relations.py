@@ -63,7 +63,7 @@ class Broken:
 
     @property
     def rerounded(self) -> str:
-        """Sentence that rounding an intermediate value explains the difference; empty if not."""
+        """Sentence, if rounding of an intermediate value explains the difference; else empty."""
         if not 0 < self.off < REROUNDED:
             return ""
         digits = math.floor(1 - math.log10(2 * self.off))

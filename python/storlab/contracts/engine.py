@@ -62,9 +62,10 @@ class SharedRun(HeldRun, Protocol):
         ...
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return three times for each synchronisation point that the run has passed.
+        """Return three times in ns for each synchronisation point that the run has passed.
 
-        They are the time of its announcement, of the answer, and at which all shares were ready.
+        They are: when the run announced it, when the run was told the time at which all shares
+        would be ready, and that time.
         """
         ...
 

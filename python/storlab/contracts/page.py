@@ -183,7 +183,7 @@ def rate(name: str, title: str, unit: str = "1/s", short: str = "") -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Search of ``storlab capacity``: the largest parameter value with a sufficient metric."""
+    """Search of ``storlab capacity``: largest parameter value at which a metric is sufficient."""
 
     parameter: str  # such as accelerators
     noun: str  # singular, such as accelerator
@@ -215,8 +215,8 @@ class Operations:
     over_time: tuple[str, ...] = ()  # those for throughput over time; default: ``moved``
     names: Mapping[str, str] = field(default_factory=dict)  # display names: get -> GET
     by_operation: bool = False  # whether throughput and rate are also shown by operation
-    # Whether rates are over the spans of their operations (those of the same kind) rather than over
-    # the window.
+    # Whether rates are operations or bytes per time of the spans of the same kind, rather than per
+    # time of the whole window.
     over_spans: bool = False
     # latency percentiles to show; if there are several, they have a table of their own
     percentiles: tuple[str, ...] = ("p99",)
@@ -278,8 +278,8 @@ class Load:
     """How a client generates load: parameters for workers, concurrency and open loop."""
 
     workers: str = ""  # parameter with the number of worker threads on a client
-    # Function that computes the number of worker threads from the parameters, if no single one has
-    # it; 0 if unknown.
+    # Function that computes the number of worker threads (0 if unknown) from the parameters, if no
+    # single parameter has it.
     threads: Callable[[Mapping[str, Any]], int] | None = None
     # Parameter with the concurrency of one client, which adds up over clients; default: workers.
     concurrency: str = ""
@@ -335,8 +335,8 @@ class Text:
     # description of the point that findings quote, such as "the largest number of jobs"
     last_point: str = "the last point of its axis"
     definitions: tuple[Definition, ...] = ()  # terms for the section on method
-    # Function that notes if the work is a scaled-down version of the named one: ``scaled to 1 %``;
-    # empty if it is not.
+    # Function that returns a remark such as ``scaled to 1 %`` if the work is smaller than its full
+    # size, and otherwise an empty text.
     scale_note: Callable[[Mapping[str, Any]], str] = lambda _params: ""
 
 

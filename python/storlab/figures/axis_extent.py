@@ -46,7 +46,10 @@ def cut_words(
 
 
 def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis that shows all values and what fits of intervals."""
+    """Return the ends of a logarithmic axis that shows all values, and intervals if not too long.
+
+    Intervals are shown up to a factor ``FAR`` beyond the smallest and the largest value.
+    """
     least, most = min(values, default=1.0) / FAR, FAR * max(values, default=1.0)
     lows = [max(interval.low, least) for interval in intervals if interval.low is not None]
     highs = [min(interval.high, most) for interval in intervals if interval.high is not None]

@@ -18,7 +18,7 @@ MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows num
 
 
 def draw(far: Place) -> Figure | None:
-    """Draw the balance of clients at one point; None if no client's throughput is known."""
+    """Draw each client's throughput relative to the mean at one point; None if unknown."""
     balances = {
         target: balance
         for target, cell in far.cells.items()

@@ -27,7 +27,7 @@ from storlab.figures.worker_bars import worker_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw all figures of one kind, with remarks on scaled-down work and with footers."""
+    """Draw all figures of one kind, with footers; note if the work was smaller than full size."""
     if kind.place:
         figures: list[Figure] = load(kind.place)(comparison, sections)
     else:
@@ -65,7 +65,7 @@ def _part(kind: FigureKind, part: Part, far: Place) -> Figure | None:
 
 
 def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
-    """Add a remark to a figure's title and description if the work was scaled down."""
+    """Add a note to a figure's title and description if the work was smaller than full size."""
     words = [w for w in scale_words(comparison, sections, figure) if w not in figure.title]
     if not words:
         return figure

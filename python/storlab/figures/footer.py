@@ -1,4 +1,4 @@
-"""Footer lines below every figure: source, flags, scaled-down work and remarks."""
+"""Footer lines below every figure: flags, scale of the work, remarks and source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.figures.theme import SMALL_PX, role
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
-# Width in DejaVu Sans, the widest fallback on systems without Helvetica or Arial.
+# Width of a character in DejaVu Sans, the widest fallback if Helvetica and Arial are missing.
 CHARACTER_PX = 6.65
 NARROWEST = 250  # px; the drawing area is narrower only because of long labels
 MARGIN = 60  # px taken by an axis beside the drawing area
@@ -23,7 +23,7 @@ MARGIN = 60  # px taken by an axis beside the drawing area
 def with_foot(
     comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
 ) -> Figure:
-    """Add footer lines to a figure: flags, scaled-down work, remark and source.
+    """Add footer lines to a figure: flags, scale if not full size, remark and source.
 
     With ``run_id``, the lines describe only that run.
     """
@@ -127,7 +127,7 @@ def _scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) 
 
 
 def scale_words(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> list[str]:
-    """Return remarks on how far the work was scaled down, such as ``scaled to 1 %``."""
+    """Return remarks such as ``scaled to 1 %`` if the work was smaller than full size."""
     shown = set(figure.point_ids)
     words: dict[str, None] = {}
     for section in sections:

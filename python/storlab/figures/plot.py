@@ -187,7 +187,7 @@ class Plot:
             self.middle["xOffset"] = alt.XOffset(**of_series, bandPosition=0.5)
 
     def source(self, name: str, records: Records | None = None) -> alt.Chart:
-        """Return a chart on the data set of this name; records given are added as the data set."""
+        """Return a chart that draws the data set of this name; first set its records, if given."""
         if records is not None:
             self.data[name] = records
         return alt.Chart(alt.NamedData(name))

@@ -259,8 +259,8 @@ class ClusterRun(Table):
     clients: list[ClientRun]
     # Largest difference between clients in the time of their first I/O; None if not reported.
     start_skew_ns: int | None = None
-    # Part (0 to 1) of the planned window in which all clients measured; for work that ends after a
-    # number of bytes, part of the longest window.
+    # Fraction of the planned window in which all clients measured. If work ends after a number of
+    # bytes, it is a fraction of the longest client's window.
     window_kept: float
     divided: bool = False  # whether the clients divided one work, each with a given share
     # Throughput of all clients until the first one finished its fixed work; None without fixed work

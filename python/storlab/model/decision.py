@@ -307,5 +307,5 @@ class Verdict(BaseModel):
 
     @property
     def leader(self) -> str:
-        """The winner, or else the target that is ahead in the headline; empty without both."""
+        """The winner, or else the target that is ahead in ``headline``; empty if neither exists."""
         return self.winner or (self.headline.sides[0] if self.headline is not None else "")

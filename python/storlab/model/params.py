@@ -36,7 +36,7 @@ Sweep = Annotated[ItemT, _SWEPT]
 
 @dataclass(frozen=True, slots=True)
 class InStudy:
-    """Annotation with the type of a parameter in a study's table, if it differs in a point."""
+    """Annotation with a parameter's type in a study, if it differs from the type in a point."""
 
     form: Any
 
@@ -93,7 +93,7 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the names of parameters that a study may sweep, and its table's pydantic fields.
+    """Return the names of sweepable parameters, and the fields of the family's study table.
 
     Parameters without a description are not fields of the table, because storlab sets them.
     """

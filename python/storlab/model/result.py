@@ -45,7 +45,7 @@ class OperationTotals(Table):
     operations: Count  # completed inside the window
     bytes: Count
     late_operations: Count = 0  # open loop: due inside the window, completed after it
-    # closed loop: operations in flight at the end of the window; in no other field
+    # closed loop: operations in flight at the end of the window; no other field counts them
     unfinished_operations: Count = 0
     unfinished_longest_ns: Count = 0  # longest time of these from submission to the end
     latency: LatencySummary | None = None  # submission to completion
@@ -53,7 +53,7 @@ class OperationTotals(Table):
     intended: LatencySummary | None = None  # open loop: from the intended start
     # time to the first byte of the response body; None without a response body
     ttfb: LatencySummary | None = None
-    # failed operations by kind of error; in no other field
+    # failed operations by kind of error; no other field counts them
     errors: dict[str, Count] = Field(default_factory=dict)
 
 
@@ -186,7 +186,7 @@ class RunOutcome:
     drain_ns: int = 0
     # start of the first operation after the planned start of the load; None if not reported
     first_io_late_ns: int | None = None
-    # the same for the worker that started last; None if not reported
+    # start of the last worker's first operation after the planned start; None if not reported
     last_worker_late_ns: int | None = None
     verify: VerifyReport | None = None
     raw: dict[str, bytes] = field(default_factory=dict)  # content by file name, for raw/
@@ -278,7 +278,7 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
-    # None if the engine does not report it, and in a cluster: then each client has its own
+    # None if the engine does not report it, or in a cluster, where each client's record has it
     by_worker: ByWorker | None = None
     cpu: CpuUse | None = None
     server_cpu: CpuUse | None = None  # CPU of storlab's own server on the same machine

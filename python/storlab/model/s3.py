@@ -1,6 +1,6 @@
 """S3 targets: options in a study, and the resolved store, prefix and credentials.
 
-Only :class:`Credentials` holds secrets, and it is never dumped.
+Only :class:`Credentials` holds secrets, and no stored model contains it.
 """
 
 from __future__ import annotations

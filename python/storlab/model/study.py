@@ -143,7 +143,7 @@ class Header(StudyTable):
 class UseCase(StudyTable):
     """``[[workload.use_case]]``: name for some parameter values, such as "mail server".
 
-    The section of the brief that maps use cases to points lists them.
+    The brief lists the points that each use case stands for.
     """
 
     name: str = Field(min_length=1, description="name of these parameter values in the brief")
