@@ -45,7 +45,7 @@ class Spans:
 
     @property
     def whole(self) -> Stretch:
-        """Return the time from the start of the first to the end of the last of the three."""
+        """Return the time from the earliest start to the latest end of window and pauses."""
         every = [span for span in (self.window, self.idle_before, self.idle_after) if span]
         return min(span[0] for span in every), max(span[1] for span in every)
 
