@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Beginnings of cells that a spreadsheet may execute as a formula; the last four are full-width."""
+"""Characters with which a formula in a spreadsheet may begin; the last four are full-width."""
 
 
 def csv_bytes(table: pa.Table) -> bytes:

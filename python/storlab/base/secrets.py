@@ -116,7 +116,7 @@ def _carried(text: str) -> tuple[str, str] | None:
 def _in_address(text: str) -> tuple[str, str] | None:
     try:
         parts = urlsplit(text)
-    except ValueError:  # not an address
+    except ValueError:  # the text is not an address
         return None
     if parts.password is not None:
         return "a password in its address", "password_env"

@@ -26,7 +26,7 @@ GIB = 1 << 30
 J_PER_WH = 3_600
 J_PER_KWH = 3_600_000
 TB_KWH_PER_MB_J = 3.6  # exact: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J
-LARGEST = 2**63 - 1  # bytes or nanoseconds: limit of the kernel and the engine
+LARGEST = 2**63 - 1  # limit of kernel and engine for bytes and nanoseconds
 
 SIZE_UNITS: dict[str, int] = {
     "B": 1,

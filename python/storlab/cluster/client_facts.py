@@ -36,7 +36,7 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
     probed = json.loads(_native.probe())
     return {
         "host": socket.gethostname(),
-        "boot": _BOOT_ID.read_text().strip(),  # equal for containers of one machine
+        "boot": _BOOT_ID.read_text().strip(),  # the same in all containers of a machine
         "storlab": __version__,
         "build": "optimised" if probed["optimised"] else "for tests",
         "native": native_digest(Path(_native.__file__)),

@@ -24,10 +24,10 @@ from storlab.cluster.mpiexec import Launcher, Ranks, command, environment, slurm
 from storlab.cluster.order import framed
 from storlab.process.parent_death import start_child
 
-KEPT_BYTES = 64 * 1024  # of the output of all ranks
+KEPT_BYTES = 64 * 1024  # kept from the end of all ranks' output
 MARK = "STORLAB_MPI_JOB"
 _LOOK_S = 0.05
-_REAP_S = 0.2  # part of the grace period after SIGKILL
+_REAP_S = 0.2  # part of the grace period that follows SIGKILL
 
 
 class MpiJob:

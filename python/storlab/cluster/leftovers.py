@@ -14,7 +14,7 @@ from pathlib import Path
 
 _MAPPED = re.compile(r"/dev/shm/mpich_shm_[0-9a-f]+_\d+(?= \(deleted\)|$)")  # noqa: S108  (MPICH's)
 _FOLDER = "storlab-client-"
-_folders: set[Path] = set()  # of this process
+_folders: set[Path] = set()  # existing client folders of this process
 _SESSION = 3  # index in /proc/PID/stat after the name: state, parent, group, session
 
 

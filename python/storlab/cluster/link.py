@@ -27,7 +27,7 @@ NAP_S = 0.002
 CONTROLLER = 0
 SIZE_VARIABLE = "STORLAB_MPI_SIZE"  # set by the launcher for each rank
 VENDOR_VARIABLE = "STORLAB_MPI_VENDOR"
-FIRST_OWN_TAG = 30_000  # tags of the link itself; MPI guarantees tags up to 32,767
+FIRST_OWN_TAG = 30_000  # first tag of the link's own messages; MPI guarantees tags to 32,767
 MOST_BYTES = 2**31 - 1
 CLEAR_NS = 40_000  # target width of the interval in which an offset lies
 MOST_ROUNDS = 4
@@ -116,7 +116,7 @@ def _initialise() -> MPI.Intracomm:
         import mpi4py
 
         mpi4py.rc.initialize = False
-        mpi4py.rc.finalize = False  # done in `finish`, because it could hang at the exit of Python
+        mpi4py.rc.finalize = False  # `finish` does it; at the exit of Python it could hang
         from mpi4py import MPI
     except ImportError as error:
         if error.name == "mpi4py":
@@ -151,9 +151,9 @@ class Link:
         self.names: dict[int, str] = {}
         self.received_ns: dict[int, int] = {}  # time of the last message received from each rank
         self._broadcasts = 0
-        self._abandoned: list[object] = []  # MPI may still write to their buffers
+        self._abandoned: list[object] = []  # buffers to which MPI may still write
         self._outgoing: deque[tuple[int, MPI.Request, bytes]] = deque()
-        self._incoming: dict[int, dict[int, deque[_Incoming]]] = {}  # by tag, then by rank
+        self._incoming: dict[int, dict[int, deque[_Incoming]]] = {}  # by tag, then by sender
 
     @property
     def clients(self) -> range:

@@ -28,7 +28,7 @@ class Meetings:
     def __init__(self, link: Link, ranks: set[int]) -> None:
         self._link = link
         self._ranks = ranks
-        self._waiting: dict[int, int] = {}  # time of readiness on this clock, by rank
+        self._waiting: dict[int, int] = {}  # predicted time on rank 0's clock, by rank
         self._since_ns = 0
         self.broken = False  # whether a client waits for one that has ended its part
 

@@ -23,7 +23,7 @@ LOCAL = "localhost"
 _VERSION_S = 30.0
 _ANYWHERE = "/"  # working directory of ranks, because mpiexec's may not exist on clients
 _MPIEXEC_FIX = 'pip install "storlab[cluster]", or set the path of yours: [cluster] mpiexec = "..."'
-_SIGNS: tuple[tuple[Vendor, re.Pattern[str]], ...] = (  # Intel MPI's Hydra before MPICH's
+_SIGNS: tuple[tuple[Vendor, re.Pattern[str]], ...] = (  # intel precedes mpich: both use Hydra
     ("intel", re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)),
     ("mpich", re.compile(r"HYDRA build details.*?Version:\s+(\S+)", re.DOTALL)),
     ("openmpi", re.compile(r"\(Open(?:RTE|\s?MPI)\)\s+(\S+)")),
@@ -91,7 +91,7 @@ class Ranks:
     mpi_args: Sequence[str] = ()
     agent: str | None = None
     interface: str | None = None  # network interface for MPI's own messages
-    environment: Mapping[str, str] = field(default_factory=dict)  # for each rank; without secrets
+    environment: Mapping[str, str] = field(default_factory=dict)  # of each rank; no secrets
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ class ClusterError(StudyError):
 
     def __init__(self, field: tuple[str, ...], what: str, fix: str) -> None:
         self.field = field
-        is_key = len(field) == 2  # otherwise a table: [cluster.host.c7]
+        is_key = len(field) == 2  # longer paths name a table: [cluster.host.c7]
         where = f"[{field[0]}] {field[1]}" if is_key else f"[{'.'.join(field)}]"
         super().__init__(where, what, fix)
 

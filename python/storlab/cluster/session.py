@@ -28,10 +28,10 @@ from storlab.model.result import Failure
 
 START_NS = 120 * NS_PER_S  # from the start of mpiexec to the first file of rank 0
 _LOOK_S = 0.05
-_LONGEST_LOOK_NS = NS_PER_S  # upper limit of the silence counted between two checks
-_OUTPUT_S = 2.0  # for the last output of mpiexec
+_LONGEST_LOOK_NS = NS_PER_S  # upper limit of the silence counted per check
+_OUTPUT_S = 2.0  # time to read the last output of mpiexec
 _STARTS = 3  # attempts to start mpiexec if MPI fails to initialise
-_GRACE_S = 2.0  # for mpiexec to end after everything was collected
+_GRACE_S = 2.0  # time for mpiexec to end after all outcomes have arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ _NOISE = re.compile(
     r"srun: error: \S+: tasks? \S+: Terminated|\S+: error: .* CANCELLED AT |srun: Force Terminated"
     r"|srun: (launch/slurm|Job step aborted|cluster configuration lacks support for cpu binding)"
     r"|CLEANING UP REMAINING|YOU CAN IGNORE|This typically refers|Please see the FAQ"
-    r"|\[(mpiexec|proxy)\S*@"  # of Hydra's own functions
+    r"|\[(mpiexec|proxy)\S*@"  # messages of Hydra's own functions
 )
 _LOST_FIX = "check that the host is up and reaches this machine (storlab doctor STUDY)"
 _START_FIX = "check that the hosts can be reached without a password (storlab doctor STUDY)"

@@ -32,7 +32,7 @@ class ClientPlace(Table):
 
     name: str  # host name, with a number if the host runs several clients
     host: str
-    rank: int  # from 1
+    rank: int  # MPI rank, from 1
     mount: str | None = None
     data_nics: list[str] = Field(default_factory=list)
     # targets whose paths on this client differ from the study's
@@ -58,7 +58,7 @@ class Order(Table):
     """
 
     task: Task
-    work_dir: str  # directory of rank 0
+    work_dir: str  # directory for the files of rank 0
     clients: list[ClientPlace]
     lost_after_ns: int
     arm_within_ns: int = 600 * NS_PER_S

@@ -18,11 +18,11 @@ class ImportedFile:
     """Result file of another tool, with its runs and the content that the results keep."""
 
     path: Path
-    name: str  # of the copy in raw/
-    content: bytes  # as read, unless a secret had to be removed
+    name: str  # file name of the copy in raw/
+    content: bytes  # as in the file, except for removed secrets
     sha256: str  # of the file, or of all kept files of a directory
     runs: list[ImportedRun]
-    others: dict[str, bytes] = field(default_factory=dict)  # further files for raw/
+    others: dict[str, bytes] = field(default_factory=dict)  # further files to store in raw/
 
 
 def _of_files() -> list[FileImporter]:

@@ -17,7 +17,7 @@ from storlab.history.series import NEAR
 from storlab.words.history import unchanged_text
 from storlab.words.text import plural, sentence_case
 
-NEWEST = 3  # changes of a point that are shown unfolded
+NEWEST = 3  # number of a point's changes that are shown unfolded
 _TEMPLATES = ("base", "macros", "index", "point", "method")
 HEADS = (
     ("point", "text"),

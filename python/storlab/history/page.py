@@ -34,7 +34,7 @@ from storlab.words.history import (
 from storlab.words.text import digits3, latency_text, sentence_case, spread_text, value_text
 
 POINTS, BRIEFS = "points", "briefs"
-OPEN = 50  # results whose rows are shown unfolded
+OPEN = 50  # number of results whose rows are shown unfolded
 _SLUG = 60  # characters of the readable part of a file name
 
 

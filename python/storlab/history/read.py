@@ -37,7 +37,7 @@ class Reading:
     """Records of all result directories of a history site, and problems in reading them."""
 
     kept: dict[str, Kept] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)  # the directories that were read this time
+    read: list[str] = field(default_factory=list)  # new or changed directories
     problems: list[Problem] = field(default_factory=list)
 
 

@@ -49,7 +49,7 @@ class PointRecord(TypedDict):
     params: dict[str, Any]
     target: str
     point_id: str
-    started_at: str  # of its first run; empty if unknown
+    started_at: str  # start of its first run; empty if unknown
     runs: int
     failed: int
     flags: list[str]

@@ -23,7 +23,7 @@ from storlab.history.record import PointRecord, Record, Value, kept_keys
 from storlab.model.decision import Decision, Interval
 from storlab.words.history import Levels
 
-NEAR = 2  # results around a change searched for candidates: its position is an estimate
+NEAR = 2  # results around a change that are searched for causes
 NEWEST = 2000  # results of a point that are searched for changes
 
 
@@ -251,7 +251,7 @@ def _shifts(
         means = level(before), level(after)
         ratio = ratio_interval(after, before) if min(*before, *after) > 0 else None
         if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
-            continue  # below the resolution of a single value
+            continue  # smaller than the resolution of a value
         place = newest[change.index]
         evidence = tuple(steps.around(place, newest[change.index - 1]))
         grew = means[1] > means[0]

@@ -31,7 +31,7 @@ class Site:
     path: Path
     history: History
     views: list[PointView]
-    read: list[str]  # directories that were read this time
+    read: list[str]  # new or changed directories
     problems: list[Problem]
 
     @property

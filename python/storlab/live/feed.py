@@ -56,7 +56,7 @@ class State:
     stage: str = "begins"  # begins, prepares, runs, concludes, is over
     planned: int = 0
     done: int = 0  # stored runs, including earlier sessions'
-    earlier: int = 0  # those of earlier sessions
+    earlier: int = 0  # stored runs of earlier sessions
     failed: int = 0
     left_s: float = 0.0
     step: dict[str, Any] | None = None  # text, done, total

@@ -77,9 +77,9 @@ class LivePage:
         if not self._is_open:
             server.stop()
             return
-        with suppress(OSError):  # not ours, or never created
+        with suppress(OSError):  # the file was not created, or is another user's
             self._scrape_file.unlink(missing_ok=True)
-        with suppress(OSError):  # another campaign's file is in it
+        with suppress(OSError):  # the folder contains another campaign's file
             self._scrape_file.parent.rmdir()
         if not self._is_over:
             what = f"{error.where}: {error.what}" if isinstance(error, StorlabError) else ""
@@ -141,7 +141,7 @@ class LivePage:
         labels = {"__metrics_path__": f"{url.path}metrics"}
         content = json.dumps([{"targets": [url.netloc], "labels": labels}], indent=2) + "\n"
         place = self._scrape_file
-        with suppress(OSError):  # optional: the page shows the same
+        with suppress(OSError):  # the file is optional, because the page shows the same
             place.parent.mkdir(mode=0o700, exist_ok=True)
             place.unlink(missing_ok=True)
             handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -51,7 +51,7 @@ class FeedReporter(Reporter):
         self._counts = {"planned": 0, "done": 0, "failed": 0}
         self._left_ns = self._expected_ns = 0
         self._run: dict[str, Any] | None = None
-        self._target = self._phase = ""  # of the current run, else the last one
+        self._target = self._phase = ""  # of the current or else the last run
         self._started_ns = 0
         self._counted: tuple[int, dict[tuple[str, str, str], float]] = (0, {})
         self._course = _Course()
@@ -203,7 +203,7 @@ class FeedReporter(Reporter):
     def _ask(self) -> list[Gauge]:
         try:
             return list(self._read())
-        except DEFECTS:  # a failed meter; its own thread reports the error
+        except DEFECTS:  # a meter failed; its thread reports the error
             return []
 
     def _left_s(self) -> float:

@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self._nothing(HTTPStatus.NOT_FOUND)
         else:
-            with suppress(OSError):  # the client left or does not read
+            with suppress(OSError):  # the client has closed the connection or does not read
                 answer()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         The Host header must be a name of loopback, which prevents DNS rebinding.
         """
         named = [host.rpartition(":")[0] or host for host in self.headers.get_all("Host", [])]
-        if named not in ([LOOPBACK], ["localhost"]):  # any port: ssh may forward another
+        if named not in ([LOOPBACK], ["localhost"]):  # any port: ssh may forward another one
             return None
         path = self.path.partition("?")[0]
         _, token, *rest = [*path.split("/", 2), ""][:3]

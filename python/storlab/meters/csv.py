@@ -28,7 +28,7 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
 _MARGIN_NS = 3_600 * NS_PER_S  # margin on both sides of a window, for idle power
-_STEP_NS = 10_000_000  # smaller movements of a wall clock are normal discipline by NTP
+_STEP_NS = 10_000_000  # smaller changes of the wall clock are normal under NTP
 _EPOCH_UNITS = {"epoch": NS_PER_S, "epoch_ms": 1_000_000, "epoch_us": 1_000, "epoch_ns": 1}
 _MULTIPLES = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "J": 1.0, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH}
 
@@ -41,7 +41,7 @@ class CsvOptions(MeterOptions):
     time_format: Literal["epoch", "epoch_ms", "epoch_us", "epoch_ns", "iso", "monotonic"]
     clock_offset: str | float  # added to logged times: "-1.5s", "250ms", or a number of seconds
     clock_uncertainty: str | float = 0.0
-    columns: list[str] = Field(min_length=1)  # one sensor each
+    columns: list[str] = Field(min_length=1)  # each column is one sensor
     unit: Literal["W", "mW", "kW", "J", "Wh", "kWh"] = "W"
     sampling: Sampling | None = None  # default: instantaneous for power, counter for energy
     interval: str | float | None = None  # interval over which means are taken
@@ -109,7 +109,7 @@ def time_reader(time_format: str) -> Callable[[str], int]:
 
 def _decimal_ns(text: str, unit_ns: int) -> int:
     match = re.fullmatch(r"\s*(-?)(\d+)(?:\.(\d+))?\s*", text)
-    if match is None:  # digits are converted exactly: a float cannot represent the ns of an epoch
+    if match is None:  # other digits convert exactly; a float cannot hold ns since 1970
         return round(float(text) * unit_ns)
     sign, whole, part = match.groups(default="")
     size = int(whole) * unit_ns + (int(part) * unit_ns // 10 ** len(part) if part else 0)
@@ -244,7 +244,7 @@ class CsvMeter:
             try:
                 time_ns = to_ns(row[at]) + shift
                 if not start_ns <= time_ns <= end_ns:
-                    continue  # outside the run: its values are not even parsed
+                    continue  # values outside the run are not parsed
                 values = [(name, row[i].strip()) for name, i in wanted]
                 yield from (Reading(n, time_ns, _finite(v) * factor) for n, v in values if v)
             except (ValueError, OverflowError) as error:

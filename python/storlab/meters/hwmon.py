@@ -41,7 +41,7 @@ class HwmonOptions(MeterOptions):
 class Input:
     """Power or energy input of a sensor chip."""
 
-    chip: str  # driver name
+    chip: str  # name of the kernel driver
     device: str  # name of the driver's device
     name: str  # such as "power1"
     label: str

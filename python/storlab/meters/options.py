@@ -24,18 +24,18 @@ class MeterOptions(StudyTable):
     boundary: Boundary = "device"
     rate_hz: float = Field(default=1.0, gt=0, le=1000, description="readings per second")
     share: float = Field(
-        default=1.0, gt=0, le=1, description="part of the reading that the target is charged"
+        default=1.0, gt=0, le=1, description="fraction of the reading that counts for the target"
     )
-    share_rule: str = Field(default="", description="why that part, in words")
-    supply: Supply | None = Field(default=None, description="ac or dc, where you know better")
+    share_rule: str = Field(default="", description="explanation of the fraction, in words")
+    supply: Supply | None = Field(default=None, description="ac or dc; overrides the sensor")
     accuracy_percent: float | None = Field(
-        default=None, ge=0, description="of the reading, by the data sheet"
+        default=None, ge=0, description="error in % of the reading, by the data sheet"
     )
     accuracy_w: float | None = Field(
         default=None, ge=0, description="constant part of the error, in W, by the data sheet"
     )
     part_of: str = Field(
-        default="", description="name of a whole: meters of one whole and boundary are added up"
+        default="", description="name of a group; meters of one group and boundary are added up"
     )
 
     @model_validator(mode="after")

@@ -67,7 +67,7 @@ class QuarchMeter:
             self._header = qis.header(self.device)
             self._rails = power_channels(self._header, options.channels, self._where)
         except MeterError:
-            with suppress(MeterError):  # the first error matters
+            with suppress(MeterError):  # the error that was raised first matters more
                 self._restore()
             raise
         self._uncertainty_ns = watch.uncertainty_ns
@@ -157,7 +157,7 @@ class QuarchMeter:
         """Stop the stream, restore its resampling setting, and close the connection."""
         try:
             self._restore()
-        except MeterError:  # QIS is gone, and the stream with it
+        except MeterError:  # QIS has ended, and with it the stream
             return
         finally:
             self._qis.close()

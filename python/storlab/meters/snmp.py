@@ -42,11 +42,11 @@ class SnmpOptions(MeterOptions):
     priv: Literal["des", "aes128", "aes192", "aes256"] = "aes128"
     priv_password_env: str | None = Field(default=None, min_length=1)
     mib: Literal["apc-rpdu2", "raritan-pdu2"] | None = None
-    pdu: int = Field(default=1, ge=0, description="of a chain of linked units (raritan-pdu2)")
-    outlets: list[Outlet] | None = Field(default=None, min_length=1, description="added up")
+    pdu: int = Field(default=1, ge=0, description="number of the unit in a chain (raritan-pdu2)")
+    outlets: list[Outlet] | None = Field(default=None, min_length=1, description="to add up")
     oid: str | None = Field(default=None, pattern=r"^\.?\d+(\.\d+)+$")
-    scale: float = Field(default=1.0, gt=0, description="of the object's number, to unit")
-    unit: Unit | None = Field(default=None, description="W or kW; J, Wh or kWh: a counter")
+    scale: float = Field(default=1.0, gt=0, description="factor from the object's number to unit")
+    unit: Unit | None = Field(default=None, description="power: W, kW; counter: J, Wh, kWh")
     timeout: Duration = Field(default="2s", gt=0)  # type: ignore[assignment]
     retries: int = Field(default=1, ge=0, le=5)
 
@@ -137,7 +137,7 @@ class SnmpMeter:
         try:
             if self._objects.digits:
                 self._factors = self._decimals(self._client.get(self._objects.digits))
-            values, _ = self._ask()  # untimed: version 3 first discovers the agent
+            values, _ = self._ask()  # slow in SNMPv3, which first discovers the agent; so not timed
             self._clock.read(self._ask)
         except MeterError:
             self._client.close()

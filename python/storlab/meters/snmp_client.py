@@ -14,7 +14,7 @@ from pysnmp.proto import errind  # type: ignore[import-untyped]
 from storlab.base.errors import MeterError
 from storlab.base.secrets import hide
 
-MOST_OBJECTS = 20  # per request, since an answer must fit into one packet
+MOST_OBJECTS = 20  # objects per request; an answer must fit into one packet
 AUTH: dict[str, Any] = {
     "md5": hlapi.USM_AUTH_HMAC96_MD5,
     "sha": hlapi.USM_AUTH_HMAC96_SHA,

@@ -18,9 +18,9 @@ from storlab.model.study import Target
 from storlab.power.summary import BoundaryPower, weakest_provenance
 from storlab.workloads.common.metrics import bytes_moved, operations_done
 
-MOVING_SHARE = 0.95  # of the window; with less, the window's energy does not represent moving data
+MOVING_SHARE = 0.95  # of the window; below, its energy is mostly that of pauses
 _KILO = 1_000
-_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a simpler name when divided by W
+_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units whose quotient by W has a simpler name
 
 
 def energy_metrics(

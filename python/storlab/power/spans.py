@@ -77,7 +77,7 @@ def span_power(
         try:
             line = line_sum(known) if len(known) > 1 else known[0]
         except ValueError:
-            continue  # parts that do not overlap in time
+            continue  # the sensors' readings do not overlap in time
         own = [
             _Part.of(part, by_sensor[part.info.sensor], part_power)
             for part, part_power in zip(parts, known, strict=True)

@@ -77,7 +77,7 @@ class PowerStates:
         self._base = base
         self._file = directory / _FILE
         self._opener = opener
-        self._held: dict[str, _Held] = {}  # by controller
+        self._held: dict[str, _Held] = {}  # drives by their controller
         self.notes: list[str] = []
 
     def __enter__(self) -> PowerStates:

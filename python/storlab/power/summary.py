@@ -24,10 +24,10 @@ from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo
 from storlab.model.types import Provenance
 
 LEAST_COVERAGE = 0.95  # share of a window that readings must cover to give an energy
-LEAST_READINGS = 2  # inside a window
+LEAST_READINGS = 2  # needed inside a window
 STALE_READINGS = 10  # number of equal readings in a row that causes a note
-STEP_SLACK = 0.01  # relative deviation from whole steps when a counter's step is inferred
-LEAST_STEPS = 10  # of a counter: with fewer steps, power is dominated by quantisation
+STEP_SLACK = 0.01  # tolerance when a counter's step is inferred
+LEAST_STEPS = 10  # of a counter; with fewer, power is mostly quantisation
 
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
 
@@ -74,7 +74,7 @@ class BoundaryPower:
     mean_w: float
     p95_w: float | None  # None if a counter's steps are too coarse
     peak_w: float | None
-    idle_w: float | None  # mean of the pauses before and after, as far as measured
+    idle_w: float | None  # mean of the idle pauses before and after the run
     idle_uncertainty_w: float | None = None  # standard uncertainty; None if no accuracy is stated
 
 
@@ -388,7 +388,7 @@ def _total(
     try:
         taken = window_energy(line_sum(known) if len(known) > 1 else known[0], *window)
     except ValueError:
-        return None  # parts that do not overlap in time
+        return None  # the sensors' readings do not overlap in time
     if not taken.energy_j > 0 or taken.coverage < LEAST_COVERAGE:
         # Each sensor may cover enough of the window, but not the time that all cover together.
         return None

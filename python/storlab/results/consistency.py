@@ -13,7 +13,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.model.latencies import latencies_of
 from storlab.model.result import LatencySummary, RunRecord
 
-_TOLERANCE = 1e-6  # relative, between two ways to sum the same numbers
+_TOLERANCE = 1e-6  # relative difference of two ways to sum the same numbers
 _BUCKET = 0.02  # relative width of the coarsest histogram buckets, those of fio
 _SLACK_NS = NS_PER_S  # clocks of clients differ, and windows are cut to whole intervals
 # Units of metrics that cannot be negative. W and J are left out, because net energy can be.

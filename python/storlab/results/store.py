@@ -591,11 +591,11 @@ def _remove_if_dead(leftover: Path) -> None:
     try:
         handle = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return  # finished or removed by another process meanwhile
+        return  # another process has finished or removed it
     try:
         if try_lock_exclusive(handle):  # without locks it is unknown whether the writer lives
             shutil.rmtree(leftover, ignore_errors=True)
     except BlockingIOError:
-        pass  # its writer lives
+        pass  # the process that writes it is running
     finally:
         os.close(handle)

@@ -259,7 +259,7 @@ class MountLine:
     """One mount, as listed in /proc/self/mountinfo."""
 
     identifier: int
-    number: int  # of the device, as in st_dev of files on it
+    number: int  # device number, as in st_dev of files on it
     root: str  # mounted directory of the file system: /, or below it for a bind mount
     mount_point: str
     kind: str

@@ -46,7 +46,7 @@ class Holder:
     results: str  # HOST:DIRECTORY of the results
     away_ns: int  # longest time between two tasks of the campaign
     client: str = ""
-    task: str = ""  # nonce of the order
+    task: str = ""  # random id of the task
 
     def __str__(self) -> str:
         return f"campaign {self.campaign} ({self.study}, results in {self.results})"
@@ -252,7 +252,7 @@ def _write(handle: int, holder: Holder) -> None:
     fields = {"schema_version": 1, "made_by": _MADE_BY, **asdict(holder)}
     length = max(_LENGTH, os.fstat(handle).st_size)
     os.pwrite(handle, json.dumps(fields).encode().ljust(length - 1) + b"\n", 0)
-    os.fsync(handle)  # otherwise NFS would send it only when the file is closed
+    os.fsync(handle)  # NFS would otherwise send the data only when the file is closed
 
 
 def _read(path: Path) -> Holder | None:

@@ -235,7 +235,7 @@ def _claim(home: Path, stack: ExitStack) -> None:
             if os.fstat(handle).st_ino == (home / LOCK).stat().st_ino:
                 stack.callback(os.close, handle)
                 return
-        os.close(handle)  # a campaign that ended has removed the lock file meanwhile
+        os.close(handle)  # try again: a campaign that just ended has removed the lock file
 
 
 def _write_marker(home: Path, marker: _Marker) -> None:

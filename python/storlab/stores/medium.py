@@ -24,7 +24,7 @@ class Medium:
     """Devices that store a path's data, and its layers in memory, as phrases for messages."""
 
     devices: tuple[Device, ...] = ()  # devices whose counters see the I/O; empty: unknown
-    memory: tuple[str, ...] = ()  # layers in memory
+    memory: tuple[str, ...] = ()  # layers that store data in memory
     cached: tuple[str, ...] = ()  # layers that use the page cache
     unknown: tuple[str, ...] = ()  # reasons why devices are unknown
 

@@ -36,7 +36,7 @@ class Absence:
 
     where: str  # name of the host, mount point, device, endpoint or meter
     why: str
-    returns: bool = True  # False: not within this session, for example a removed drive
+    returns: bool = True  # False if it cannot return in this session, such as a removed drive
 
     def __str__(self) -> str:
         return f"{self.where}: {self.why}"

@@ -145,7 +145,7 @@ class DataFileHold:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError, GuardError):  # failed file system, or foreign sidecar
+        with suppress(OSError, GuardError):  # the file system failed, or the sidecar is foreign
             is_lonely = not self.data_file.exists() or os.fstat(self._fd).st_size == 0
             if is_lonely and self._is_held():
                 read_sidecar(self.data_file)
@@ -344,7 +344,7 @@ def hold_to_read(data_file: Path) -> Iterator[None]:
     """
     try:
         handle = os.open(data_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # the preflight check reports it
+    except OSError:  # the preflight check reports the error
         yield
         return
     try:

@@ -222,7 +222,7 @@ def _claim(directory: Path, stack: ExitStack) -> None:
                 "another campaign, or another target of this study, uses this directory",
                 "give each target a directory of its own",
             ) from None
-        except FileNotFoundError:  # a campaign that ended has removed it meanwhile
+        except FileNotFoundError:  # try again: a campaign that just ended has removed it
             pass
         os.close(handle)
 

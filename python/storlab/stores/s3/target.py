@@ -76,7 +76,7 @@ class S3Hold:
         self._wrote = False  # whether the marker was written in this session
         self._cleaned = False
         self.proof = _recorded_proof(recorded)
-        self._claim: BucketLease | None = None  # only for stores that other campaigns may use too
+        self._claim: BucketLease | None = None  # None for the embedded server
         self._stack = ExitStack()
 
     def __enter__(self) -> S3Hold:

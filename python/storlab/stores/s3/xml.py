@@ -12,9 +12,9 @@ class Page:
     """One page of a listing; ``after`` is the query for the next page, empty on the last page."""
 
     keys: list[str] = field(default_factory=list)
-    prefixes: list[str] = field(default_factory=list)  # grouped by a delimiter
+    prefixes: list[str] = field(default_factory=list)  # common prefixes up to the delimiter
     after: list[tuple[str, str]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)  # of uploads, one per key
+    ids: list[str] = field(default_factory=list)  # ids of multipart uploads, one per key
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def parsed(body: bytes, name: str = "") -> ElementTree.Element:
     Raises:
         ValueError: The document is not valid XML, or has another root element.
     """
-    if b"<!DOCTYPE" in body[:1000]:  # no store sends one; entity expansion attacks need it
+    if b"<!DOCTYPE" in body[:1000]:  # stores send none, and entity expansion attacks need one
         raise ValueError("the answer contains a document type declaration")
     try:
         root = ElementTree.fromstring(body)  # noqa: S314  (without a document type, see above)
