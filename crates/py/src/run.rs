@@ -77,7 +77,9 @@ impl Run {
         if self.inner.open_at(start_ns) {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err("the run is not held, or already has a start time"))
+        Err(PyRuntimeError::new_err(
+            "the run is not held, or already has a start time: call open_at once, on a held run",
+        ))
     }
 
     /// Mark the run as one part of a distributed run, which synchronises with the other parts. Must
@@ -101,11 +103,14 @@ impl Run {
         if self.inner.meeting().tell(ready_ns) {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err("the run has not announced its next synchronisation point yet"))
+        Err(PyRuntimeError::new_err(
+            "the run has not announced its next synchronisation point yet: call announced first",
+        ))
     }
 
-    /// Return the times `announced_ns`, `told_ns` and `ready_ns` of each completed synchronisation
-    /// point: when this part announced it, when this part got the common time, and the common time.
+    /// For each completed synchronisation point, return when this part of the distributed run
+    /// announced when it would be ready (`announced_ns`), when it received the time at which all
+    /// parts are ready (`told_ns`), and that time (`ready_ns`).
     fn met(&self) -> Vec<(u64, u64, u64)> {
         let met = self.inner.meeting().met();
         met.iter().map(|met| (met.announced_ns, met.told_ns, met.ready_ns)).collect()

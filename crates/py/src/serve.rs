@@ -25,7 +25,9 @@ pub fn serve_s3(
     mut secrets: HashMap<String, String>,
 ) -> PyResult<()> {
     let mut take = |name: &str| {
-        secrets.remove(name).ok_or_else(|| PyValueError::new_err(format!("secrets: no {name}")))
+        secrets
+            .remove(name)
+            .ok_or_else(|| PyValueError::new_err(format!("secrets: {name} is missing")))
     };
     let credentials =
         Credentials { access_key: take("access_key")?, secret_key: take("secret_key")? };

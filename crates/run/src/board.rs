@@ -24,7 +24,7 @@ pub struct Phase {
 pub struct Board {
     now: Mutex<(Phase, Live)>,
     outcome: Signal<Option<Outcome>>,
-    /// Whether the run has entered its first phase, that is, is ready or has ended.
+    /// Whether preparations are over: the run is ready or has ended.
     begun: AtomicBool,
 }
 

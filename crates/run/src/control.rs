@@ -36,8 +36,8 @@ impl Opening {
     }
 }
 
-/// Signals that start, stop and cancel a run. It does not refer to the run's files, so a handle to
-/// a finished run keeps no file open.
+/// Signals that start, stop and cancel a run. This struct does not refer to the run's files, so a
+/// handle to a finished run keeps no file open.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,

@@ -174,8 +174,9 @@ impl CpuMark {
     }
 }
 
-/// CPU time of the process at the start and end of a window. The thread of the run that first reads
-/// a later clock time takes the reading, because the coordinator may wake much later.
+/// CPU time of the process at the start and end of a window. Each reading is taken by the first
+/// thread of the run that notices that its time has come, because the coordinator may wake much
+/// later.
 #[derive(Default)]
 pub struct WindowCpu {
     start: OnceLock<(u64, ProcessCpu)>,
@@ -279,7 +280,7 @@ pub struct WorkerCpu {
     /// Time waited in a run queue that belongs to the window but was read for the ramp, because the
     /// thread was late at the window's start.
     carried_ns: Option<u64>,
-    /// Use between the last reading and the window's end that is not handed over yet.
+    /// CPU use between the last reading and the window's end that is not handed over yet.
     rest: Option<Spent>,
 }
 
@@ -302,7 +303,7 @@ impl WorkerCpu {
         cpu
     }
 
-    /// Return what the worker has used since the previous call.
+    /// Return the CPU time and waiting time of the worker since the previous call.
     pub fn take(&mut self, reading: Reading) -> Spent {
         let waited_ns = self.queue.waited_ns();
         self.account(reading, waited_ns)

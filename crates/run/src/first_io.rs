@@ -1,5 +1,5 @@
-//! Delay of the workers' first operations. A load that starts on many clients at one time has
-//! started completely only when the last worker of all clients has.
+//! Delay of the workers' first operations. If a load starts on many clients at one time, it has
+//! started completely only when the last worker of the last client has started.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,8 +1,8 @@
 //! Counters of workloads that do a fixed amount of work: one recorder per worker, and the sum over
 //! all workers.
 //!
-//! Such a run has no ramp, and its window ends when the work is done. As in block I/O, each worker
-//! counts on its own and hands over its counters at the end of each interval.
+//! A run of fixed work has no ramp, and its window ends when the work is done. As in block I/O,
+//! each worker counts on its own and hands over its counters at the end of each interval.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -40,8 +40,8 @@ pub struct RecorderFactory {
 }
 
 impl RecorderFactory {
-    /// Create the factory for a load with the operation kinds `kinds`, and the channel on which
-    /// workers hand over their counters.
+    /// Create the factory of the workers' recorders for a load with the operation kinds `kinds`,
+    /// and the channel on which workers hand over their counters.
     pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Box<Report>>) {
         let (sender, receiver) = channel();
         let (kinds, common) = (kinds.to_vec(), Arc::default());

@@ -28,8 +28,8 @@ pub struct Snapshot {
     pub cpu_percent: Option<f64>,
 }
 
-/// Extra time in ns that the handle allows for start-up, because the run has a start-up time-out of
-/// its own. `LOOK` is the time between two checks.
+/// Extra time in ns that the handle allows for start-up, so that the run's own start-up time-out
+/// can end the run first. `LOOK` is the time between two checks.
 const GRACE_NS: u64 = 10_000_000_000;
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -76,9 +76,9 @@ impl Run {
         Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
     }
 
-    /// Limit the time that the run may take to end, to as long as its start-up may take without
-    /// progress. For work that joins its threads, one of which may be stuck in the kernel; other
-    /// families have limits of their own.
+    /// Limit the time that the run may take to end: to the time that its start-up may take without
+    /// progress. For families that join their threads, one of which may be stuck in the kernel;
+    /// other families have limits of their own.
     #[must_use]
     pub fn ends_though_stuck(mut self) -> Self {
         self.ending_ns = self.silence_ns;

@@ -6,8 +6,8 @@ use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 
-/// Largest number of steps in which the rest of a schedule is processed. One step per operation
-/// would take minutes for an hour at a million operations per second.
+/// Largest number of steps in which the operations left at the end of a schedule are processed. One
+/// step per operation would take minutes for an hour at a million operations per second.
 const STEPS: f64 = 1e6;
 
 /// Due times of the operations of one job, in ns on the run's clock.

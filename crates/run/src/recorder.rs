@@ -64,8 +64,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Create the recorder of worker `index`, before its window is known. `empty` has counters of
-    /// all kinds of the worker's operations.
+    /// Create the recorder of worker `index`, before its window is known. `empty` is a table with a
+    /// counter, at 0, for each kind of operation that the worker performs.
     pub fn new(index: usize, interval_ns: u64, open_loop: bool, empty: KindTable) -> Self {
         Recorder {
             window: Window::default(),
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn a_time_out_counts_from_its_due_time_in_open_loop() {
-        // Due and timed out in the ramp (live view only); due before the window; due and timed out
-        // in it; due in it, timed out after it.
+        // An operation may be due and time out in the ramp (live view only), be due before the
+        // window, be due and time out in it, or be due in it and time out after it.
         for (due_ns, now, counts) in
             [(1100, 1900, true), (1900, 2500, false), (2500, 3500, true), (3500, 9000, true)]
         {

@@ -12,8 +12,8 @@ use storlab_base::{Coarse, Histogram};
 
 use crate::cpu::Spent;
 
-/// Operations of one kind that a closed loop had in flight when the window ended. They are counted
-/// here only.
+/// Operations of one kind that a closed loop had in flight when the window ended. They are not
+/// counted as completed operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
     /// Number of operations.
@@ -49,7 +49,7 @@ pub struct KindStats {
     /// Time to the first byte of the answer's body, in ns; `None` for kinds of operation without
     /// one.
     pub ttfb: Option<Histogram>,
-    /// Number of failed operations by kind of error. They are counted here only.
+    /// Number of failed operations by kind of error. They are not counted in `operations`.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -81,7 +81,7 @@ impl KindStats {
         }
     }
 
-    /// Return counters that are all 0, with as many histograms.
+    /// Return counters that are all 0, with the same set of histograms.
     fn blank(&self) -> KindStats {
         KindStats {
             ttfb: self.ttfb.as_ref().map(|_| Histogram::new()),
@@ -232,7 +232,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Create the counters of worker `job`. `empty` has counters of all kinds of its operations.
+    /// Create the counters of worker `job`. `empty` is a table with a counter, at 0, for each kind
+    /// of operation that the worker performs.
     pub fn new(job: usize, empty: KindTable) -> Self {
         let (home, spare) = sync_channel(SPARE);
         let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });

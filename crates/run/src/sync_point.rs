@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use storlab_base::{Signal, monotonic_ns};
 
-/// Completed synchronisation, as one part saw it. Times are in ns on the part's clock.
+/// Completed synchronisation, as one part of a distributed run saw it. Times are in ns on the
+/// part's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
     /// Time at which this part announced when it would be ready.

@@ -18,9 +18,9 @@ impl Draw {
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
         let unit = job.offsets.unit(job.unit(), layout.space);
-        // The seed's high bits hold the first file or device of the job, so that jobs on different
-        // ones get different permutations. Jobs on the same one agree on which blocks are hot, but
-        // each draws its own offsets.
+        // The index of the job's first file or device is added to the high bits of the seed. So
+        // jobs that start on different files permute the blocks differently; jobs that start on the
+        // same file agree on which blocks are hot, but each draws its own offsets.
         let offsets = Offsets::new(
             &job.offsets,
             layout.space,

@@ -5,8 +5,8 @@ use storlab_base::{Error, Result, Share};
 
 use crate::spec::{BlockJob, LayoutKind};
 
-/// Maximum number of parts of one operation. With more, a run would measure the CPU time of
-/// splitting, not the devices.
+/// Maximum number of parts into which one operation is split. With more, a run would measure the
+/// CPU time of splitting, not the devices.
 const PARTS_MAX: u64 = 256;
 
 /// Part of an operation that lies on one file or device.

@@ -31,7 +31,7 @@ pub enum LayoutKind {
 pub enum BackendChoice {
     /// The fastest backend that the kernel permits.
     Auto,
-    /// This backend.
+    /// The named backend.
     #[serde(untagged)]
     Given(BackendKind),
 }
@@ -236,8 +236,8 @@ impl BlockJob {
         if self.mix.reads() { self.queue_depth } else { 0 }
     }
 
-    /// Return the number of write buffers per job. With deduplication there are more of them than
-    /// the queue depth if needed, so that chunks can repeat at the requested rate.
+    /// Return the number of write buffers per job. With deduplication there may be more write
+    /// buffers than the queue depth, so that chunks repeat at the requested rate.
     pub fn write_slots(&self) -> usize {
         if !self.mix.writes() {
             return 0;

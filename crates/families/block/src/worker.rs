@@ -77,7 +77,8 @@ const NO_FLIGHT: Flight = Flight {
 /// Result of [`Worker::start`].
 enum Started {
     Operation,
-    /// A flush was started, which precedes the due operation; that one still has to be started.
+    /// A flush that must precede the due operation was started; the operation itself is not started
+    /// yet.
     Flush,
     /// No operation was started: other operations use all drawn blocks (verify mode), or no buffer
     /// is free.
@@ -158,7 +159,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
-        // A pinned worker's helper threads are pinned to the same cores.
+        // Helper threads are pinned to the same cores as the worker, so all of them together can
+        // use only the cores that this thread may use.
         let cores = available_cores().min(1 + self.backend.helpers());
         self.recorder.begin(window, cores, reading);
         self.shared.timed.cpu.pass(&window, now);
@@ -207,8 +209,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start the due operation, or the flush before it, as operation in flight number `number`,
-    /// which must be the last free number.
+    /// Start the due operation, or the flush that must precede it, under `number`, which is the
+    /// last entry of the list of free numbers.
     #[inline]
     fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
@@ -350,7 +352,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return true;
         }
         self.flights[number as usize].failed = true;
-        // After a cancellation, operations end with one of these errors.
+        // After a stop, these errors mean that the operation was cancelled, not that it failed.
         if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();

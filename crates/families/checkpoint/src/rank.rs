@@ -78,8 +78,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Create a rank and fill its buffers with the content's pattern; then open its counters by
-    /// `begin`.
+    /// Create a rank, fill its buffers with the content's pattern, and call `begin` to open its
+    /// counters.
     pub fn new(
         pool: Arc<RankShared>,
         rank: usize,

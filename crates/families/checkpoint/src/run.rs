@@ -261,7 +261,8 @@ impl<H: Home> Checkpoints<'_, H> {
             return Err(Error::spec("restores", "there is no complete checkpoint to restore", fix));
         };
         let manifest = self.home.manifest(number)?;
-        // The content of a file depends on the settings with which it was written.
+        // The content of a file depends on the settings with which it was written, so it can be
+        // compared only if they are unchanged.
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }

@@ -2,9 +2,9 @@
 //! of the campaign.
 //!
 //! The record is a file with one line per checked file. A line lists everything that must be
-//! unchanged for the check to be skipped, so it suffices that an equal line exists. An incomplete
-//! line, left by a killed run, never matches. Block devices have no modification time and are never
-//! recorded.
+//! unchanged for the check to be skipped, so a file is not checked again if the record has an equal
+//! line. An incomplete line, left by a killed run, never matches. Block devices have no
+//! modification time and are never recorded.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};

@@ -50,8 +50,8 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
         notes.extend(not_counted(stack));
     }
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
-    // Covers the whole load, like the counters of `route`. The result's general field `device`
-    // covers the window only.
+    // This field covers the whole load, like the counters of `route`. The result's general field
+    // `device` covers the window only.
     tell("load_device", json!(after.device));
     let workers = *lock(&shared.registration);
     let registration = stack.as_ref().map_or(workers, |stack| workers.after(&stack.registration));

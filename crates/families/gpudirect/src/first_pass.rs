@@ -22,7 +22,7 @@ use crate::spec::GpuDirectJob;
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Reason why the load does not begin after a failed first pass.
+/// Failure of the first pass (the check of the data path), after which the load does not begin.
 pub struct Failed {
     /// Error to report to the user.
     pub error: Error,
@@ -37,7 +37,8 @@ impl From<Error> for Failed {
     }
 }
 
-/// Check the worker's file, if the job requests it and this worker is the first one of the file.
+/// Check that the data path reads the worker's file correctly, if the job requests the check and
+/// this worker is the first one of the file.
 ///
 /// # Errors
 /// [`Error::Io`] with operation `verify` if data differs; errors of reads and of copies to or from

@@ -1,4 +1,4 @@
-//! Loading of shared libraries at run time, which are not needed to build storlab.
+//! Load shared libraries at run time, so that storlab can be built without them.
 
 #![allow(unsafe_code)]
 
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_missing_function_is_named() {
         let library = Library::open("libc", &["libc.so.6".to_owned()], "").unwrap();
-        // SAFETY: the address of any symbol is a pointer, and neither is called.
+        // SAFETY: the address of any symbol is a pointer, and the function is not called.
         let lookup = |name| unsafe { library.function::<*const c_void>(name) };
         assert!(lookup("malloc").is_ok());
         assert!(library.path("malloc").unwrap().contains("libc"));

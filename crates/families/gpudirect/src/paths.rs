@@ -161,7 +161,7 @@ pub trait OneByOne {
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 }
 
-/// Adapter that makes a [`Mover`] of a data path with blocking operations.
+/// Adapter that turns a data path with blocking operations into a [`Mover`].
 pub struct InTurn<W> {
     way: W,
     next: Option<Io>,
@@ -242,7 +242,11 @@ impl WorkerResources {
     fn cuda(&self) -> Result<&'static Cuda> {
         let gpu = self.stack.gpus.get(self.gpu);
         gpu.map(|gpu| gpu.cuda).ok_or_else(|| {
-            Error::spec("gpu", "this path needs a GPU, but none is given", "use [0]")
+            Error::spec(
+                "gpu",
+                "this data path needs a GPU, but none is given",
+                "list GPUs, such as [0]",
+            )
         })
     }
 
@@ -349,7 +353,8 @@ fn usual_after(usual_ns: u64, took_ns: u64) -> u64 {
     if usual_ns == 0 { took_ns } else { (7 * usual_ns + counted_ns) / 8 }
 }
 
-/// Counter of yields before the first timer of a wait.
+/// Counts how often a waiting worker has yielded the CPU; after a set number it waits on a timer
+/// instead.
 #[derive(Default)]
 struct YieldBudget {
     yields: u32,

@@ -55,7 +55,7 @@ pub fn read_back(
     let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     totals.ns = monotonic_ns() - begun_ns;
     match error {
-        // A partial comparison does not show that the rest is right.
+        // Report no result for a partial comparison, because the rest may be wrong.
         None if shared.timed.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),

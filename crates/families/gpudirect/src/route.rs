@@ -68,8 +68,8 @@ pub struct Proof {
 pub type Named = (u32, Option<[u8; 16]>);
 
 impl Proof {
-    /// Derive the proof from the counters before and after a load that moved `bytes` bytes to or
-    /// from `gpus`.
+    /// Derive which data paths a load took, from the counters before and after it. The load moved
+    /// `bytes` bytes to or from `gpus`.
     pub fn of(
         asked: Route,
         bytes: u64,

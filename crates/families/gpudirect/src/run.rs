@@ -82,7 +82,8 @@ impl Load for Shared {
 fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let job = &shared.job;
     pin_in_turn(job.cpus.as_deref(), index, format_args!("worker {index}"))?;
-    // Without a stack, the run has already failed with the reason.
+    // If the stack (GPUs and libraries) could not be opened, the run has already failed with the
+    // reason.
     let Some(stack) = shared.stack() else { return Ok(WorkerEnd::default()) };
     let waits = job.path == Route::BounceOverlapped || job.api == Api::Async;
     if job.arrival.open_loop() || waits {
@@ -102,7 +103,7 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// Rest of a worker's life, called with a data path that waits in an I/O backend.
+/// Runs a worker once its overlapped data path, which waits in an I/O backend, is open.
 struct Ring<'r> {
     shared: &'r Shared,
     index: usize,

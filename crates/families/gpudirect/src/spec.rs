@@ -202,8 +202,13 @@ impl GpuDirectJob {
         require(real, "members", what, "name files or devices")?;
         let what = || format!("{} is too many", self.workers);
         require(self.workers <= WORKERS_MAX, "workers", what, "use at most 65,535")?;
-        let what = || format!("path {} needs a GPU, but none is given", self.path.name());
-        require(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "use [0]")?;
+        let what = || format!("data path {} needs a GPU, but none is given", self.path.name());
+        require(
+            self.path == Route::Host || !self.gpus.is_empty(),
+            "gpu",
+            what,
+            "list GPUs, such as [0]",
+        )?;
         self.mix.check()?;
         let what = || "trims are not supported".into();
         require(self.mix.trim == 0.0, "mix", what, "use reads and writes")?;

@@ -26,7 +26,8 @@ fn send_part(
     async move |call: Call<'_>, part: Part| {
         let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
         let crc = Arc::new(AtomicU32::new(0));
-        // Set already, because the latency of the object counts from its first request.
+        // Any start time will do: the latency of the object counts from its first request, not from
+        // this one.
         let start_ns = &mut Some(0);
         let sent = async {
             let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
@@ -90,9 +91,9 @@ impl Slot {
         Ok(())
     }
 
-    /// Abort this slot's multipart upload, if any, after a request of it ended with `failure`. If
-    /// its id is unknown because the response was lost, all uploads of its key are aborted.
-    /// Otherwise the parts would occupy space indefinitely.
+    /// Abort this slot's multipart upload, if any, after a request of it ended with `failure`: its
+    /// parts would occupy space indefinitely. If its id is unknown because the response was lost,
+    /// all uploads of its key are aborted.
     pub(super) async fn abort_upload(&mut self, failure: &Failure) {
         let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();

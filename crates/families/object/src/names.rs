@@ -5,7 +5,7 @@ use storlab_base::Result;
 
 use super::sizes::{Sizes, SizesSpec};
 
-/// Number of the pool's size series; the series of the workers follow it.
+/// Index of the pool's series of object sizes (see [`Sizes::of`]). The workers' series follow it.
 pub(super) const POOL_SERIES: u64 = 0;
 
 /// Format a key as `<prefix><shard, at least 4 digits>/<number, at least 8>`, in hexadecimal.

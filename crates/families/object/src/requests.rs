@@ -239,7 +239,7 @@ impl<'s> Wire<'s> {
 }
 
 /// Handle the result of a multi-delete: keep in `keys` only those that were not deleted (listed in
-/// `left`). Return the failure, if there are any.
+/// `left`). Return a failure if `left` is not empty.
 pub fn partly(keys: &mut Vec<String>, left: &[xml::NotDeleted]) -> Option<Failure> {
     let first = left.first()?;
     keys.retain(|key| is_left(key, left));

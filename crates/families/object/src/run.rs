@@ -38,8 +38,8 @@ use super::worker::Worker;
 /// many attempts have failed, the run ends early instead of continuing for hours.
 const HOPELESS_NS: u64 = 30_000_000_000;
 const HOPELESS_ERRORS: u64 = 1_000;
-/// Number of pauses that also counts as enough failures. After refused or broken connections,
-/// attempts are spaced by pauses, so few of them can fail.
+/// Number of pauses after refused or broken connections above which a run without a success is also
+/// given up. Slots that pause make few attempts, so few attempts fail.
 const HOPELESS_RESTS: u64 = 100;
 
 /// Start a run. The load begins once all workers are ready; if `held`, it also waits until the
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::spec::tests::job_with;
 
-    /// Return whether a run of one hour is given up, whose load began `since_ns` ago.
+    /// Return whether a run of one hour whose load began `since_ns` ago is given up.
     fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {
         let job = job_with(|j| {
             j["window_ns"] = json!(3_600_000_000_000u64);

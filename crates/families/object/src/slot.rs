@@ -16,11 +16,11 @@ use super::worker::Worker;
 const DRAWS: usize = 1000;
 /// Polling interval while a request needs objects that are not written yet.
 const WAIT: Duration = Duration::from_millis(1);
-/// Pause after a slot's connections were repeatedly refused or broken, in nanoseconds. It doubles
-/// with each further one.
+/// First pause, in nanoseconds, of a slot whose connections were repeatedly refused or broken. The
+/// pause doubles each time this happens again.
 const REST_NS: u64 = 1_000_000;
-/// The longest pause is this times the number of slots, so that all slots together send about 1,000
-/// such requests per second.
+/// Longest pause after refused or broken connections, in nanoseconds per slot of the run, within
+/// `LONGEST_REST_NS`. All slots together thus try to connect about 1,000 times per second.
 const REST_EACH_NS: u64 = 1_000_000;
 const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
 
@@ -130,7 +130,7 @@ impl Slot {
                     return;
                 }
             }
-            // The rate of an open loop limits the retries already.
+            // An open loop needs no such pause: its rate limits the retries.
             if !self.worker.shared.job.open_loop() {
                 self.rest().await;
             }

@@ -22,7 +22,8 @@ use super::spec::Task;
 
 /// Retry policy for transient errors.
 const RETRY_POLICY: RetryPolicy = RetryPolicy { retries: 5, backoff_ns: 50_000_000 };
-/// Maximum number of passes over a prefix while new objects or uploads keep appearing below it.
+/// Maximum number of times that a prefix is listed and emptied while new objects or uploads keep
+/// appearing below it.
 const PASSES: usize = 10;
 
 /// Do one slot's part of a fill: list existing objects, then write those of the pool that are
@@ -293,9 +294,9 @@ impl Slot {
                     xml::goes_on(after, page.next.as_ref())?;
                     Ok((0, page))
                 }
-                // A store without multipart uploads has none to abort. A user who is permitted to
-                // list only below their own prefix gets 403 for the whole bucket, but has listed
-                // that prefix before.
+                // A store without multipart uploads has none to abort. A user who may list only
+                // below their own prefix gets 403 for the whole bucket; that prefix was listed
+                // before.
                 Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
                 Err(Failure::Http { status: 403, .. }) if prefix.is_empty() => {
                     Ok((0, xml::UploadPage::default()))

@@ -285,8 +285,8 @@ impl Table {
 
     /// Digest all rows, `block_rows` at a time.
     ///
-    /// Returns the digest of all rows, which does not depend on their order; `None` if the run is
-    /// over before.
+    /// Returns the digest of all rows, which does not depend on their order; `None` if the run ends
+    /// before all rows are digested.
     fn digest(&mut self, threads: usize, block_rows: usize, over: Over<'_>) -> Result<Option<u64>> {
         let sum = AtomicU64::new(0);
         let mut first = 0;

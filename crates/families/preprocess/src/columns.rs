@@ -27,7 +27,7 @@ const SAMPLE: usize = 8192;
 const SEEN: usize = 1 << 16;
 
 /// Rows of one row group, by column. Each column holds its non-null values only; a bit mask per row
-/// tells which columns have one.
+/// shows which columns have a value.
 pub struct Columns {
     labels: Vec<i32>,
     /// Mask of each row: bit `c` is set if the row has a value in column `c`.

@@ -24,14 +24,15 @@ use table::Table;
 pub const SHARDS: usize = 256;
 const HASH_BITS: u32 = u32::BITS - SHARDS.ilog2();
 
-/// Number of pairs that a worker collects for a shard before it locks the shard.
+/// Number of (hash, count) pairs that a worker collects for a shard before it locks the shard.
 const BLOCK: usize = 128;
 /// Number of slots of a worker's own cache of frequent values.
 const FREQUENT: usize = 1 << FREQUENT_BITS;
 const FREQUENT_BITS: u32 = 12;
-/// Number of values after which a worker checks again whether its cache pays off.
+/// Number of values after which a worker checks again whether its cache of frequent values pays
+/// off.
 const CHUNK: usize = 4096;
-/// Number of chunks that bypass the cache after it did not pay off.
+/// Number of chunks of values that bypass the worker's cache after it did not pay off.
 const PAUSE: usize = 15;
 /// Count above which a table moves counts to `carried`, a map with 64-bit counts.
 const LIMIT: u32 = 1 << 31;
@@ -39,7 +40,7 @@ const LIMIT: u32 = 1 << 31;
 /// bits.
 const GATHERED: usize = 1 << 30;
 
-/// One pass over a column, shared by all workers.
+/// One pass that counts the values of a column, shared by all workers.
 ///
 /// The pass counts the shards `first..end`. If the budget is exhausted, the upper half of them is
 /// discarded and left to a later pass, so `end` decreases. Shards below the final `end` were never

@@ -3,9 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-/// Number of bits after an integer's leading one that select its cell. Logarithms within a cell
-/// round to at most two halves (float16 numbers): for integers with more bits than this, halves are
-/// at least 2^-8 apart, which is more than the logarithm grows within a cell.
+/// Number of bits after an integer's leading one bit that select its cell in the table. The
+/// logarithms of a cell's integers round to at most two halves (float16 numbers): for integers with
+/// more bits than this, halves are at least 2^-8 apart, which is more than the logarithm grows
+/// within a cell.
 const CELL_BITS: u32 = 8;
 /// Number of integers whose logarithm is tabulated as float32.
 const SMALL: usize = 1 << 12;

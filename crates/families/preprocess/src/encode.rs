@@ -117,7 +117,7 @@ fn plan(kept: &[u64], memory: usize) -> Result<Vec<Vec<Slice>>> {
         most /= 2;
         if most == 0 {
             let what = format!("leaves {memory} bytes for vocabularies, which is too little");
-            return Err(Error::spec("memory", what, "set a larger one, or fewer workers"));
+            return Err(Error::spec("memory", what, "set a larger memory, or fewer workers"));
         }
     }
     let mut passes = vec![Vec::new()];

@@ -154,7 +154,7 @@ struct GeneratorShared<'r> {
 impl<'r> GeneratorShared<'r> {
     fn open(job: &'r PreprocessJob, control: &'r Control) -> Result<Self> {
         let directory = job.directory.as_path();
-        let missing = || Error::spec("clicks", "is missing", "say how many rows");
+        let missing = || Error::spec("clicks", "is missing", "give rows, files and seed");
         let clicks = job.clicks.clone().ok_or_else(missing)?;
         fs::create_dir_all(directory).map_err(failed("create", directory))?;
         let set = DataSet::open(directory, &clicks)?;
@@ -176,7 +176,7 @@ impl<'r> GeneratorShared<'r> {
         })
     }
 
-    /// Return the number of blocks of a file. A file without rows has one too, so that it is
+    /// Return the number of blocks of a file. A file without rows has one block, so that it is
     /// created.
     fn blocks_of(&self, file: u32) -> u64 {
         self.clicks.rows_of(file).div_ceil(BLOCK_ROWS).max(1)
@@ -256,7 +256,8 @@ impl<'r> GeneratorShared<'r> {
     /// Remove the temporary files that are left after the run.
     fn clear(&self) {
         for name in self.missing.iter().copied().map(name_of).chain([SIDECAR.to_owned()]) {
-            // Usually they do not exist any more; a file that stays is overwritten by the next run.
+            // Ignore errors: usually the file no longer exists, and one that remains is overwritten
+            // by the next run.
             let _ = fs::remove_file(aside(self.directory, &name));
         }
     }

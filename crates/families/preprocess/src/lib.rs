@@ -102,7 +102,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
                 "is {} bytes, and {} workers with {} rows each need more than {all}",
                 job.memory_bytes, job.workers, job.row_group_rows
             ),
-            "set a larger one, fewer workers, or other row_group_rows",
+            "set a larger memory, fewer workers, or other row_group_rows",
         )
     })
 }
@@ -134,8 +134,8 @@ struct Done {
     rows: u64,
     output_bytes: u64,
     parts: usize,
-    /// Number of tasks that workers can take in parallel: the parts of the input. In the vocabulary
-    /// stage, that is the number per column.
+    /// Number of tasks that workers can take in parallel: one per part of the input. The vocabulary
+    /// stage does so many tasks for one column after the other.
     tasks: usize,
     resumed: usize,
     passes: usize,
@@ -195,7 +195,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Run the ingest stage. Return its findings; `None` if the run ended before.
+    /// Run the ingest stage. Return its findings; `None` if the run ended first.
     fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();

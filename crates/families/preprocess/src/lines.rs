@@ -111,7 +111,7 @@ impl<'p> Lines<'p> {
     }
 
     /// Fail if a line is too long. Only a line that continues past the first `filled` bytes of the
-    /// buffer can be. The buffer begins at offset `at` of the file.
+    /// buffer can be too long. The buffer begins at offset `at` of the file.
     fn not_endless(&self, at: u64, filled: usize) -> Result<()> {
         let (before, after) = self.buffer[..self.kept].split_at(filled);
         if before.is_empty() {

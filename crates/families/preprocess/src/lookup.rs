@@ -6,11 +6,11 @@ mod tests;
 
 use lines::{LAST, Lines, find, full, home, last, mix, next, prefetch, put};
 
-/// Average number of used lanes per line (of eight). A higher number costs time, a lower one
-/// memory.
+/// Average number of used lanes per cache line of eight lanes. A higher number costs time, a lower
+/// one memory.
 const ENTRIES_PER_LINE: u64 = 4;
-/// Flag in the id of the last lane of a full line. If set, the search for a value that is not in
-/// this line continues in the next one.
+/// Flag in the id stored in the last lane of a full cache line: some values did not fit and are in
+/// later lines. A search that finds nothing in this line then continues in the next one.
 const PASSED: u32 = 1 << 31;
 /// Number of values whose cache lines are prefetched together.
 const BATCH: usize = 64;
@@ -78,7 +78,8 @@ impl Lookup {
 fn look(lines: &[lines::Line], value: u32, at: usize) -> u32 {
     let line = &lines[at];
     let id = find(line, value) & !PASSED;
-    // Both conditions are combined arithmetically into a single branch, which is rarely taken.
+    // The value is not in this line, and the line has overflowed. Both conditions are combined
+    // arithmetically into one branch, which is rarely taken.
     if id.wrapping_sub(1) & last(line) >= PASSED {
         return look_on(lines, value, at);
     }

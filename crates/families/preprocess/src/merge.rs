@@ -17,7 +17,7 @@ pub struct Run<R> {
 }
 
 impl<R: Read> Run<R> {
-    /// Create a run that reads from the beginning of both readers, with buffers.
+    /// Create a sorted run that reads its values and counts from these readers, with buffers.
     pub fn new(values: R, counts: R) -> Self {
         let buffered = |reader| BufReader::with_capacity(RUN_BUFFER_BYTES, reader);
         Run { values: buffered(values), counts: buffered(counts) }
@@ -36,8 +36,8 @@ impl<R: Read> Run<R> {
     }
 }
 
-/// Merge runs, which must not have values in common, into one vocabulary. Return the number of
-/// values.
+/// Merge sorted runs, which must not have values in common, into one vocabulary. Return the number
+/// of values.
 ///
 /// # Errors
 /// If a run cannot be read or an output cannot be written; [`io::ErrorKind::UnexpectedEof`] if a

@@ -114,7 +114,7 @@ impl Order for PreprocessJob {
         let fed = self.task != Task::Run || !self.inputs.is_empty();
         require(fed, "inputs", || "is empty".into(), "name at least one file")?;
         let described = self.task != Task::Generate || self.clicks.is_some();
-        require(described, "clicks", || "is missing".into(), "say how many rows")
+        require(described, "clicks", || "is missing".into(), "give rows, files and seed")
     }
 }
 

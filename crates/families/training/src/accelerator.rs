@@ -59,8 +59,8 @@ pub struct EpochTimes {
     pub stopped: bool,
 }
 
-/// Run all epochs of one accelerator. The coordinator opens each epoch, and receives its times by
-/// `report`.
+/// Run all epochs of one accelerator. The coordinator opens each epoch; the accelerator's times are
+/// sent to it with `report`.
 pub fn run(
     shared: &Arc<Shared>,
     index: usize,

@@ -292,8 +292,9 @@ fn varint_len(value: u64) -> u64 {
     bytes.len() as u64
 }
 
-/// Build the bytes before and after the image in a `tf.train.Example` with the features `image`
-/// (bytes) and `size` (an integer). `image` is the length of the image.
+/// Return the bytes of a `tf.train.Example` before and after its image. The example has the
+/// features `image` (bytes) and `size` (an integer); the argument is the length of the image in
+/// bytes.
 fn example_frame(image: u64) -> (Vec<u8>, Vec<u8>) {
     // Every level of the message is a length-delimited field (wire type 2): tag, length, content.
     let entry = |key: &str, feature_len: u64| {

@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 const RAMP_NS: u64 = 3 * MS;
 const WINDOW_NS: u64 = 20 * MS;
 const KIND: Kind = Kind::new(0, "tick");
-/// Longer than any step of a test takes.
+/// Time in ns longer than any step of a test takes.
 const LONG_NS: u64 = 60_000 * MS;
 
 /// Work of one worker, given its index.

@@ -49,7 +49,7 @@ fn a_sleeping_open_loop_is_cancelled_at_once() {
 
 #[test]
 fn cpu_after_the_window_is_not_the_windows() {
-    // A backlog that takes several times the length of the window.
+    // Too high a rate: the backlog takes several times the length of the window.
     let run = start(|j| {
         j["arrival"] = json!({"kind": "constant", "rate_iops": 3e7});
         j["drain_timeout_ns"] = json!(400_000_000);
@@ -176,7 +176,8 @@ fn direct_io_leaves_out_what_is_no_whole_sector() {
             j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": size}]);
             j["offsets"] = json!({"kind": "sequential"});
             j["window_ns"] = json!(null);
-            // A window by bytes, or of one second: a busy machine may be stalled for part of it.
+            // A window of one second, or one limited by bytes: a busy machine may stall the load
+            // for part of a shorter window.
             j[window] = json!(if window == "window_ns" { 1_000_000_000 } else { 10_000_000 });
         });
         let summary = finish(&run).summary;

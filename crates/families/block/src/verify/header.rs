@@ -35,8 +35,8 @@ pub(super) enum Found {
     Zeros,
     /// No header: the data was not written in verify mode.
     Foreign,
-    /// A valid magic number, possibly of another state file. `sound`: the header itself is
-    /// undamaged; `intact`: header and body are undamaged.
+    /// A header with a valid magic number, possibly written under another state file. `sound`: the
+    /// header itself is undamaged; `intact`: header and body are undamaged.
     Header { header: Header, sound: bool, intact: bool },
 }
 

@@ -31,7 +31,7 @@ impl Mapping {
 
     #[allow(unsafe_code)]
     pub(super) fn words64(&self) -> &[AtomicU64] {
-        // SAFETY: as in `words32`.
+        // SAFETY: for the same reasons as in `words32`; page alignment also suits words of 8 bytes.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 8) }
     }
 

@@ -69,7 +69,7 @@ impl VerifyReport {
         self.bad_blocks.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Add the report of another job or pass.
+    /// Add the counts, examples and notes of `other` to this report.
     pub fn merge(&mut self, other: VerifyReport) {
         self.checked_blocks += other.checked_blocks;
         self.torn_in_flight += other.torn_in_flight;

@@ -91,8 +91,8 @@ impl Verifier {
     }
 }
 
-/// Split `data` into granules (verification blocks). Empty ones follow without end, for granules
-/// beyond the end of the file.
+/// Split `data` into granules (verification blocks). After the last one, yield empty slices without
+/// end, for granules beyond the end of the file.
 fn pieces(data: &[u8], granule: u64) -> impl Iterator<Item = &[u8]> {
     data.chunks(granule as usize).chain(std::iter::repeat(&[][..]))
 }

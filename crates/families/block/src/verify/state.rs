@@ -29,7 +29,8 @@ const MAGIC: &[u8; 8] = b"storlabV";
 const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 64;
 const BODY_ALIGNMENT: usize = 4096;
-/// Indices of the words that change after creation, counted in words of 8 or 4 bytes.
+/// Indices of the header's words that change after the file's creation, counted in words of 8 bytes
+/// (`WORD64`) or 4 bytes (`WORD32`).
 const BOOT_WORD64: usize = 3;
 const CLEAN_WORD32: usize = 8;
 const RESTARTS_WORD32: usize = 9;

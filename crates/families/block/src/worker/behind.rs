@@ -120,7 +120,8 @@ fn pipe(path: &Path) -> (fs::File, File) {
     (writer, File::open(path, "pipe", access).unwrap())
 }
 
-/// Completions that are not seen would count as latency until the queue is full.
+/// A worker behind its schedule must still reap completions. Otherwise the time until it reaps
+/// them, when the queue is full, would count as latency.
 #[test]
 fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,12 +5,13 @@ use storlab_io::Op;
 
 use crate::layout::Part;
 
-/// Pack number of the operation in flight, number of its part, and length of the part into a tag.
+/// Pack the number of the operation in flight, the number of its part, and the part's length into a
+/// tag.
 pub const fn tag(flight: u16, part: u16, len: u32) -> u64 {
     flight as u64 | (part as u64) << 16 | (len as u64) << 32
 }
 
-/// Build the backend operation for one part of an operation. `number` is the number of the
+/// Build the backend operation for one part of an operation. `number` holds the numbers of the
 /// operation in flight and of the part; `at` is the part's start in the buffer.
 #[inline]
 pub fn part_op(kind: OpKind, slot: u32, number: (u16, u16), at: u32, part: Part) -> Op {

@@ -307,7 +307,8 @@ fn closed_loop_operations_in_flight_at_the_end_are_counted_apart() {
     assert_eq!(stats.latency.count(), stats.operations);
     assert!(stats.latency.max_ns() < 2 * MS, "{}", stats.latency.max_ns());
 
-    // An open loop includes them in its latency; a window by bytes ends with the last operation.
+    // An open loop counts these 4 operations in its latency; a window limited by bytes ends with
+    // the last operation, so none is unfinished.
     let open = |j: &mut Value| j["arrival"] = constant(1000.0);
     let ran = bench(open, serve()).nudged().run();
     assert!(ran.stats[0].late > 0 && ran.stats[0].latency.max_ns() >= 299 * MS);
@@ -350,7 +351,8 @@ fn operations_in_flight_at_the_end_would_bias_p999_of_a_closed_loop() {
         }
         unfinished += ran.stats[0].unfinished.operations;
     }
-    // Operations that ended on the device just before the window may have been seen after it.
+    // If an operation ended on the device just before the window ended, the worker may have seen it
+    // only afterwards.
     let noted = with_unfinished.count() - reported.count();
     assert!(unfinished == 1600 && (1590..=1600).contains(&noted), "{unfinished} {noted}");
     let p999_ms = |histogram: &Histogram| histogram.percentile(99.9) as f64 / MS as f64;

@@ -73,7 +73,7 @@ pub struct CuHandle {
 
 // SAFETY: cuFile's handles may be used on any thread.
 unsafe impl Send for CuHandle {}
-// SAFETY: as above; they may even be used by several threads at once.
+// SAFETY: cuFile's handles may be used by several threads at once.
 unsafe impl Sync for CuHandle {}
 
 impl CuHandle {

@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of calls to `cuFileDriverOpen` in this process that were abandoned and have not returned.
 static ABANDONED_CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Flag set by both sides: by the call that opens the driver when it returns, and by the waiting
-/// thread at the timeout. The side that finds it set came second. So a call that returns just at
-/// the timeout is not counted as abandoned.
+/// Flag that the call that opens the driver sets when it returns, and that the waiting thread sets
+/// at the timeout. Whichever finds it set came second. So a call that returns just at the timeout
+/// is not counted as abandoned.
 #[derive(Clone, Default)]
 struct AbandonFlag(Arc<AtomicBool>);
 

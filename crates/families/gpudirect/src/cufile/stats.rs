@@ -20,7 +20,7 @@ struct Layout {
 }
 
 /// Layouts with the first cuFile version that uses them, as 1000 * major + 10 * minor. The level-1
-/// struct begins alike in all versions, but its size differs.
+/// struct has the same first fields in all versions, but its size differs.
 const LAYOUTS: [(i32, Layout); 2] =
     [(1150, Layout { gpus: 1024 / 8 }), (1190, Layout { gpus: 1136 / 8 })];
 

@@ -1,4 +1,4 @@
-//! Faults: each ends the run with a message that names it.
+//! Tests that each fault ends the run with a message that names the fault.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ fn reads(rig: &Rig) -> Summary {
     summary
 }
 
-/// Run a load of half writes, which are read back without cuFile.
+/// Run a load of which half are writes, and read the writes back without cuFile.
 fn writes(rig: Rig) {
     let rig = rig.with(|j| j["mix"] = json!({"read": 50.0, "write": 50.0}));
     let summary = rig.good();

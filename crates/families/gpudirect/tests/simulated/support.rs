@@ -1,4 +1,4 @@
-//! Simulators, test files and orders.
+//! Support for the tests: simulators, test files and orders.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -338,7 +338,7 @@ fn a_starved_open_loop_counts_what_was_due() {
     let totals = &outcome.summary.totals["delete"];
     let intended = totals.intended.as_ref().unwrap();
     assert_eq!(intended.count, 300, "{:?}", outcome.summary.notes);
-    // Each waited from its due time until the end of sending.
+    // Each request waited from its due time until the end of sending.
     assert!(intended.min_ns >= 190_000_000, "{}", intended.min_ns);
     assert!(note(&outcome, "300 requests were due in the window and never sent"));
 }

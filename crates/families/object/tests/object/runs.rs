@@ -167,7 +167,7 @@ fn what_an_overloaded_store_never_served_still_counts() {
     });
     let outcome = good(&job);
     let totals = &outcome.summary.totals["get"];
-    // About 600 were due (within 5 sigma); at 10 ms each, 40 were served.
+    // About 600 requests were due (within 5 sigma); at 10 ms each, 40 were served.
     let due = totals.operations + totals.late_operations + all_errors(&outcome);
     assert!(due.abs_diff(600) < 125 && totals.operations < 100, "{due} {}", totals.operations);
     assert!(note(&outcome, "never sent"));

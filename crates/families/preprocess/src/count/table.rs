@@ -8,7 +8,7 @@ use crate::merge::rank;
 
 use super::{HASH_BITS, Heavy};
 
-/// Average number of used lanes per line (of eight) above which the table grows.
+/// Average number of used lanes per cache line of eight lanes, above which the table grows.
 const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
 /// Number of lines up to which tables are not prefetched: the tables of all shards of a column then
@@ -31,9 +31,9 @@ pub struct Table<'b> {
 }
 
 impl<'b> Table<'b> {
-    /// Count pairs of a hash and a count, as `Scatter` collects them.
+    /// Add pairs of a hash and a count, as `Scatter` collects them, to the table.
     ///
-    /// Returns the number of pairs that could not be counted because the budget is exhausted; these
+    /// Returns the number of pairs that could not be added because the budget is exhausted. They
     /// are then at the front of `pairs`.
     pub fn add(&mut self, pairs: &mut [u64], limit: u32, budget: &'b Budget) -> usize {
         if self.lines.count() == 0 && !self.grow(budget) {
@@ -54,7 +54,7 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count the pairs whose key is found in its home line. Return the number of other pairs, which
+    /// Add the pairs whose key is found in its home line. Return the number of other pairs, which
     /// are then at the front of `pairs`.
     fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
         let lines = self.lines.as_mut_slice();
@@ -64,7 +64,8 @@ impl<'b> Table<'b> {
             let (key, number) = entry(pairs[at]);
             let home = home(hash(key), lines.len());
             let count = bump(&mut lines[home], key, number);
-            // Branch-free, because found and not found are both common.
+            // Branch-free: both outcomes, found and not found, are common, so a branch would
+            // mispredict.
             pairs[left] = pairs[at];
             left += usize::from(count == 0);
             above |= count > limit;
@@ -75,7 +76,7 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count a pair whose key may be in any line, or not in the table. Return false if the table
+    /// Add a pair whose key may be in any line, or not in the table. Return false if the table
     /// would have to grow but the budget is exhausted.
     fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
         let (key, number) = entry(pair);
@@ -144,8 +145,9 @@ impl<'b> Table<'b> {
         self.entries as u64
     }
 
-    /// Compact the values counted at least `threshold` times into sorted pairs at the front of the
-    /// table's own memory. Values with counts in `carried` are returned instead.
+    /// Collect the values counted at least `threshold` times as sorted pairs (inverted count,
+    /// value) at the front of the table's own memory. Values of which a part of the count was moved
+    /// to `carried` are not stored there but returned.
     pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
         let mut heavy = Vec::new();
         let mut kept = 0;
@@ -194,7 +196,7 @@ fn entry(pair: u64) -> (u32, u32) {
     (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
 }
 
-/// Return the hash of a key as a 32-bit number, in whose upper bits it lies.
+/// Return the hash of a key, in the upper bits of a 32-bit number.
 #[inline]
 fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)

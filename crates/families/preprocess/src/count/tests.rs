@@ -29,7 +29,7 @@ fn distinct(values: &[u32]) -> u64 {
     values.iter().collect::<HashSet<_>>().len() as u64
 }
 
-/// Run one pass, with the values divided between workers.
+/// Run one counting pass, with the values divided between workers.
 fn pass<'b>(
     counting: Counting<'b>,
     values: &[u32],

@@ -9,7 +9,7 @@ use super::*;
 
 static DENSE: LazyLock<Dense> = LazyLock::new(Dense::new);
 
-/// Return the half nearest to a number, by comparison with the midpoints between halves.
+/// Return the half (float16) nearest to a number, by comparison with the midpoints between halves.
 fn nearest_half(number: f64) -> u16 {
     let value = |bits: u16| f64::from(half::f16::from_bits(bits));
     let (mut low, mut high) = (0, 0x7c00);

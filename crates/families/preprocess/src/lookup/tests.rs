@@ -1,4 +1,4 @@
-//! Tests against a `HashMap`.
+//! Tests that compare lookups with those of a `HashMap`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Tests against a sort.
+//! Tests that compare a merge with a plain sort.
 
 use std::collections::HashMap;
 
