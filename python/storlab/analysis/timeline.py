@@ -29,7 +29,7 @@ LATENCY_BINS = 16
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Consecutive intervals, in seconds from the start of the window: an axis column or a dip."""
+    """Consecutive intervals, drawn as one column or found to be a dip; times from window start."""
 
     start_s: float
     end_s: float
@@ -52,7 +52,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """Cell of the latency heat map; ``share`` is its part of the column's operations."""
+    """Cell of the latency heat map; ``share`` is its fraction of the column's operations."""
 
     start_s: float
     end_s: float

@@ -73,7 +73,7 @@ def _provenance(run: RunData, boundary: Boundary | None) -> str:
 
 
 def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
-    """Return the stages of a kind over all finished repeats, by number."""
+    """Return all stages of a kind in all finished repeats, by their number within the run."""
     boundary = None if cell.power is None else cell.power.boundary
     by_number: dict[int, list[WorkItem]] = {}
     for run in cell.runs:

@@ -91,7 +91,7 @@ def _rank(value: Value) -> float:
 
 
 def _ordered(low: Value, high: Value) -> bool:
-    """Return whether two statistics have a fixed order; a mean has one only to min and max."""
+    """Return whether two statistics have a fixed order; a mean only lies between min and max."""
     names = {low.quantity.statistic, high.quantity.statistic}
     if len(names) == 1:
         return False

@@ -108,7 +108,7 @@ def _values_behind(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _operating_point(table: PublishedTable) -> Iterator[Finding]:
-    """Yield a note on measurements without a stated load, unless other rows fix the load."""
+    """Yield a note on measurements whose load is stated neither by their rows nor by others."""
     swept = {
         (row.config, place_of(row))
         for row in table.rows

@@ -120,9 +120,9 @@ def _figure(comparison: Comparison, section: Section, facet: Any, column: Column
 
 
 def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> str:
-    """Return a clause that compares the most clients with the fewest.
+    """Return a clause that compares a metric at the most clients with that at the fewest.
 
-    It is empty if the number of clients is not swept.
+    It is empty if the number of clients is not swept or the metric was not measured.
     """
     points = section.of_facet(facet)
     if section.axes.x != CLIENTS or len(points) < 2:
