@@ -51,6 +51,7 @@ class ExampleWorkload(Workload):
         return Estimate(
             duration_ns=duration_ns(params) + header.settle,
             bytes_written=written_bytes(params),
+            buffer_bytes=params.workers * params.file_size,
             writes=True,
             write_share=0.5,
             reads=False,

@@ -30,6 +30,13 @@ EXAMPLE_FIGURES = (
         "section",
         "Files per second",
         "Mean of the repeats; every dot is one run.",
-        parts=(OverSweep(("files_s.all",), name="files-by-workers", words="files per second"),),
+        parts=(
+            OverSweep(
+                ("files_s.all",),
+                name="files-by-workers",
+                words="files per second",
+                noun="file rate",
+            ),
+        ),
     ),
 )
