@@ -356,7 +356,7 @@ impl WorkerCpu {
 }
 
 /// Return the number of cores that this process may run on, by CPU affinity and cpuset. A CPU quota
-/// is not considered here; it is checked elsewhere.
+/// is not considered here; `storlab/lab/watch/limits.py` records it.
 pub fn available_cores() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }

@@ -175,7 +175,8 @@ impl From<&Error> for Failure {
                  Linux 5.12, the memlock limit"
                     .clone_into(&mut failure.fix);
             }
-            // Errors of other backends are defects of storlab. Their message says where to look.
+            // An error of any other backend is a defect of storlab, for which there is no advice to
+            // the user.
             Error::Backend { .. } => {}
         }
         failure

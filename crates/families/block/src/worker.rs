@@ -40,8 +40,8 @@ use ops::{part_op, tag};
 /// Time that operations in flight have to complete after the load was stopped early; then they are
 /// cancelled.
 const GRACE_NS: u64 = 100_000_000;
-/// Polling interval while other jobs have claimed all blocks (verify mode). It must poll, because
-/// their completions do not wake this worker.
+/// Polling interval of a worker while other jobs have claimed all blocks (verify mode). The worker
+/// must poll, because completions of other jobs do not wake it.
 const BLOCKED_NS: u64 = 50_000;
 
 /// State of an operation in flight.

@@ -29,8 +29,9 @@ pub trait Home {
     /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, factory: &RecorderFactory) -> Result<()>;
 
-    /// Called when the window begins; does nothing by default.
-    fn begin(&mut self, _books: &RecorderFactory) {}
+    /// Open what must wait for the window, such as the ranks' counters; called when the window
+    /// begins. Does nothing by default.
+    fn begin(&mut self, _factory: &RecorderFactory) {}
 
     /// Return the numbers of the complete checkpoints in ascending order.
     fn numbers(&mut self) -> Result<Vec<u32>>;

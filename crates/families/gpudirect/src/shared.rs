@@ -27,7 +27,8 @@ pub struct Shared {
     /// Parsed description of the run.
     pub job: GpuDirectJob,
     stack: OnceLock<Option<Arc<Stack>>>,
-    /// The stack if it is open; reading this field does not open it.
+    /// The stack (GPUs and libraries) if it is open. Reading this field, unlike calling `stack`,
+    /// does not open it.
     kept: Mutex<Option<Arc<Stack>>>,
     /// Number of workers that are ready.
     arrived: AtomicUsize,

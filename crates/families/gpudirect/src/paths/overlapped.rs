@@ -20,11 +20,12 @@ use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
 
-/// Indices of the two lanes: copies to the GPU after reads, and copies from the GPU before writes.
+/// Indices of the two directions of copies: to the GPU after reads, and from the GPU before writes.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
-/// Copies in one direction, which complete in the order in which they were started.
+/// Copies between host and GPU in one direction, which complete in the order in which they were
+/// started.
 struct Lane {
     stream: Stream,
     queue: VecDeque<(u16, u64)>,
