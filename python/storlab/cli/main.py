@@ -111,17 +111,17 @@ Exit codes (stable):
    1  a defect of storlab itself
    2  the command line is wrong
    3  the study file is wrong, or cannot be read
-      4  this machine cannot run the study unless something is changed
+   4  this machine cannot run the study unless something is changed
    5  refused: the target might hold somebody's data
-      6  the campaign is complete, but at least one run failed
-      7  interrupted; storlab resume continues
+   6  the campaign is complete, but at least one run failed
+   7  interrupted; storlab resume continues
    8  a result directory is missing, unreadable, incomplete or damaged
    9  an engine is missing, too old, or cannot do what was asked
   10  the verdict is "no" (crosscheck, gate, verify, audit), or a run found
       wrong data
   11  storlab's own brief contradicts its runs, and was not written
-    12  too few repeats to decide (crosscheck, gate)
-    13  a target remained unavailable; storlab resume continues
+  12  too few repeats to decide (crosscheck, gate)
+  13  a target remained unavailable; storlab resume continues
 
 \b
 Example:

@@ -81,7 +81,7 @@ def test_doctor_says_what_a_study_needs_of_its_gpus(
     ("cufile", "cuda", "name", "words"),
     [
         ({}, {"gpus": 2, **FULL}, "GPU memory", "1.05 MB of 4.19 MB are free"),
-        ({}, {"gpus": 1}, "GPU", "GPU 1 is not there"),
+        ({}, {"gpus": 1}, "GPU", "GPU 1 does not exist"),
         ({}, {"no_device": 1}, "libcuda", "CUDA_ERROR_NO_DEVICE"),
         ({"error": "DriverOpen:5001"}, {"gpus": 2}, "libcufile", "5001"),
     ],

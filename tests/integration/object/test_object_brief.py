@@ -248,7 +248,7 @@ def test_what_failed_stands_with_its_runs(object_made: Made) -> None:
         text = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
         assert set(kinds) == {"SlowDown (503)", "time-out"}
         assert f"<code>{record.run_id}</code>: PUT: {text}" in html
-    assert "They are in no rate, no byte count and no latency" in html
+    assert "They are not part of rates, bytes and latencies" in html
     table = tables_of(html, "all-mixed-get-and-put-native")[1]
     row = table.at("30/70 GET/PUT, 4 MiB, concurrency 16", "PUT", "time-out", HDD)
     records = records_of(object_made.store, 30, HDD)

@@ -186,13 +186,13 @@ NAMED = (
         ('title = "t"\nranks = 2\n', "must define its files"),
         (HEAD + '[[file]]\nname = "a"\nbytes = 1\n', 'two files are named "a"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 1\nranks = [2]\n', "there is no rank 2"),
-        (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is not a name below a directory"),
+        (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is not a relative path"),
         (NAMED.format("a", "a.pt"), 'two files are named "a"'),
         (NAMED.format("storlab-checkpoint.json", "b"), "storlab stores its list of files"),
         (NAMED.format("a", "storlab-checkpoint.json.partial"), "storlab stores its list of files"),
         (NAMED.format("storlab-checkpoint.json/a", "b"), "storlab stores its list of files"),
-        (NAMED.format("a", "a/b"), '"a" is a file, and the directory of "a/b"'),
-        (NAMED.format("a/b/c", "a/b"), '"a/b" is a file, and the directory of "a/b/c"'),
+        (NAMED.format("a", "a/b"), '"a" is both a file and the directory of "a/b"'),
+        (NAMED.format("a/b/c", "a/b"), '"a/b" is both a file and the directory of "a/b/c"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 0\n', "empty"),
         (HEAD + '[[file]]\nname = "{rank}"\nbyte = 1\n', "file.0.byte"),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = "1G"\n', "ambiguous"),
@@ -200,7 +200,7 @@ NAMED = (
         (
             'title = "t"\n[model]\nlayers = 3\nhidden = 8\nffn = 16\nheads = 2\nkv_heads = 1\n'
             "vocabulary = 10\n[sharding]\npipeline = 4\n",
-            "4 stages have 3 layers to share",
+            "4 stages are more than the 3 layers",
         ),
     ],
 )

@@ -214,8 +214,8 @@ def test_what_is_compared_is_whole_blocks_of_each_file() -> None:
     [
         ('path = "bounce"\napi = "batch"', "applies only to cuFile, but path is bounce"),
         ('path = "host"\nregister_buffers = false', "applies only to cuFile"),
-        ('path = "host"\ngpu = [1]', "path = host moves data to no GPU"),
-        ("queue_depth = 4", "one transfer at a time with api = sync"),
+        ('path = "host"\ngpu = [1]', "path = host does not use a GPU"),
+        ("queue_depth = 4", "with api = sync"),
         ('api = "batch"\nqueue_depth = 129', "a batch of cuFile has at most 128 entries"),
         ('path = "bounce-overlapped"\nqueue_depth = 5000', "a worker has at most 4,096"),
         ('arrival = "poisson"', "closed loop"),
@@ -239,16 +239,16 @@ def test_what_makes_no_sense_is_refused_with_its_reason(lines: str, text: str) -
 @pytest.mark.parametrize(
     ("lines", "target", "text"),
     [
-        ('block_size = "5000B"', {}, "not a multiple of 4KiB, for it to move directly"),
+        ('block_size = "5000B"', {}, "not a multiple of 4KiB, as direct transfers need"),
         ('block_size = { "4KiB" = 1, "6KiB" = 1 }', {}, "6KiB is not a multiple of 4KiB"),
         ('path = "host"\nblock_size = "1000B"', {}, "not a multiple of 512B, as O_DIRECT needs"),
-        ("", {"direct": False}, "only for files that are opened with O_DIRECT"),
-        ('region_start = "2GiB"', {}, "nothing of the 1GiB is left"),
+        ("", {"direct": False}, "need files that are opened with O_DIRECT"),
+        ('region_start = "2GiB"', {}, "leaves nothing of the 1GiB"),
         ('region_size = "2GiB"', {}, "ends beyond the data set"),
         (
             'access = "sequential"\nworkers = 2048\nworkers_per_file = 2048\nblock_size = "1MiB"',
             {},
-            "2,048 workers of a file",
+            "2,048 workers share a file",
         ),
     ],
 )
@@ -259,9 +259,9 @@ def test_what_does_not_fit_a_target(lines: str, target: dict[str, Any], text: st
 
 def test_nothing_is_striped_and_a_null_target_has_no_data() -> None:
     striped = Target(name="t", paths=["/a", "/b"], size=GIB, layout="stripe", stripe_chunk=65536)
-    assert "striped" in (refusal(GPU.check(point().params, striped)) or "")
+    assert "layout: stripe" in (refusal(GPU.check(point().params, striped)) or "")
     nothing = Target(name="t", path="null:")
-    assert "holds no data" in (refusal(GPU.check(point().params, nothing)) or "")
+    assert "has no data for a GPU" in (refusal(GPU.check(point().params, nothing)) or "")
     assert refusal(GPU.check(point("workers = 4").params, FILES)) is None
 
 
@@ -427,10 +427,10 @@ def test_a_run_that_was_not_direct_is_flagged() -> None:
 
 
 def test_a_path_that_nothing_counted_is_not_proven() -> None:
-    assert "nothing counted" in flags("", outcome(None))["path-unproven"]
-    assert "nothing counted" in flags("", outcome({"by": "none"}))["path-unproven"]
+    assert "no counter shows" in flags("", outcome(None))["path-unproven"]
+    assert "no counter shows" in flags("", outcome({"by": "none"}))["path-unproven"]
     some = flags("", outcome({"p2p_bytes": 900 << 20}))
-    assert "know of 944 MB" in some["path-unproven"]
+    assert "have only 944 MB" in some["path-unproven"]
     assert "not-direct" not in some
     both = flags("", outcome({"p2p_bytes": 500 << 20, "posix_bytes": 400 << 20}))
     assert {"not-direct", "path-unproven"} <= set(both)

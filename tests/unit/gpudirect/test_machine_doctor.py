@@ -122,7 +122,7 @@ def test_grace_cannot_do_p2pdma(tree: PciTree) -> None:
 def test_without_compatibility_mode_it_refuses(tree: PciTree) -> None:
     _old_kernel(tree)
     strict = replace(FOUND, cufile=CUFILE.model_copy(update={"compat_allowed": False}))
-    assert "refuses to open (5001)" in machine_rows(tree, strict)["GPU path"].what
+    assert "cannot be opened (5001)" in machine_rows(tree, strict)["GPU path"].what
 
 
 def test_forced_compatibility_mode_is_told(tree: PciTree) -> None:
@@ -152,7 +152,7 @@ def test_cufile_itself_is_believed_before_its_configuration(tree: PciTree) -> No
 
 def test_cufile_that_finds_no_way_to_nvme_drives_is_believed(tree: PciTree) -> None:
     rows = machine_rows(tree, _says([], p2pdma=True))
-    assert "cuFile finds no way by it" in rows["P2PDMA"].what
+    assert "cuFile cannot reach NVMe drives by it" in rows["P2PDMA"].what
     assert "CUFILE_LOGGING_LEVEL=DEBUG" in rows["P2PDMA"].fix
     assert rows["GPU path"].status == "warning"
     tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
@@ -168,7 +168,7 @@ def test_what_cufile_finds_possible_is_possible_whatever_is_known(tree: PciTree)
     _dynamic(tree)
     rows = machine_rows(tree, _says(["p2pdma"], p2pdma=True))
     assert (rows["GPU path"].status, rows["P2PDMA"].status) == ("ok", "ok")
-    assert "against what is known: GPU memory is not mapped" in rows["P2PDMA"].what
+    assert "known obstacles: GPU memory is not mapped" in rows["P2PDMA"].what
 
 
 def test_compatibility_mode_that_cufile_says_is_forced_is_told(tree: PciTree) -> None:

@@ -240,4 +240,4 @@ def test_a_configuration_that_cannot_be_read_is_told(tree: PciTree, content: str
 
 def test_a_configuration_that_is_named_and_not_there_is_told(tree: PciTree) -> None:
     told = configuration(tree.root, {"CUFILE_ENV_PATH_JSON": "/nowhere/cufile.json"})
-    assert "/nowhere/cufile.json, which is not there" in told.problem
+    assert "/nowhere/cufile.json, which does not exist" in told.problem

@@ -422,4 +422,4 @@ def test_what_a_flag_advises_stands_beside_the_answer(
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
     text = "\n".join(found.cases[0].notes())
     assert "flagged few-steps: utilisation leaves out the first step" in text
-    assert "a larger data set tells more" in text
+    assert "use a larger data set" in text

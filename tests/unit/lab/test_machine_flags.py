@@ -92,7 +92,7 @@ def test_workers_that_wait_for_one_another_are_not_starved_by_others(
     flags = list(common.machine_flags(made, workers))
     assert [flag.kind for flag in flags] == flagged
     text = " ".join(flag.message for flag in flags if flag.kind == "starved")
-    assert ("3 workers on 2" in text) == (workers == 3 and "starved" in flagged)
+    assert ("3 workers share 2 cores" in text) == (workers == 3 and "starved" in flagged)
     assert made.cpu is not None
     assert made.cpu.longest_wait_percent == 60.0  # kept in the record
 

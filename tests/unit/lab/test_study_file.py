@@ -101,13 +101,13 @@ def test_a_field_that_is_wrong_by_itself(line: str, field: str, what: str, fix: 
         ("final_sync = true", "final_sync", "needs writes"),
         ("verify = true", "verify", "needs writes"),
         ("read_percent = 0\ntrim_percent = 50\nverify = true", "verify", "trimmed"),
-        ("read_percent = 0\ndedupe_percent = 5\nverify = true", "verify", "cannot repeat"),
+        ("read_percent = 0\ndedupe_percent = 5\nverify = true", "verify", "unique header"),
         ('read_percent = 0\nbackend = "null"\nverify = true', "verify", "stores nothing"),
         ("read_percent = 0\nblock_size = 768\nverify = true", None, None),
         ("read_percent = 0\nblock_size = 100\nverify = true", "block_size", "512"),
         ('block_size = "1MiB"\ntotal_bytes = "4KiB"', "total_bytes", "less than one block"),
         ('block_size = "1MiB"\nregion_size = "4KiB"', "region_size", "less than one block"),
-        ('region_start = "100%"', "region_start", "nothing"),
+        ('region_start = "100%"', "region_start", "no bytes"),
     ],
 )
 def test_fields_that_do_not_go_together(lines: str, field: str | None, what: str | None) -> None:

@@ -203,7 +203,7 @@ def test_a_wrong_body_is_flagged_as_such() -> None:
         "put": totals(33, 1e7),
     }
     message = flags(totals=bad)["verify-failed"].message
-    assert message == "some of 100 GETs returned other data than was PUT: 1 wrong body"
+    assert message == "some of 100 GETs returned other data than had been written: 1 wrong body"
     named = {"error_examples": {"wrong body": "get of pool-1/0000/00000007: at 4096"}}
     message = flags(totals=bad, details=named)["verify-failed"].message
     assert message.endswith("1 wrong body; get of pool-1/0000/00000007: at 4096")
@@ -241,7 +241,7 @@ def test_a_run_is_flagged_when_concurrency_is_off(concurrency: int, flagged: boo
 
 def test_where_requests_failed_the_mismatch_says_that_they_are_missing() -> None:
     found = flags("get_percent = 75\nconcurrency = 9", totals=failing())
-    assert "requests that failed are not in it" in found["concurrency-mismatch"].message
+    assert "failed requests are not included" in found["concurrency-mismatch"].message
 
 
 def test_an_open_loop_is_judged_by_its_rate_and_not_by_concurrency() -> None:

@@ -228,12 +228,12 @@ def test_raw_data_must_have_come_from_the_device() -> None:
     assert "page-cache" not in flags(outcome(stages(device_read_bytes=RAW * 9 // 10)))
     assert "cold = false" in flags(outcome(), "cold = false")["page-cache"]
     unknown = outcome(stages(device_read_bytes=None))
-    assert "nothing counts" in flags(unknown)["page-cache"]
+    assert "not counted" in flags(unknown)["page-cache"]
 
 
 def test_workers_without_a_part_are_told() -> None:
     flag = flags(outcome(stages(parts=3)))["workers-idle"]
-    assert flag.startswith("the raw data are 3 parts, so that 1 of 4 workers had nothing to ingest")
+    assert flag.startswith("the raw data has 3 parts, so 1 of 4 workers had nothing to ingest")
     assert "workers-idle" not in flags(outcome(stages(parts=4)))
 
 
@@ -243,7 +243,7 @@ def test_too_little_memory_is_told() -> None:
     flag = flags(outcome(several), 'memory = "1GiB"')["several-passes"]
     assert flag == ("memory = 1GiB is too small for one pass; passes: vocabulary 3 times")
     large = flags(outcome(peak_memory_bytes=2 * 10**9), 'memory = "1GiB"')["memory-exceeded"]
-    assert large == "the stages took up to 2 GB, more than memory = 1GiB"
+    assert large == "the stages used up to 2 GB, more than memory = 1GiB"
 
 
 def test_a_client_at_its_limit_is_told() -> None:

@@ -111,7 +111,7 @@ def test_memory_of_each_worker_is_memory_in_all() -> None:
         ('[workload.scale]\nscheduler = "tcp://x:1"\n', "scale.engine: ", ""),
         (f"{LOCAL}workers = 3\n", "scale.workers: ", ""),
         (f'workers = 2\n{LOCAL}memory = "200MiB"\n', "scale.memory: 592MiB", ""),
-        (f'memory = "256MiB"\n{LOCAL}', "memory: 256MiB do not hold dask", ""),
+        (f'memory = "256MiB"\n{LOCAL}', "memory: 256MiB is too small for dask", ""),
     ],
 )
 def test_contradictions_are_refused(lines: str, field: str, cure: str) -> None:
@@ -174,6 +174,6 @@ def test_lost_workers_and_exceeded_limits_are_flagged() -> None:
     assert flags() == {}
     assert flags(lost_workers=1)["workers-lost"].startswith("1 worker was lost")
     assert flags(lost_workers=2)["workers-lost"].startswith("2 workers were lost")
-    assert "more than its share" in flags(worker_peak_bytes=1001)["memory-exceeded"]
+    assert "more than its part" in flags(worker_peak_bytes=1001)["memory-exceeded"]
     (point,) = points("")
     assert run_flags(PreprocessParams.of(point.params), outcome(None)) == []

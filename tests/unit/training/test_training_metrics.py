@@ -263,7 +263,7 @@ def test_reads_after_the_first_epoch_must_come_from_the_device() -> None:
     cached = outcome(first, epoch(STEADY, device=10**8), epoch(STEADY, device=0))
     assert named("", cached)["device_read_ratio", "all"] == pytest.approx(0.05)
     (flag,) = [f for f in TRAINING.flags(point(), DIRECT, cached) if f.kind == "page-cache"]
-    assert "after the first epoch the device read 5 % of what" in flag.message
+    assert "after the first epoch the device read 5 %" in flag.message
     cold = outcome(epoch(STEADY, device=0), epoch(STEADY, device=10**9))
     assert "page-cache" not in kinds("", cold, BUFFERED)  # the device was read, whoever asked
     single = outcome(epoch(STEADY, device=3 * 10**8))

@@ -110,7 +110,7 @@ def test_no_computing_is_no_demand(tmp_path: Path) -> None:
         (("num_files_train = 4", ""), "num_files_train"),
         (('source = "made up"', ""), "source"),
         (('format = "tfrecord"', 'format = "hdf5"'), "dataset.format"),
-        (('format = "tfrecord"', 'format = "jpeg"'), "a JPEG file has one sample"),
+        (('format = "tfrecord"', 'format = "jpeg"'), "a JPEG file has only one sample"),
         (('"2KiB"', '"2K"'), "ambiguous"),
         (('"2KiB"', '"0KiB"'), "record_length_bytes must be more than 0B"),
         (("[train]", "[train"), "is not TOML"),
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_a_profile_is_named(
 
 def test_an_npz_that_a_zip_cannot_hold_is_refused(tmp_path: Path) -> None:
     text = OWN.replace("tfrecord", "npz").replace('"2KiB"', '"2GiB"')
-    with pytest.raises(StudyError, match="less than 4 GiB"):
+    with pytest.raises(StudyError, match="smaller than 4 GiB"):
         load_profile(own(tmp_path, text))
 
 

@@ -15,10 +15,10 @@ BLOCK_FLAGS = (
     FlagMeaning(
         "flush-apart",
         "g",
-        "Writes are flushed, and a write’s latency ends before its flush: the flush has a latency "
-        "of its own.",
+        "Writes are followed by flushes, which their latency does not include: flushes are timed "
+        "separately.",
         severity="note",
-        why="A program that waits until a write is durable waits for the write and for its flush.",
+        why="A program that needs a write to be durable waits for the write and its flush.",
         about=("latency_", "intended_latency_"),
         latencies=True,
         caveat=True,

@@ -83,8 +83,8 @@ def _flush_flag(params: BlockParams) -> Flag | None:
     which = "every write" if params.sync_every == 1 else f"every {params.sync_every:,} writes"
     return Flag(
         kind="flush-apart",
-        message=f"{params.sync} follows {which}: a write's latency ends before it, and the flush "
-        "has a latency of its own",
+        message=f"{params.sync} follows {which}: the latency of writes does not include it, as "
+        "flushes are timed separately",
     )
 
 

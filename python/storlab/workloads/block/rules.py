@@ -57,7 +57,7 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
         yield Problem(
             ("trim_percent",),
             f"read_percent {read:g} and trim_percent {trim:g} add up to more than 100",
-            f"set read_percent to at most {100 - trim:g}; what is left over is written",
+            f"set read_percent to at most {100 - trim:g}; the rest is written",
         )
 
 
@@ -87,7 +87,7 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
         yield Problem(
             ("verify",),
             "needs writes in every point: verification reads back what a run wrote",
-            "set read_percent below 100, or write a workload of its own for the reads",
+            "set read_percent below 100, or move the reads to another workload",
         )
     if any(v.trim_percent > 0 for v in values):
         yield Problem(
@@ -98,7 +98,7 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
     if any(v.dedupe_percent > 0 for v in values):
         yield Problem(
             ("verify",),
-            "gives every block a header of its own, so blocks cannot repeat",
+            "writes a unique header into every block, so blocks cannot be duplicates",
             "set dedupe_percent = 0",
         )
     if any(v.backend == "null" for v in values):
@@ -108,8 +108,8 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
         if granule < LEAST_VERIFIED:
             yield Problem(
                 ("block_size",),
-                f"verified blocks need a common divisor of at least {format_size(LEAST_VERIFIED)}, "
-                f"and these have {format_size(granule)}",
+                f"block sizes to verify need a common divisor of at least "
+                f"{format_size(LEAST_VERIFIED)}, but these have {format_size(granule)}",
                 "use multiples of 4KiB",
             )
             return
@@ -130,14 +130,14 @@ def _verify_problem(params: BlockParams, target: Target, granule: int) -> Proble
     if not params.verify:
         return None
     if target.is_null:
-        what = '"null:" stores nothing that could be verified'
+        what = 'the target "null:" stores nothing that could be verified'
         return Problem(("verify",), what, "set verify = false")
     if target.stripe_chunk is not None and target.stripe_chunk % granule:
         return Problem(
             ("verify",),
-            f"the stripe_chunk of {format_size(target.stripe_chunk)} would divide a block of "
-            f"{format_size(granule)}",
-            "make it a multiple of that, or set verify = false",
+            f"blocks of {format_size(granule)} would be divided by the target's stripe_chunk of "
+            f"{format_size(target.stripe_chunk)}",
+            f"make stripe_chunk a multiple of {format_size(granule)}, or set verify = false",
         )
     return None
 

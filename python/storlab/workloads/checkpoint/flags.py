@@ -8,9 +8,9 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "scaled",
         "K",
-        "Checkpoints were shrunk: their times and energies are not those of full-size ones.",
+        "Checkpoints were scaled down: times and energies are not those of whole ones.",
         severity="note",
-        why="Files were shrunk: rates may hold for whole checkpoints, times and energies do not.",
+        why="Files were scaled down: only rates may be valid for whole checkpoints.",
         energies=True,
         caveat=True,
         claims=True,
@@ -18,10 +18,10 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "not-durable",
         "J",
-        "Nothing proves that what was written had reached the device: it was not flushed, or the "
-        "device counted less than was written.",
+        "It is not proven that checkpoints had reached the device: they were not flushed, or the "
+        "device counted fewer bytes than were written.",
         severity="warning",
-        why="A time to written that nothing flushed is the time of a cache, and not of storage.",
+        why="Without a flush, the time of a checkpoint may be that of a cache, not of storage.",
         about=("write_", "durable_", "slowest_rank"),
         caveat=True,
         claims=True,
@@ -29,10 +29,10 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "restore-not-cold",
         "Q",
-        "Memory may have served the restore: files lay in it, or the device counted less than was "
-        "read.",
+        "Memory may have served the restore: files were in the page cache, or the device counted "
+        "fewer bytes than were read.",
         severity="warning",
-        why="Memory may have served the restore: after a failure it would not.",
+        why="Memory may have served the restore, which is not possible after a real failure.",
         about=("restore_",),
         caveat=True,
         claims=True,
@@ -40,6 +40,6 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "slowest",
         "z",
-        "The slowest of its kind: a checkpoint is done when its last rank is.",
+        "The slowest rank: a checkpoint is complete only when its last rank is.",
     ),
 )

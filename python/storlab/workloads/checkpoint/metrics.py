@@ -198,9 +198,8 @@ def _scaled_flag(params: CheckpointParams) -> Flag | None:
         return None
     return Flag(
         kind="scaled",
-        message=f"{text}: every file has that share of its size, so that the times are not those "
-        "of the whole checkpoint; what checkpoints cost the training is modelled for the whole "
-        "one, at the same rate",
+        message=f"{text}: files have only that fraction of their size, so times are not those of "
+        "whole checkpoints. The training time lost is modelled for whole ones, at an equal rate",
     )
 
 
@@ -208,16 +207,16 @@ def _durable_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
     if params.sync == "none":
         return Flag(
             kind="not-durable",
-            message='sync = "none": nothing was flushed, so that a loss of power may lose the '
-            "checkpoint after it was called written",
+            message='sync = "none": nothing was flushed, so a power failure could have destroyed '
+            "checkpoints that were reported as written",
         )
     share = device_share(CheckpointDetails.of(outcome).writes)
     if share is None or share >= COLD_SHARE:
         return None
     return Flag(
         kind="not-durable",
-        message=f"the device counted {100 * share:.0f} % of the bytes when their files were "
-        "flushed: what the flush promises did not happen, or the device's counter misses writes",
+        message=f"the device had counted only {100 * share:.0f} % of the bytes when files had been "
+        "flushed: the flush did not write them, or the device's counter misses writes",
     )
 
 
@@ -232,7 +231,7 @@ def medium_evidence(
         text = "checkpoints were written through the page cache (direct = false)"
         yield Evidence(PAGE_CACHE, "unproven", text)
     if params.restores and params.cold == "as_is":
-        text = 'restores read what the page cache held (cold = "as_is")'
+        text = 'restores may have read from the page cache (cold = "as_is")'
         yield Evidence(PAGE_CACHE, "unproven", text)
     shares = [device_share(pieces) for pieces in (told.writes, told.restores) if pieces]
     yield from layer_evidence(outcome, counted=None not in shares)

@@ -54,7 +54,7 @@ def _size_problems(values: list[CheckpointParams]) -> Iterable[Problem]:
             yield Problem(("io_size",), what, 'use for example "4MiB"')
     if not LEAST_PART <= (part := values[0].part_size) <= LARGEST_PART:
         bounds = f"{format_size(LEAST_PART)} and {format_size(LARGEST_PART)}"
-        what = f"{format_size(part)} is not between {bounds}, the bounds of S3"
+        what = f"{format_size(part)} is not between {bounds}, as S3 requires"
         yield Problem(("part_size",), what, 'use "64MiB"')
 
 
@@ -69,9 +69,9 @@ def _writer_problems(values: list[CheckpointParams], engine: str | None) -> Iter
     writer = values[0].writer
     if engine is not None and (engine == "torch") != (writer == "torch"):
         what = f'engine = "{engine}" and writer = "{writer}" contradict each other'
-        yield Problem(("writer",), what, 'remove engine; writer = "torch" brings its own')
+        yield Problem(("writer",), what, 'remove engine, which writer = "torch" implies')
     if writer == "torch" and any(v.layout == "safetensors" for v in values):
-        what = "PyTorch writes its own format"
+        what = "is not possible with PyTorch, which writes its own format"
         yield Problem(("layout",), what, 'use layout = "profile", or writer = "native"')
 
 
@@ -135,7 +135,7 @@ def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
         return Problem(("profile",), f"{place}{error.what}", error.fix)
     subset = params.subset
     if subset is not None and subset > profile.ranks:
-        what = f"{profile.name} has {profile.ranks} ranks and not {subset}"
+        what = f"{subset} is more than the {profile.ranks} ranks of {profile.name}"
         return Problem(("subset",), what, f"use at most {profile.ranks}")
     if not any(file.bytes for file in files):
         what = f"the first {subset} ranks of {profile.name} write nothing"
@@ -153,13 +153,13 @@ def _bucket_problem(params: CheckpointParams, files: list[CheckpointFile]) -> Pr
         return Problem(("writer",), what, 'use writer = "native"')
     for name, usual in ONLY_FILES.items():
         if (value := getattr(params, name)) is not None and value != usual:
-            what = "says something of files, and the target is a bucket"
+            what = "applies to files only, but the target is a bucket"
             return Problem((name,), what, "remove it")
     largest = max(file.bytes for file in files)
     if largest > MOST_PARTS * params.part_size:
         least = -(-largest // (MOST_PARTS << 20))
-        what = f"{format_bytes_si(largest)} have too many parts"
-        return Problem(("part_size",), what, f"use {least}MiB")
+        what = f"a file of {format_bytes_si(largest)} would have too many parts"
+        return Problem(("part_size",), what, f"use at least {least}MiB")
     return None
 
 

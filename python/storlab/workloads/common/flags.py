@@ -13,7 +13,7 @@ _CONDITIONS = (
         "concurrency-mismatch",
         "C",
         "Effective concurrency (Little’s law) differs from the configured one by more than 10 %: "
-        "the latency was not taken at the configured number of outstanding operations.",
+        "the latency is that of another number of operations in flight.",
         latencies=True,
         caveat=True,
     ),
@@ -59,10 +59,10 @@ _CONDITIONS = (
     FlagMeaning(
         "cgroup-limit",
         "j",
-        "A limit of the client’s control group, on memory or on I/O of the device, was reached: "
+        "A limit of the client’s control group, on memory or device I/O, was reached: "
         "the target may be faster than this number shows.",
         severity="warning",
-        why="The client’s control group held the load back, and not only the target.",
+        why="The client’s control group limited the load, not only the target.",
         energies=True,
         caveat=True,
         claims=True,
@@ -83,12 +83,12 @@ _CONDITIONS = (
     FlagMeaning(
         "device-bytes",
         "Y",
-        "The kernel counted less than 90 % of the bytes that were read, or that were written, at "
-        "the device: something else served or took the rest.",
+        "The kernel counted less than 90 % of the bytes read, or written, at the device: something "
+        "else, such as a cache, served or took the rest.",
         severity="warning",
         why=(
-            "A part of the bytes that were read or written did not come from the device or to it: "
-            "this is not the speed of the device."
+            "Some of the bytes were not read from or written to the device: this is not the speed "
+            "of the device."
         ),
         caveat=True,
         claims=True,
@@ -96,11 +96,11 @@ _CONDITIONS = (
     FlagMeaning(
         "never-written",
         "§",
-        "What was read was in part never written: holes, unwritten extents, or blocks of one "
-        "repeated byte.",
+        "Some data that was read had never been written: holes, unwritten extents, or blocks of "
+        "one repeated byte.",
         severity="warning",
         why=(
-            "Reads of what was never written need no medium: a target that is full of data is "
+            "Reads of data that was never written need no medium: a target that is full of data is "
             "slower."
         ),
         caveat=True,
@@ -141,8 +141,8 @@ _OUTCOMES = (
     FlagMeaning(
         "drift-between-repeats",
         "~",
-        "The repeats changed with their order in time, by a step or a trend: their mean describes "
-        "no state of the target.",
+        "The repeats changed with their order in time, by a step or a trend: their mean is not "
+        "representative of any time.",
         severity="warning",
         why=(
             "The target changed between the repeats (burst credits, caches, heat): their mean "
@@ -155,11 +155,11 @@ _OUTCOMES = (
     FlagMeaning(
         "verify-failed",
         "V",
-        "Verification found data that was not what had been written.",
+        "Verification found data that differs from what had been written.",
         severity="warning",
         why=(
-            "Blocks did not hold what was acknowledged: rates of a target that loses data mean "
-            "little."
+            "Blocks did not contain what had been acknowledged: rates of a target that loses data "
+            "mean little."
         ),
         caveat=True,
         claims=True,
@@ -167,8 +167,8 @@ _OUTCOMES = (
     FlagMeaning(
         "embedded-server",
         "L",
-        "The server was storlab’s own small one, over loopback: it shares this machine’s cores "
-        "with the load generator, and is not a product.",
+        "The server was storlab’s own small S3 server, over loopback: it shares this machine’s "
+        "cores with the load generator, and is not a product.",
         severity="note",
         why=(
             "Server and load generator shared one machine: these are numbers of storlab's own "
@@ -182,7 +182,7 @@ _OUTCOMES = (
         "U",
         "The server’s certificate was not verified.",
         severity="note",
-        why="Nobody checked that the server was the one that the study names.",
+        why="It was not checked that the server is the one that the study names.",
         caveat=True,
     ),
     FlagMeaning(
@@ -190,19 +190,19 @@ _OUTCOMES = (
         "O",
         "The offered rate was not reached.",
         severity="warning",
-        why="The offered rate was not reached: latencies hold for the rate that was served.",
+        why="The offered rate was not reached: latencies are those of the rate that was reached.",
         caveat=True,
         claims=True,
     ),
     FlagMeaning(
         "unfinished-operations",
         "‡",
-        "Operations that the end of the window cut off were slow, and so many that they could "
+        "Operations in flight at the end of the window were slow, and so many that they could "
         "raise the 99.9th percentile.",
         severity="warning",
         why=(
-            "Operations in flight at the end of the window are in no percentile: with a longer "
-            "window the high ones may be higher."
+            "Operations in flight at the end of the window are not part of percentiles: with a "
+            "longer window, high percentiles may be higher."
         ),
         about=("latency_",),
         latencies=True,
@@ -212,18 +212,18 @@ _OUTCOMES = (
     FlagMeaning(
         "few-operations",
         "F",
-        "A percentile rests on fewer than ten operations beyond it.",
+        "Fewer than ten operations lie above this percentile.",
         latencies=True,
     ),
     FlagMeaning(
         "power-not-measured",
         "W",
-        "The target has a power meter, and its energy was not measured in some runs.",
+        "The target has a power meter, but its energy was not measured in some runs.",
     ),
     FlagMeaning(
         "engine-note",
         "N",
-        "The engine said something a reader should know.",
+        "The engine reports something that readers should know.",
     ),
 )
 
@@ -241,16 +241,16 @@ _CLIENTS = (
         "t",
         "The clients were measured together for less than 99.9 % of the window.",
         severity="warning",
-        why="Sums are over the part of the window that all clients had together.",
+        why="Sums are over the part of the window that all clients have in common.",
         caveat=True,
         claims=True,
     ),
     FlagMeaning(
         "clock-unsure",
         "k",
-        "How far the clocks of the clients are apart is known no better than to 1 ms.",
+        "The offset between the clocks of clients is uncertain by more than 1 ms.",
         severity="note",
-        why="It is not known well when each client began.",
+        why="The times at which clients started are uncertain.",
     ),
     FlagMeaning(
         "straggler",
@@ -283,7 +283,7 @@ _CLIENTS = (
         "y",
         "The counters of data_nics saw less than 1 % of the bytes that each client moved.",
         severity="note",
-        why="It cannot be told whether caches or the network of clients bent the numbers.",
+        why="It is not known whether caches or the network of clients affected the numbers.",
     ),
 )
 CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)

@@ -303,8 +303,8 @@ def concurrency_flag(
     return Flag(
         kind="concurrency-mismatch",
         message=f"rate x mean latency is {significant(concurrency.implied, 3)} outstanding "
-        f"{outstanding}, and {exact_number(concurrency.configured)} are configured: read "
-        f"the latencies as taken at {significant(concurrency.implied, 3)}",
+        f"{outstanding}, but {exact_number(concurrency.configured)} are configured: latencies "
+        f"were measured at {significant(concurrency.implied, 3)}",
     )
 
 
@@ -407,8 +407,8 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     if others is not None and others >= BUSY_MACHINE_PERCENT:
         yield Flag(
             kind="busy-machine",
-            message=f"others (programs beside this run, threads of the kernel) used {others:.0f} % "
-            f"of {_cores_of(outcome)}: the target may be faster than this run shows",
+            message=f"other programs and threads of the kernel used {others:.0f} % of "
+            f"{_cores_of(outcome)}: the target may be faster than this run shows",
         )
     cpu = outcome.cpu
     if cpu is None:
@@ -418,7 +418,7 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     crowded = wait_for_each_other(cpu, workers)
     alone = others is not None and others < BUSY_MACHINE_PERCENT and stolen < STARVED_PERCENT
     if waited >= STARVED_PERCENT and not (crowded and alone):
-        partly = f", in part for the others of {workers:,} workers on {cpu.cores:,}"
+        partly = f", partly because {workers:,} workers share {cpu.cores:,} cores"
         sentences.append(
             f"a worker waited for a core in {waited:.3g} % of the window{partly if crowded else ''}"
         )
@@ -513,7 +513,7 @@ def store_flags(target: Target) -> Iterable[Flag]:
         yield Flag(
             kind="embedded-server",
             message="server and load generator share this machine's cores: this measures "
-            "storlab's own small server, and no product",
+            "storlab's own small server, not a product",
         )
         yield Flag(
             kind="page-cache",

@@ -134,7 +134,7 @@ def _layers(medium: MediumFindings, *, reads: bool) -> Iterator[Evidence]:
     for clause in medium.holes if reads else ():
         yield Evidence(NEVER_WRITTEN, "contradicted", f"{clause}: reads of it need no medium")
     for clause in medium.blank if reads else ():
-        text = f"{clause}: a drive need not look for what was never written"
+        text = f"{clause}: a drive can answer such reads without its medium"
         yield Evidence(NEVER_WRITTEN, "unproven", text)
     for clause in medium.unsampled if reads else ():
         yield Evidence(UNPROVEN, "unproven", clause)
@@ -150,7 +150,7 @@ def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Ite
     if details.device is not None:
         counts.append(list(_counted(outcome, _device_name(details.device), details.device)))
     if details.process is not None and by_process:
-        counts.append(list(_counted(outcome, "the kernel's account of the load", details.process)))
+        counts.append(list(_counted(outcome, "the kernel's counter of the load", details.process)))
     against = [one for found in counts for one in found if one.state == "contradicted"]
     yield from against
     if details.medium is None or against:
@@ -195,7 +195,7 @@ def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[
 
 
 def _facts(moved: int, done: str, name: str, known: int) -> str:
-    return f"{format_bytes_si(moved)} were {done}, and {name} has {format_bytes_si(known)} of them"
+    return f"{format_bytes_si(moved)} were {done}, but {name} has only {format_bytes_si(known)}"
 
 
 def _in_flight(outcome: RunOutcome, operation: str) -> float:

@@ -83,7 +83,7 @@ def size_problems(values: Iterable[P], largest_block: Callable[[P], int]) -> Ite
                 return
         for field, nothing in (("region_size", "0%"), ("region_start", "100%")):
             if getattr(v, field) == nothing:
-                yield Problem((field,), "leaves nothing to use", 'for example "25%"')
+                yield Problem((field,), "leaves no bytes to use", 'set for example "25%"')
                 return
 
 
@@ -147,8 +147,8 @@ def room_problem(
     start, length = region_of(params, target.size)
     whole = format_size(target.size)
     if start >= target.size:
-        what = f"nothing of the {whole} is left after it"
-        return Problem(("region_start",), what, 'use a smaller one, such as "25%"')
+        what = f"leaves nothing of the {whole} to use"
+        return Problem(("region_start",), what, 'use a smaller value, such as "25%"')
     if start + length > target.size:
         what = f"the region ends beyond the data set of {whole}"
         return Problem(("region_size",), what, "make region_start + region_size smaller")
@@ -156,6 +156,6 @@ def room_problem(
         return None
     what = f"a block of {format_size(block)} is larger than"
     if sharers > 1:
-        what = f"the {sharers:,} workers of a file have a part each, and a block is larger than"
+        what = f"{sharers:,} workers share a file, and a block is larger than each one's part:"
     room = f"{format_size(max(0, length) // sharers)} that may be used"
     return Problem(("block_size",), f"{what} the {room}", "make size larger")

@@ -13,12 +13,12 @@ GPUDIRECT_FLAGS = (
     FlagMeaning(
         NOT_DIRECT,
         "n",
-        "The run asked for the direct path, and less than 99 % of its bytes took it: the rest went "
+        "The run was to use the direct path, but less than 99 % of its bytes did: the rest went "
         "through host memory.",
         severity="warning",
         why=(
-            "Bytes went through host memory although the direct path was asked for: this is no "
-            "number of GPUDirect Storage."
+            "Bytes went through host memory although the run was to use the direct path: this is "
+            "not a number of GPUDirect Storage."
         ),
         energies=True,
         caveat=True,
@@ -27,10 +27,10 @@ GPUDIRECT_FLAGS = (
     FlagMeaning(
         UNPROVEN,
         "u",
-        "The run asked for the direct path, and no counter proves which path its bytes took, or "
-        "the machine contradicts the counters.",
+        "The run was to use the direct path, but no counter proves which path its bytes took, or "
+        "facts about the machine contradict the counters.",
         severity="warning",
-        why="Nobody knows whether this is a number of GPUDirect Storage.",
+        why="It is not known whether this is a number of GPUDirect Storage.",
         energies=True,
         caveat=True,
         claims=True,
@@ -38,7 +38,7 @@ GPUDIRECT_FLAGS = (
     FlagMeaning(
         UNCOMPARED,
         "v",
-        "What arrived in GPU memory was not compared with what storage holds (verify = false).",
+        "Data in GPU memory was not compared with data in storage (verify = false).",
         severity="note",
         why="A library may report success for data that never arrived.",
     ),

@@ -128,9 +128,9 @@ def _path_evidence(
     route = details.route
     if not route.counted:
         text = (
-            "nothing counted which path the bytes took: this cuFile has no counters (they begin "
-            "with 1.15), and nvidia-fs is not loaded, does not count (switch it on: "
-            f"{SWITCH_ON_COUNTING}), or counts whole MiB of a load of a few"
+            "no counter shows which path the bytes took: this version of cuFile has none (1.15 "
+            "or newer do), and nvidia-fs is not loaded, does not count (to switch it on: "
+            f"{SWITCH_ON_COUNTING}), or counts in MiB, too coarse for this load"
         )
         yield Evidence(UNPROVEN, "unproven", text)
         return
@@ -141,14 +141,14 @@ def _path_evidence(
     against = [*details.stand_ins, *details.path_obstacles]
     if against and route.p2p_bytes + route.nvfs_bytes:
         text = (
-            f"{route.counter} counted {shares['direct']:.3g} % of the bytes as direct, which this "
-            f"machine contradicts: {'; '.join(against)}"
+            f"{route.counter} counted {shares['direct']:.3g} % of the bytes as direct, but facts "
+            f"about this machine contradict that: {'; '.join(against)}"
         )
         yield Evidence(UNPROVEN, "unproven", text)
     elif 100 * missing > (100 - LEAST_DIRECT_PERCENT) * route.bytes:
         text = (
-            f"{format_bytes_si(route.bytes)} were moved, and the counters of {route.counter} know "
-            f"of {format_bytes_si(route.accounted_bytes)}"
+            f"{format_bytes_si(route.bytes)} were moved, but the counters of {route.counter} have "
+            f"only {format_bytes_si(route.accounted_bytes)}"
         )
         yield Evidence(UNPROVEN, "unproven", text)
 
@@ -159,10 +159,10 @@ def _not_direct(details: GpuDirectDetails, posix: float) -> str:
     mode = "cuFile ran in compatibility mode: " if whole else ""
     share = "all bytes" if whole else f"{significant(posix, 3)} % of the bytes"
     allowed = cufile.compat_allowed if cufile is not None else None
-    advice = "; allow_compat_mode = false in cufile.json would have refused it" if allowed else ""
+    advice = "; to prevent that, set allow_compat_mode = false in cufile.json" if allowed else ""
     return (
         f"{mode}{share} went through host memory (POSIX), by the counters of "
-        f"{details.route.counter}{advice}; storlab doctor says what the direct path lacks"
+        f"{details.route.counter}{advice}; storlab doctor shows what the direct path lacks"
     )
 
 
@@ -173,15 +173,13 @@ def _compared_flag(
     compared = details.first_pass or details.read_back
     if params.path == "host" or compared is not None or not common.bytes_moved(outcome, DATA):
         return None
-    why = "verify = false" if params.verify == 0 else "this engine does not compare"
-    return Flag(
-        kind=UNCOMPARED, message=f"{why}: the data in GPU memory were not compared with storage"
-    )
+    why = "verify = false" if params.verify == 0 else "this engine cannot compare"
+    return Flag(kind=UNCOMPARED, message=f"{why}: data in GPU memory was not compared with storage")
 
 
 def _wrong_flag(details: GpuDirectDetails) -> Flag | None:
     wrong = sum(part.wrong for part in (details.first_pass, details.read_back) if part is not None)
     if not wrong:
         return None
-    what = f"{format_bytes_si(wrong)} are in blocks that are not what storage holds"
+    what = f"{format_bytes_si(wrong)} are in blocks that differ from those in storage"
     return Flag(kind="verify-failed", message=what)

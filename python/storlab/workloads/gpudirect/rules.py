@@ -83,7 +83,7 @@ def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterab
             if name in given:
                 yield Problem(
                     (name,),
-                    "path = host moves data to no GPU",
+                    "has no effect: path = host does not use a GPU",
                     f"add another path, or remove {name}",
                 )
     yield from offset_problems({v.offsets for v in values}, given)
@@ -100,7 +100,8 @@ def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[
     if "queue_depth" in given and several and not deep:
         yield Problem(
             ("queue_depth",),
-            "each worker has one transfer at a time with api = sync, path = bounce and path = host",
+            "has no effect: with api = sync, path = bounce or path = host, each worker has one "
+            "transfer in flight",
             'set api = "batch" or "async", or path = "bounce-overlapped"; or raise workers instead',
         )
     for v in deep:
@@ -119,8 +120,8 @@ def engine_problems(params: GpuDirectParams, engine: str) -> list[Problem]:
     """Return a problem if ``api = "batch-stream"`` is used with an engine other than gdsio."""
     if params.path != "direct" or params.api != "batch-stream" or engine == "gdsio":
         return []
-    what = f"batch-stream is an API that only gdsio offers, and the engine is {engine}"
-    fix = 'set engine = "gdsio" in [study] or in this [[workload]], or leave batch-stream out'
+    what = f"batch-stream is an API of gdsio only, but the engine is {engine}"
+    fix = 'set engine = "gdsio" in [study] or in this [[workload]], or remove batch-stream'
     return [Problem(("api",), what, fix)]
 
 
@@ -128,13 +129,13 @@ def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
     """Return the problem that prevents a point from running on a target; None if it can run."""
     if target.is_null:
         return Problem(
-            ("path",), '"null:" holds no data that could go to a GPU', "use a file or a directory"
+            ("path",), 'the target "null:" has no data for a GPU', "use a file or a directory"
         )
     if target.layout == "stripe":
         return Problem(
             ("layout",),
-            "each worker has a file or device of its own here; nothing is striped",
-            "remove layout, or put the devices behind a RAID of the system and use its file system",
+            "stripe is not possible, as each worker has a file or device of its own",
+            "remove layout, or combine the devices by RAID and use a file system on it",
         )
     return (
         directory_problem(target, "48GB")
@@ -147,7 +148,7 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
     if params.path == "direct" and not target.direct:
         return Problem(
             ("direct",),
-            "cuFile moves data directly only for files that are opened with O_DIRECT",
+            "direct transfers by cuFile need files that are opened with O_DIRECT",
             "remove direct = false, or use another path",
         )
     if not target.direct:
@@ -160,7 +161,7 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
         "offset": target.offset,
     }
     if params.path == "direct":
-        return alignment_problem(fields, GRAIN, "for it to move directly", "use such a size")
+        return alignment_problem(fields, GRAIN, "as direct transfers need", "use such a size")
     return alignment_problem(fields, grain)
 
 

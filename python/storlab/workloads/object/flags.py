@@ -8,9 +8,9 @@ OBJECT_FLAGS = (
     FlagMeaning(
         "errors",
         "!",
-        "Some requests failed. They are in no rate, no byte count and no latency, but for those "
-        "of an open loop that timed out: they count in the latency from the intended start. How "
-        "many, and of which kind, stands with the runs.",
+        "Some requests failed. They are not part of rates, bytes and latencies, except that "
+        "time-outs of an open loop count in the latency from the intended start. The list of runs "
+        "has their number by kind.",
         severity="warning",
         why=(
             "Requests failed. Rates and latencies are those of the requests that succeeded (in "
@@ -23,12 +23,12 @@ OBJECT_FLAGS = (
     FlagMeaning(
         "uneven-endpoints",
         "¶",
-        "One endpoint of the store answers more slowly than the fastest one; which, stands with "
-        "the runs and in the table of endpoints.",
+        "One endpoint of the store answers more slowly than the fastest one. The list of runs and "
+        "the table of endpoints name it.",
         severity="warning",
         why=(
-            "One endpoint of the store is slower than another: rates and percentiles of all "
-            "endpoints together hide it, and the store may be faster with even endpoints."
+            "One endpoint of the store is slower than another, which rates and percentiles of all "
+            "endpoints together hide. With equal endpoints, the store may be faster."
         ),
         caveat=True,
         claims=True,
@@ -36,11 +36,11 @@ OBJECT_FLAGS = (
     FlagMeaning(
         "mix-off",
         "X",
-        "The counted requests differ from the mix that was asked for by more than chance explains.",
+        "The requests differ from the mix in the study by more than chance explains.",
         severity="warning",
         why=(
-            "The requests that were counted are not the mix that was asked for: results of this "
-            "mix belong to another one."
+            "The requests were not of the mix in the study, so these results are those of another "
+            "mix."
         ),
         caveat=True,
         claims=True,
@@ -52,8 +52,8 @@ OBJECT_FLAGS = (
         "runs that did the same.",
         severity="note",
         why=(
-            "Signing bodies costs CPU on both sides: a comparison holds with runs that did the "
-            "same."
+            "Signing bodies costs CPU on both sides: a comparison is valid only with runs that did "
+            "the same."
         ),
         caveat=True,
     ),

@@ -148,7 +148,7 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
     text += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
     return Flag(
         kind="verify-failed",
-        message=f"some of {every:,} GETs returned other data than was PUT: {text}",
+        message=f"some of {every:,} GETs returned other data than had been written: {text}",
     )
 
 
@@ -157,7 +157,7 @@ def _concurrency_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     flag = common.concurrency_flag(concurrency, "requests", params.rate_requests)
     if flag is None or not any(_failed(outcome, op) for op in OBJECT_OPERATIONS):
         return flag
-    return Flag(kind=flag.kind, message=f"{flag.message}; requests that failed are not in it")
+    return Flag(kind=flag.kind, message=f"{flag.message}; failed requests are not included")
 
 
 def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:

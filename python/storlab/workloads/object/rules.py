@@ -27,14 +27,14 @@ DELETES = frozenset({"delete", "multi_delete"})
 POOL_USERS = frozenset({"get", "head", "list"}) | DELETES
 READERS = frozenset({"get", "head"})
 _USERS: dict[str, tuple[frozenset[str], str]] = {
-    "objects": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
-    "prefixes": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
-    "keys": (READERS, "only GET and HEAD choose among objects"),
-    "read_written": (READERS, "nothing is read"),
-    "range_size": (frozenset({"get"}), "only GET asks for a range"),
-    "list_max_keys": (frozenset({"list"}), "nothing is listed"),
-    "delete_batch": (frozenset({"multi_delete"}), "only a multi-delete has many keys"),
-    "verify": (frozenset({"get"}), "only what GET brings can be compared with what was PUT"),
+    "objects": (POOL_USERS, "has no effect: only reads, lists and deletes need existing objects"),
+    "prefixes": (POOL_USERS, "has no effect: only reads, lists and deletes need existing objects"),
+    "keys": (READERS, "has no effect: only GET and HEAD choose among objects"),
+    "read_written": (READERS, "has no effect: no object is read"),
+    "range_size": (frozenset({"get"}), "has no effect: only GET can read a range"),
+    "list_max_keys": (frozenset({"list"}), "has no effect: there are no LISTs"),
+    "delete_batch": (frozenset({"multi_delete"}), "has no effect: there are no multi-deletes"),
+    "verify": (frozenset({"get"}), "has no effect: only data of GETs can be verified"),
 }
 
 
@@ -112,9 +112,9 @@ def _mix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
             text = ", ".join(f"{field} {percent:g}" for field, percent in asked.items())
             others = total - v.get_percent
             fix = (
-                f"set get_percent to at most {100 - others:g}; what is left over is PUT"
+                f"set get_percent to at most {100 - others:g}; the rest is PUT"
                 if others <= 100
-                else "make them smaller; what is left over is PUT"
+                else "make them smaller; the rest is PUT"
             )
             yield Problem(("get_percent",), f"{text} add up to {total:g}, more than 100", fix)
             return
@@ -140,8 +140,8 @@ def _lane_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
     if values[0].rate_requests is not None:
         yield Problem(
             ("rate_requests",),
-            "an open loop has one stream of requests, of which each draws its kind",
-            "remove concurrency_per_operation and give percents, or remove rate_requests",
+            "conflicts with concurrency_per_operation: an open loop draws the kind of each request",
+            "remove rate_requests, or give percents instead of concurrency_per_operation",
         )
 
 
@@ -155,12 +155,13 @@ def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[
     keys = {v.keys for v in values}
     yield from skew_problems("keys", keys, given)
     if any(v.read_written for v in values) and "put" not in kinds:
-        yield Problem(("read_written",), "nothing is written", "set get_percent below 100")
+        what = "has no effect: no object is written"
+        yield Problem(("read_written",), what, "set get_percent below 100")
     yield from arrival_problems(values[0].arrival, values[0].rate_requests, "rate_requests = 100")
     if values[0].retry_backoff > 0 and values[0].retries == 0:
         yield Problem(
             ("retry_backoff",),
-            "is the pause before a retry, but retries is 0",
+            "has no effect, as retries is 0",
             "add retries = 3, or remove retry_backoff",
         )
 
@@ -171,7 +172,7 @@ def _part_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
     if "part_concurrency" in given and not parts:
         yield Problem(
             ("part_concurrency",),
-            "belongs to uploads in parts",
+            "has no effect, as uploads in parts need part_size",
             'add part_size = "16MiB", or remove part_concurrency',
         )
     for v in values:
@@ -179,15 +180,15 @@ def _part_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
         if part is None and top > LARGEST_PART:
             yield Problem(
                 ("object_size",),
-                f"{format_size(top)} is more than S3 takes in one request",
+                f"{format_size(top)} is more than S3 accepts in one request",
                 'upload it in parts: add part_size = "1GiB"',
             )
             return
         if part is not None and -(-top // part) > MOST_PARTS:
             yield Problem(
                 ("part_size",),
-                f"an object of {format_size(top)} has more than {MOST_PARTS:,} parts of "
-                f"{format_size(part)}, the most of S3",
+                f"an object of {format_size(top)} would have more than {MOST_PARTS:,} parts of "
+                f"{format_size(part)}, which S3 does not allow",
                 "make part_size larger",
             )
             return
@@ -196,7 +197,7 @@ def _part_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
             yield Problem(
                 ("part_size",),
                 f"{format_size(part)} is not between {format_size(LEAST_PART)} and "
-                f"{format_size(LARGEST_PART)}, the bounds of S3",
+                f"{format_size(LARGEST_PART)}, as S3 requires",
                 'set part_size = "16MiB", for example',
             )
             return
@@ -214,8 +215,8 @@ def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
         if v.range_size is not None and v.range_size > smallest:
             yield Problem(
                 ("range_size",),
-                f"{format_size(v.range_size)} is more than an object of "
-                f"{format_size(smallest)} has",
+                f"{format_size(v.range_size)} is more than the smallest object, "
+                f"{format_size(smallest)}",
                 f"set range_size to at most {format_size(smallest)}",
             )
             return
@@ -240,7 +241,7 @@ def target_problem(target: Target) -> Problem | None:
         return None
     return Problem(
         ("targets",),
-        "object requests need a bucket, and this target is none",
+        "object requests need an S3 bucket, but this target is none",
         'name the s3 targets in targets = ["..."], or write s3 = "embedded:storlab-objects" in the '
         "target",
     )

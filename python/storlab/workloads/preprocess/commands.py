@@ -31,20 +31,22 @@ Files = Annotated[
 ]
 Out = Annotated[
     Path,
-    typer.Option(
-        "--out", metavar="DIR", help="Folder for the output, which stays. Missing folders are made."
-    ),
+    typer.Option("--out", metavar="DIR", help="Folder for the output. Missing folders are made."),
 ]
 Engine = Annotated[
     str,
-    typer.Option("--engine", metavar="NAME", help="Who does it: native, pandas, polars or dask."),
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Engine to use: native, pandas, polars or dask.",
+    ),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Of a Dask cluster, with --engine dask; by default processes of this machine.",
+        help="Address of a Dask scheduler, for --engine dask. Default: processes of this machine.",
     ),
 ]
 Workers = Annotated[
@@ -52,36 +54,48 @@ Workers = Annotated[
     typer.Option(
         "--workers",
         metavar="N",
-        help="Parts at a time; by default as many as cores, memory and parts allow.",
+        help="Parts to process at a time; by default as many as cores, memory and parts allow.",
     ),
 ]
 Threshold = Annotated[
-    int, typer.Option("--threshold", metavar="N", help="A rarer category gets id 0.")
+    int,
+    typer.Option("--threshold", metavar="N", help="Categories in fewer rows than this get id 0."),
 ]
 Modulo = Annotated[
-    int | None, typer.Option("--modulo", metavar="N", help="Categories are taken modulo this.")
+    int | None,
+    typer.Option("--modulo", metavar="N", help="Category values are taken modulo this number."),
 ]
 Numerical = Annotated[
-    str, typer.Option("--numerical", metavar="TYPE", help="Of the numbers: float16 or float32.")
+    str,
+    typer.Option(
+        "--numerical", metavar="TYPE", help="Type of numerical features: float16 or float32."
+    ),
 ]
 Malformed = Annotated[
     str,
     typer.Option(
-        "--malformed", metavar="WHAT", help="Lines that are no rows: refuse or skip them."
+        "--malformed", metavar="WHAT", help="What to do with malformed lines: refuse or skip."
     ),
 ]
-Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="Most that the stages take.")]
+Memory = Annotated[
+    str, typer.Option("--memory", metavar="SIZE", help="Most memory that the stages may use.")
+]
 PartSize = Annotated[
     str,
-    typer.Option("--part-size", metavar="SIZE", help="Raw bytes that a worker takes at a time."),
+    typer.Option(
+        "--part-size", metavar="SIZE", help="Raw bytes that a worker processes at a time."
+    ),
 ]
 GroupRows = Annotated[
-    int, typer.Option("--row-group-rows", metavar="N", help="Of the Parquet files.")
+    int,
+    typer.Option("--row-group-rows", metavar="N", help="Rows per row group of the Parquet files."),
 ]
 Compression = Annotated[
     str,
     typer.Option(
-        "--compression", metavar="NAME", help="Of the Parquet files: none, snappy, lz4 or zstd."
+        "--compression",
+        metavar="NAME",
+        help="Compression of the Parquet files: none, snappy, lz4 or zstd.",
     ),
 ]
 
@@ -105,8 +119,8 @@ def preprocess(
     """Prepare your own click logs for DLRM training: Parquet, vocabularies, binary files.
 
     Runs the pipeline of preprocessing studies on your own files, with equal stages and output, but
-    without comparisons. The output is kept, and the files are only read. To continue a run that was
-    interrupted or killed after its last finished part, give the same command again.
+    without comparisons. The output is kept, and the files are only read. If a run was interrupted
+    or killed, give the same command again: it continues after the last finished part.
 
     Example: storlab preprocess day_0 day_1 day_2 --out prepared
     """

@@ -8,34 +8,34 @@ PREPROCESS_FLAGS = (
     FlagMeaning(
         "malformed-lines",
         "I",
-        "Some raw lines were malformed and left out; which, and why, stands with the runs.",
+        "Some raw lines were malformed and left out; the list of runs has examples with reasons.",
         severity="note",
-        why="The output has fewer rows than the raw files have lines: look at the ones left out.",
+        why="The output has fewer rows than the raw files have lines: check those left out.",
         caveat=True,
     ),
     FlagMeaning(
         "resumed",
         "r",
-        "The run continued where an earlier process had stopped: there is no time of all stages.",
+        "The run continued work of an earlier process: there is no time for all stages.",
         severity="note",
-        why="A part of the work was done by an earlier process: energy and CPU are of the rest.",
+        why="An earlier process did a part of the work: energy and CPU time are for the rest only.",
         caveat=True,
     ),
     FlagMeaning(
         "workers-idle",
         "i",
-        "The raw data had fewer parts than workers: some had nothing to do.",
+        "The raw data had fewer parts than workers: some workers had nothing to do.",
         severity="warning",
-        why="More workers than parts cannot help: the end of the sweep says nothing of the target.",
+        why="More workers than parts cannot be faster, which says nothing about the target.",
         caveat=True,
     ),
     FlagMeaning(
         "several-passes",
         "p",
-        "Memory was so short that data was read more than once: more memory would be faster.",
+        "Memory was so small that data was read more than once: more memory would be faster.",
         severity="note",
         why=(
-            "Data was read again because memory was short: bytes of the device and times are "
+            "Data was read again because memory was small: bytes of the device and times are "
             "larger."
         ),
         caveat=True,
@@ -43,17 +43,17 @@ PREPROCESS_FLAGS = (
     FlagMeaning(
         "memory-exceeded",
         "m",
-        "The stages took more memory than the study allows.",
+        "The stages used more memory than the study allows.",
         severity="warning",
-        why="A machine with as little memory as the study allows could not have done this.",
+        why="A machine with only as much memory as the study allows could not have done this.",
         caveat=True,
     ),
     FlagMeaning(
         "remote-workers",
         "e",
-        "Workers on other machines did a part of the work, and measured CPU and memory themselves.",
+        "Workers on other machines did a part of the work; they measured their CPU and memory.",
         severity="note",
-        why="Meters and counters of this machine say nothing of what other machines used.",
+        why="Meters and counters of this machine do not include what other machines used.",
         caveat=True,
     ),
     FlagMeaning(

@@ -218,11 +218,11 @@ def medium_evidence(params: PreprocessParams, outcome: RunOutcome) -> Iterator[E
         )
         yield Evidence(PAGE_CACHE, "contradicted", text)
     elif not params.cold:
-        text = "cold = false: stages read what the page cache held"
+        text = "cold = false: stages may have read from the page cache"
         yield Evidence(PAGE_CACHE, "unproven", text)
     elif read is None:
         text = (
-            "nothing counts what the device behind the directory reads: memory may have served "
+            "reads of the device behind the directory were not counted: memory may have served "
             "the raw data"
         )
         yield Evidence(PAGE_CACHE, "unproven", text)
@@ -236,7 +236,7 @@ def _idle_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     parts = ingest.parts
     return Flag(
         kind="workers-idle",
-        message=f"the raw data are {parts:,} part{'' if parts == 1 else 's'}, so that "
+        message=f"the raw data has {parts:,} part{'' if parts == 1 else 's'}, so "
         f"{workers - parts:,} of {workers:,} workers had nothing to ingest: reduce part_size",
     )
 
@@ -262,7 +262,8 @@ def _remote_flag(outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="remote-workers",
         message=f"{len(remote):,} worker{'s' if len(remote) > 1 else ''} on {hosts} used "
-        f"{significant(used_s, 3)} s of CPU, as they measured it: nothing of this machine saw it",
+        f"{significant(used_s, 3)} s of CPU, as they report: counters of this machine do not "
+        "include it",
     )
 
 
@@ -285,13 +286,13 @@ def _memory_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     if cluster is not None and cluster.worker_peak_bytes > cluster.worker_limit_bytes:
         return Flag(
             kind="memory-exceeded",
-            message=f"a worker took up to {format_bytes_si(cluster.worker_peak_bytes)}, more than "
-            f"its share of {format_bytes_si(cluster.worker_limit_bytes)}",
+            message=f"a worker used up to {format_bytes_si(cluster.worker_peak_bytes)} of memory, "
+            f"more than its part of {format_bytes_si(cluster.worker_limit_bytes)}",
         )
     if peak <= limit:
         return None
     return Flag(
         kind="memory-exceeded",
-        message=f"the stages took up to {format_bytes_si(peak)}, more than "
+        message=f"the stages used up to {format_bytes_si(peak)}, more than "
         f"memory = {format_size(limit)}",
     )

@@ -86,13 +86,13 @@ def combination_problems(
         engine: Engine that the study sets; None if it sets none.
     """
     if "implementation" in given and engine is not None:
-        what = "says which engine does the work, and so does engine"
+        what = "selects the engine, but the study also sets engine"
         yield Problem(("implementation",), what, "remove one of the two")
     if values[0].input is not None:
         for field in GENERATED:
             if field in given:
-                what = "is of generated data, and input names files"
-                yield Problem((field,), what, "remove one of the two")
+                what = "applies to generated data, but input names files"
+                yield Problem((field,), what, f"remove {field}, or remove input")
     else:
         made = [clicks for params in values if (clicks := clicks_of(params)) is not None]
         least = min(clicks.rows for clicks in made)
@@ -115,13 +115,13 @@ def scale_problems(
     cluster = scale.engine
     named = [params.implementation for params in values]
     if "implementation" in given and cluster not in named:
-        what = f'no implementation is "{cluster}", whose cluster this is'
+        what = f'does not include "{cluster}", to which the cluster of [workload.scale] belongs'
         yield Problem(("implementation",), what, f'add "{cluster}", or remove [workload.scale]')
     if engine not in (None, cluster):
-        what = f'is "{engine}", and the cluster of [workload.scale] is that of "{cluster}"'
+        what = f'is "{engine}", but the cluster of [workload.scale] is for "{cluster}"'
         yield Problem(("engine",), what, "remove one of the two")
     if scale.memory is not None and "memory" in given:
-        what = "[workload.scale] says how much memory each worker may take"
+        what = "conflicts with the memory per worker in [workload.scale]"
         yield Problem(("memory",), what, "remove one of the two")
 
 
@@ -180,8 +180,8 @@ def _memory_problem(params: PreprocessParams) -> Problem | None:
     if needed <= memory:
         return _library_problem(params)
     what = (
-        f"{format_size(memory)} do not hold a row group of {params.row_group_rows:,} rows for "
-        f"{_whose(params)} {format_bytes_si(needed)}"
+        f"{format_size(memory)} is too small for a row group of {params.row_group_rows:,} rows "
+        f"for {_whose(params)} {format_bytes_si(needed)}"
     )
     fix = "increase memory, or reduce row_group_rows or workers"
     if _row_group_memory(params.model_copy(update={"part_size": LEAST_ROW_BYTES})) <= memory:
@@ -195,7 +195,7 @@ def _library_problem(params: PreprocessParams) -> Problem | None:
     if needed <= memory:
         return None
     what = (
-        f"{format_size(memory)} do not hold {params.implementation} and a part of "
+        f"{format_size(memory)} is too small for {params.implementation} and a part of "
         f"{format_size(params.part_size)} for {_whose(params)} {format_bytes_si(needed)}"
     )
     scale = params.scale
@@ -206,8 +206,8 @@ def _library_problem(params: PreprocessParams) -> Problem | None:
 def _whose(params: PreprocessParams) -> str:
     workers = params.workers
     if workers == 1:
-        return "the one worker, which takes"
-    return f"each of {workers:,} workers, which take"
+        return "the worker, which needs"
+    return f"each of {workers:,} workers, which need"
 
 
 def target_problem(params: PreprocessParams, target: Target) -> Problem | None:
@@ -353,7 +353,7 @@ def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str,
     """Return warnings before a run, such as more workers than cores, or too much memory."""
     texts, workers = [], params.workers
     if not data.bytes:
-        texts.append("input: the raw files are empty, and a run without a row fails; name others")
+        texts.append("input: the raw files are empty, so runs would fail; name other files")
     elif data.parts < workers:
         helps = data.bytes > data.parts * LEAST_PART_BYTES
         texts.append(
@@ -365,9 +365,9 @@ def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str,
         return tuple(texts)
     if workers > usable_cores():
         texts.append(
-            f"workers: {workers:,} share the {usable_cores():,} cores that this machine lets "
-            "storlab use"
+            f"workers: {workers:,} workers share the {usable_cores():,} cores that storlab may "
+            "use on this machine"
         )
     if params.memory > host_memory_bytes():
-        texts.append(f"memory: {format_size(params.memory)} are more than the {host_memory_text()}")
+        texts.append(f"memory: {format_size(params.memory)} is more than the {host_memory_text()}")
     return tuple(texts)

@@ -8,21 +8,21 @@ TRAINING_FLAGS = (
     FlagMeaning(
         "au-below-threshold",
         "A",
-        "Accelerators were busy for a smaller share of the time than their profile asks for.",
+        "Accelerators were busy for less of the time than their profile requires.",
         severity="note",
-        why="Storage did not keep the accelerators as busy as their profile asks for.",
+        why="Storage did not keep the accelerators as busy as their profile requires.",
         about=("au_percent", "au_with_first"),
         caveat=True,
     ),
     FlagMeaning(
         "cadence-late",
         "c",
-        "The machine ran the emulated accelerators late, by more than 1 % of their compute time: "
-        "utilisation stands as measured and corrected.",
+        "Threads of emulated accelerators woke up late, by more than 1 % of their compute time: "
+        "utilisation is given as measured and corrected.",
         severity="warning",
         why=(
-            "The machine was too busy to keep the accelerators' cadence: utilisation as measured "
-            "is too low, and stands beside the corrected one."
+            "The machine was too busy to run emulated accelerators in time: utilisation as "
+            "measured is too low, so a corrected one is given, too."
         ),
         about=("au_", "accelerators_", "cadence_", "wake_delay_"),
         caveat=True,
@@ -30,21 +30,21 @@ TRAINING_FLAGS = (
     FlagMeaning(
         "few-steps",
         "f",
-        "An epoch has so few steps that utilisation, which leaves out the first, says little.",
+        "An epoch has so few steps that utilisation, which leaves out the first, is unreliable.",
         severity="warning",
-        why="Utilisation leaves out the first step of an epoch: of few steps that is a large part.",
+        why="Utilisation leaves out the first step of an epoch, a large part of few steps.",
         about=("au_percent", "au_configured", "au_corrected"),
         caveat=True,
         claims=True,
         advice="utilisation leaves out the first step of each epoch, and these epochs have few; "
-        "a larger data set tells more",
+        "use a larger data set",
     ),
     FlagMeaning(
         "data-set-small",
         "Z",
-        "The data set is smaller than the rule of MLPerf Storage asks for.",
+        "The data set is smaller than a rule of MLPerf Storage requires.",
         severity="note",
-        why="A small data set may lie in a cache of the device or of the host, and has few steps.",
+        why="A small data set may fit in a cache of the device or host, and has few steps.",
         about=("au_percent", "au_with", "samples_", "throughput_", "nominal_"),
         caveat=True,
     ),
@@ -54,7 +54,7 @@ TRAINING_FLAGS = (
         "Accelerators are emulated: a step takes the profile’s time, and nothing is computed.",
         severity="note",
         why=(
-            "Utilisation is that of accelerators which only wait: it is DLIO-equivalent, and no "
+            "Utilisation is that of accelerators which only wait: it is DLIO-equivalent, not a "
             "result of MLPerf."
         ),
         about=("au_percent", "au_with", "au_co", "accelerators_"),

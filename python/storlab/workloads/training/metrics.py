@@ -304,7 +304,7 @@ def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> li
 _EMULATED = Flag(
     kind="emulated-accelerators",
     message="accelerators are emulated: a step takes the profile's time, and nothing is computed. "
-    "Utilisation is DLIO-equivalent, and no result of MLPerf",
+    "Utilisation is DLIO-equivalent, not a result of MLPerf",
 )
 
 
@@ -326,7 +326,7 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
     late = late_percent(epochs, settings.computation_ns)
     if late is None or late <= 100 * MOST_LATE:
         return None
-    text = f"accelerator threads were woken late by {late:.3g} % of the compute time"
+    text = f"accelerator threads woke up late by {late:.3g} % of the compute time"
     precedence = TrainingDetails.of(outcome).accelerator_precedence
     if precedence is not None:
         text += f" (their precedence over readers: {precedence})"
@@ -341,13 +341,13 @@ def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> 
     share, when = device_share(outcome, epochs_of(outcome))
     if share is not None and share < LEAST_DEVICE_SHARE:
         text = (
-            f"{when} the device read {significant(100 * share, 3)} % of what the application "
-            "read: a cache served the rest"
+            f"{when} the device read {significant(100 * share, 3)} % of the bytes that the "
+            "application read: a cache served the rest"
         )
         yield Evidence(PAGE_CACHE, "contradicted", text)
     if share is None and target.s3 is None and not settings.direct(target):
         text = (
-            "files were read through the page cache, and nothing counts what the device read: "
+            "files were read through the page cache, and reads of the device were not counted: "
             "memory may have served them"
         )
         yield Evidence(PAGE_CACHE, "unproven", text)
@@ -374,7 +374,7 @@ def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag 
     if text is None:
         return None
     if target.s3 is None and settings.direct(target):
-        text += "; it was read with O_DIRECT, so that memory did not serve it"
+        text += "; it was read with O_DIRECT, so memory did not serve it"
     return Flag(kind="data-set-small", message=text)
 
 
@@ -385,10 +385,10 @@ def _steps_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
     au = au_percent(epochs)
     steps = f"{settings.steps} step{'s' if settings.steps > 1 else ''}"
     if au is None:
-        message = f"an epoch has {steps} of an accelerator, so that nothing is left without the"
-        return Flag(kind="few-steps", message=f"{message} first: AU with it is {whole:.3g} %")
+        message = f"an epoch has only {steps} of an accelerator, so there is no AU without the"
+        return Flag(kind="few-steps", message=f"{message} first step; with it, AU is {whole:.3g} %")
     return Flag(
         kind="few-steps",
-        message=f"an epoch has {steps} of an accelerator, and AU leaves out the first: it is "
-        f"{au:.3g} % without and {whole:.3g} % with it",
+        message=f"an epoch has only {steps} of an accelerator, of which AU leaves out the first: "
+        f"it is {au:.3g} % without and {whole:.3g} % with it",
     )

@@ -194,19 +194,21 @@ def combination_problems(
     if {"files", "scale"} <= given:
         yield Problem(
             ("scale",),
-            "multiplies the profile's files, and files is given",
-            "remove one of them",
+            "multiplies the number of files of the profile, but files sets it, too",
+            "remove one of the two",
         )
     editions = {v.edition for v in values}
     for field in EDITION_FIELDS:
         if field in given and OWN not in editions:
             yield Problem(
-                (field,), "is fixed by an edition of DLIO", f'remove it, or add edition = "{OWN}"'
+                (field,),
+                "has no effect, as editions of DLIO determine it",
+                f'remove it, or add edition = "{OWN}"',
             )
     if "loader" in given and engine is not None:
         yield Problem(
             ("loader",),
-            "chooses the reader, and so does engine",
+            "selects the engine, but the study also sets engine",
             "remove one of the two",
         )
 
@@ -234,9 +236,9 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
     if settings.steps == 0:
         return Problem(
             (_size_field(params),),
-            f"{settings.samples:,} samples give {settings.accelerators:,} accelerators not one "
-            f"batch of {settings.batch:,} each",
-            "make the data set larger, or accelerators fewer",
+            f"{settings.samples:,} samples are too few for {settings.accelerators:,} accelerators "
+            f"with a batch of {settings.batch:,} each",
+            "make the data set larger, or use fewer accelerators",
         )
     return None
 
@@ -253,11 +255,11 @@ def _batch_problem(params: TrainingParams, profile: Profile) -> Problem | None:
     compute_ns = round(profile.train.computation_time * params.batch_size / usual)
     return Problem(
         ("batch_size",),
-        f"is {params.batch_size:,}, and the compute time of {params.profile} is that of a step of "
-        f"{usual:,} samples: an accelerator would want {params.batch_size / usual:.3g} times the "
+        f"is {params.batch_size:,}, but the compute time of {params.profile} is that of a step of "
+        f"{usual:,} samples: accelerators would demand {params.batch_size / usual:.3g} times the "
         "data per second",
-        f'add computation_time = "{exact_number(compute_ns / NS_PER_MS)}ms", which is in '
-        "proportion, or the time that was measured at this batch size",
+        f'add computation_time = "{exact_number(compute_ns / NS_PER_MS)}ms", in proportion to the '
+        "batch size, or a time that was measured at this batch size",
     )
 
 
@@ -272,7 +274,7 @@ def _bucket_problem(params: TrainingParams, settings: Settings) -> Problem | Non
     if largest > LARGEST_PART:
         return Problem(
             ("profile",),
-            f"a file of {format_bytes_si(largest)} is more than S3 takes in one request",
+            f"a file of {format_bytes_si(largest)} is more than S3 accepts in one request",
             "use a directory, or fewer samples in a file",
         )
     return None
@@ -302,7 +304,7 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
         return None
     return (
         f"the data set has {settings.samples:,} samples "
-        f"({format_bytes_si(settings.data_bytes)}), and the rule of MLPerf Storage asks for "
+        f"({format_bytes_si(settings.data_bytes)}), but a rule of MLPerf Storage requires "
         f"{needed:,}: {LEAST_STEPS} steps of {settings.batch:,} for each of "
         f"{settings.accelerators:,} accelerators, and {MEMORY_TIMES} times the "
         f"{format_bytes_si(memory_bytes)} of memory"
@@ -324,7 +326,7 @@ def cautions(settings: Settings) -> tuple[str, ...]:
     if settings.steps >= FEW_STEPS:
         return small
     few = (
-        f"an epoch has {settings.steps:,} steps of each accelerator, and utilisation leaves out "
-        f"the first: with fewer than {FEW_STEPS} it says little"
+        f"an epoch has only {settings.steps:,} steps of each accelerator, of which utilisation "
+        f"leaves out the first: with fewer than {FEW_STEPS} steps it is not reliable"
     )
     return (*small, few)

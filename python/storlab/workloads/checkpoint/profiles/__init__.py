@@ -119,11 +119,11 @@ class ProfileTable(StudyTable):
         if self.sharding is not None and zero == 3 and self.sharding.pipeline > 1:
             fix = "use zero = 1 with a pipeline"
             problems.append(
-                Problem(("sharding", "zero"), "3 shards whole models, and not their stages", fix)
+                Problem(("sharding", "zero"), "3 shards whole models, not pipeline stages", fix)
             )
         layers = self.model.layers if self.model else 0
         if self.sharding is not None and layers and self.sharding.pipeline > layers:
-            what = f"{self.sharding.pipeline:,} stages have {layers:,} layers to share"
+            what = f"{self.sharding.pipeline:,} stages are more than the {layers:,} layers"
             fix = "use at most as many stages as layers"
             problems.append(Problem(("sharding", "pipeline"), what, fix))
         if problems:
@@ -167,7 +167,7 @@ def load_profile(name: str) -> Profile:
         return make_profile(read_tables(name), name)
     if name not in profile_names():
         fix = f"{suggest(name, profile_names())} (a file of your own ends with {SUFFIX})"
-        raise StudyError("profile", f'there is no profile "{name}"', fix)
+        raise StudyError("profile", f'"{name}" is not a checkpoint profile', fix)
     return make_profile(_tables(name, _shelf().joinpath(name + SUFFIX).read_text("utf-8")), name)
 
 
@@ -182,7 +182,9 @@ def read_tables(name: str) -> dict[str, Any]:
         return _tables(name, read_input(name).decode())
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error
+        raise StudyError(
+            name, f"the profile cannot be read: {what}", "correct the file or its path"
+        ) from error
 
 
 def make_profile(tables: dict[str, Any], name: str) -> Profile:
@@ -247,7 +249,7 @@ def _tables(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise StudyError(name, f"is not TOML: {error}", "correct it") from error
+        raise StudyError(name, f"is not TOML: {error}", "correct the file") from error
 
 
 @lru_cache(maxsize=64)
@@ -271,19 +273,19 @@ def _check_names(profile: str, names: list[str]) -> None:
     known, bare = set(names), [path.removesuffix(".pt") for path in names]
     if len(set(bare)) < len(bare):  # names must differ without .pt: safetensors replaces it
         twice = next(path for path in bare if bare.count(path) > 1)
-        fix = "use {rank} and {number} in names: .pt at the end makes no other one"
+        fix = "make names unique by {rank} and {number}; a suffix .pt is not enough"
         raise StudyError(profile, f'two files are named "{twice}"', fix)
     for path in names:
         parts = path.split("/")
         if any(part in ("", ".", "..") for part in parts):
-            what = f'"{path}" is not a name below a directory'
-            raise StudyError(profile, what, "use a relative name")
+            what = f'"{path}" is not a relative path'
+            raise StudyError(profile, what, "use a path inside of the checkpoint's directory")
         if parts[0] in MANIFESTS:
             what = f'"{path}" is the name under which storlab stores its list of files'
             raise StudyError(profile, what, "use another name")
         above = ("/".join(parts[:end]) for end in range(1, len(parts)))
         if clash := next((folder for folder in above if folder in known), None):
-            what = f'"{clash}" is a file, and the directory of "{path}"'
+            what = f'"{clash}" is both a file and the directory of "{path}"'
             raise StudyError(profile, what, "use another name for one of the two")
 
 

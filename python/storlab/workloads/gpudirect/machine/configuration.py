@@ -50,7 +50,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
     try:
         values = parse(read_input(path).decode(errors="replace"))
     except FileNotFoundError:
-        problem = f"{PATH_VARIABLE} names {path}, which is not there" if named else ""
+        problem = f"{PATH_VARIABLE} names {path}, which does not exist" if named else ""
         return _with_environment(CuFileConfiguration(None, problem), environment)
     except (OSError, ValueError) as error:
         problem = f"{path} cannot be read: {error}"

@@ -178,7 +178,7 @@ def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> 
         what, fix = probed.cufile_trouble.what, probed.cufile_trouble.fix
         if others:
             what += "; runs with path = direct will fail"
-            fix = f'{fix}; or leave "direct" out of path'
+            fix = f'{fix}; or remove "direct" from path'
         yield error("libcufile", what, fix)
 
 

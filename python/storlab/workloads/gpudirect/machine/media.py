@@ -16,28 +16,28 @@ def file_system_row(under: Under) -> Check:
     """Check whether the direct path supports the file system."""
     name, kind = "GPU file system", under.file_system
     if kind is None:
-        return ok(name, "none: the block device itself")
+        return ok(name, "none, the target is a block device")
     if kind == "xfs":
         return ok(name, "xfs")
     if kind == "ext4":
         modes = sorted(option for option in under.options if option.startswith("data="))
         if _ORDERED in modes:
             return ok(name, f"ext4, {_ORDERED}")
-        mode = modes[0] if modes else f"mounted without saying {_ORDERED}"
+        mode = modes[0] if modes else f"mounted without option {_ORDERED}"
         return warning(
             name,
-            f"ext4, {mode}: cuFile goes directly only where the mount says {_ORDERED}",
+            f"ext4, {mode}: direct only if mounted with option {_ORDERED}",
             f"mount it with -o {_ORDERED}, or use XFS",
         )
     if kind.startswith("nfs"):
         if "proto=rdma" in under.options:
-            return ok(name, f"{kind} over RDMA: direct where its client and nvidia-fs go together")
-        fix = "mount it with -o proto=rdma, with the RDMA client that goes with nvidia-fs"
+            return ok(name, f"{kind} over RDMA: direct if its client supports nvidia-fs")
+        fix = "mount it with -o proto=rdma, by an RDMA client that supports nvidia-fs"
         return warning(name, f"{kind} without RDMA: not direct", fix)
     if kind in _OWN_CLIENTS:
-        return ok(name, f"{kind}: direct where its client goes together with cuFile")
+        return ok(name, f"{kind}: direct if its client supports cuFile")
     return warning(
-        name, f"{kind}: cuFile reads it by way of host memory", "use XFS, or ext4 data=ordered"
+        name, f"{kind}: cuFile reads it through host memory", "use XFS, or ext4 data=ordered"
     )
 
 
@@ -52,8 +52,8 @@ def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
     """
     if under.unknown_to_udev is not None:
         what = (
-            f"udev does not say what the drive of the {under.file_system} holds "
-            f"({under.unknown_to_udev}): cuFile takes none of its files, and runs with path = "
+            f"udev does not know that the drive has a {under.file_system} file system "
+            f"({under.unknown_to_udev}), so cuFile does not accept its files, and runs with path = "
             "direct will fail"
         )
         fix = "in a container, mount the host's /run/udev into it; elsewhere, run udev"
@@ -78,9 +78,9 @@ def _layer_row(name: str, kind: str, nvidia_fs: bool) -> Check:
     if kind == "raid0":
         if nvidia_fs:
             return ok("GPU layers", f"{name} is RAID 0: direct by nvidia-fs, not by P2PDMA")
-        what = f"{name} is RAID 0, through which P2PDMA does not go"
-        return warning("GPU layers", what, "load nvidia-fs, or study the drives one by one")
-    what = f"{name} ({kind}) lies between file and drives: not direct"
+        what = f"{name} is RAID 0, which P2PDMA does not support"
+        return warning("GPU layers", what, "load nvidia-fs, or measure the drives one by one")
+    what = f"{name} ({kind}) is a layer between file and drives: not direct"
     return warning("GPU layers", what, "use the drives themselves, or md RAID 0 with nvidia-fs")
 
 

@@ -57,18 +57,20 @@ def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
         gpu = known.get(number)
         if gpu is None:
             there = ", ".join(str(gpu) for gpu in known) or "none"
-            what = f"GPU {number} is not there; the CUDA driver knows: {there}"
+            what = f"GPU {number} does not exist; GPUs of the CUDA driver: {there}"
             yield error("GPU", what, "correct gpu in the workload, or CUDA_VISIBLE_DEVICES")
             continue
         most = max(demands, key=lambda demand: demand.bytes_on(number))
         need = most.bytes_on(number)
         what = (
             f"{most.label}: buffers of {format_size(most.block_size)} on GPU {number} take "
-            f"{format_bytes_si(need)}, and {format_bytes_si(gpu.free_bytes)} of "
+            f"{format_bytes_si(need)}; {format_bytes_si(gpu.free_bytes)} of "
             f"{format_bytes_si(gpu.memory_bytes)} are free"
         )
         if need > gpu.free_bytes:
-            fix = "fewer workers, a smaller queue_depth or block_size, or end what else uses it"
+            fix = (
+                "use fewer workers, smaller queue_depth or block_size, or end other programs on it"
+            )
             yield error("GPU memory", what, fix)
         else:
             yield ok("GPU memory", what)
@@ -81,7 +83,7 @@ def aperture_rows(demands: Sequence[Demand], number: int, card: PciDevice) -> It
     if most is not None and need > most:
         yield warning(
             "GPU aperture",
-            f"buffers take {format_bytes_si(need)} of GPU {number}, and BAR1 shows "
-            f"{format_bytes_si(most)} of it: not all can be registered",
-            "fewer workers or smaller blocks, or turn on a larger BAR1 (resizable BAR)",
+            f"buffers take {format_bytes_si(need)} of GPU {number}, but BAR1 maps only "
+            f"{format_bytes_si(most)}: not all can be registered",
+            "use fewer workers or smaller blocks, or enable a larger BAR1 (resizable BAR)",
         )

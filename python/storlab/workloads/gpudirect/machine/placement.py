@@ -49,8 +49,8 @@ def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | No
     most = f"{link.most_gt_s:g} GT/s x{link.most_width} ({link.most_gb_s:.1f} GB/s)"
     narrow, slow = link.width < link.most_width, link.gt_s < link.most_gt_s
     if narrow or (slow and not idles):
-        fix = "reseat it, or use a slot with all lanes and of its generation"
-        return warning(f"{name} link", f"{now}, and it could {most}", fix)
+        fix = "reseat it, or use a slot that has all lanes and its PCIe generation"
+        return warning(f"{name} link", f"{now}, but {most} is possible", fix)
     if slow:
         return ok(f"{name} link", f"{now} while idle; {most} under load")
     return ok(f"{name} link", now)
@@ -68,8 +68,8 @@ def distance_rows(
     if worst >= Distance.NODE:
         yield warning(
             "PCIe distance",
-            f"{what}: transfers between them are slower, or not direct at all",
-            "use a drive or a GPU of the same NUMA node, best below the same switch",
+            f"{what}: transfers between them are slower, or not direct",
+            "use a drive and a GPU of one NUMA node, best below one PCIe switch",
         )
     else:
         yield ok("PCIe distance", what)
@@ -79,10 +79,10 @@ def distance_rows(
     if bridges:
         yield warning(
             "ACS",
-            f"{', '.join(bridges)} sends what is for a neighbour up to the root complex",
-            "turn ACS off in the firmware, or pci=disable_acs_redir=... for these bridges",
+            f"bridges send traffic between drive and GPU to the root complex: {', '.join(bridges)}",
+            "turn ACS off in the firmware, or by pci=disable_acs_redir=... for these bridges",
         )
     elif bridges is None:
-        yield ok("ACS", "not known: only root may read it")
+        yield ok("ACS", "unknown: only root can read it")
     else:
-        yield ok("ACS", "redirects nothing between them")
+        yield ok("ACS", "does not redirect traffic between drive and GPU")

@@ -34,8 +34,8 @@ _OPEN_LIMIT_S = 10  # time-out of cuFileDriverOpen in the child
 _LAST_LINES = 3
 FAMILY = "gpudirect"
 HANG_FIX = (
-    "look whether /proc/modules is there (some containers hide it), and what cufile.log and dmesg "
-    "say; path = bounce needs no cuFile"
+    "check whether /proc/modules exists (some containers hide it), and see cufile.log and dmesg; "
+    "path = bounce needs no cuFile"
 )
 
 
@@ -97,7 +97,7 @@ def _probe(libraries: Libraries, environment: frozenset[tuple[str, str]]) -> Pro
     del environment
     if FAMILY not in _native.family_names():
         return Probe(
-            trouble=Trouble(what="this build of storlab has no GPU family", fix="rebuild it")
+            trouble=Trouble(what="this build of storlab does not support GPUs", fix="rebuild it")
         )
     places = job.Libraries(cuda=list(libraries.cuda), cufile=list(libraries.cufile))
     order = job.GpuDirectJob(do="probe", libraries=places)
@@ -123,14 +123,12 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
             )
             ended = _wait(child, limit_s)
         if not ended:
-            what = f"no answer within {limit_s:.0f} s: cuFileDriverOpen can spin for ever"
+            what = f"no answer within {limit_s:.0f} s: cuFileDriverOpen may not return"
             return Probe(trouble=Trouble(what=what, fix=HANG_FIX))
         if not answer.exists():
             last = printed.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
             what = f"the probe ended with {child.returncode}: {' '.join(last) or 'without output'}"
-            return Probe(
-                trouble=Trouble(what=what, fix="look at dmesg; a library may have crashed")
-            )
+            return Probe(trouble=Trouble(what=what, fix="see dmesg, as a library may have crashed"))
         return read(json.loads(answer.read_text()))
 
 

@@ -26,10 +26,10 @@ from storlab.workloads.gpudirect.machine.probe import Probe
 
 KVIKIO_VARIABLE = "KVIKIO_GDS_THRESHOLD"
 KVIKIO_USUAL = 16 * 1024
-LOG_FIX = "look into cufile.log, with CUFILE_LOGGING_LEVEL=DEBUG, for why"
+LOG_FIX = "see cufile.log for the reason, with CUFILE_LOGGING_LEVEL=DEBUG"
 NVIDIA_FS_FIX = (
-    "give /dev/nvidia-fs* to the container, or install an NVMe driver that nvidia-fs goes with "
-    "(DOCA-OFED)"
+    "give the container access to /dev/nvidia-fs*, or install an NVMe driver that supports "
+    "nvidia-fs (DOCA-OFED)"
 )
 COUNTING = (1, 15)  # first version of cuFile with counters per route
 STATIC_BAR1 = (
@@ -42,7 +42,7 @@ def driver_row(driver: Driver | None) -> Check:
     """Check whether an NVIDIA driver is loaded; report its version and kind of modules."""
     if driver is None:
         return warning(
-            "GPU driver", "no NVIDIA driver is loaded", "install it, the open kernel modules"
+            "GPU driver", "no NVIDIA driver is loaded", "install it with the open kernel modules"
         )
     kind = "open" if driver.is_open else "proprietary"
     return ok("GPU driver", f"NVIDIA {driver.version}, {kind} kernel modules")
@@ -58,7 +58,7 @@ def p2pdma_obstacles(
     """Return what prevents P2PDMA, each with a fix; unknown facts are assumed to be fine."""
     lacks = []
     if processor == "aarch64":
-        lacks.append(("an Arm processor, as Grace", "use nvidia-fs"))
+        lacks.append(("an Arm processor, such as Grace", "use nvidia-fs"))
     if not kernel.is_new_enough:
         lacks.append((f"kernel {kernel.release or 'unknown'}", "run Linux 6.2 or newer"))
     if kernel.has_p2pdma is False:
@@ -73,7 +73,7 @@ def p2pdma_obstacles(
         names = ", ".join(f"GPU {gpu.number} ({gpu.compute})" for gpu in old)
         lacks.append((f"{names} is older than Ampere", "use nvidia-fs"))
     if cards and not any(card.gives_peer_memory for card in cards) and not kernel.static_bar1:
-        lacks.append(("GPU memory is not mapped for good (static BAR1)", STATIC_BAR1))
+        lacks.append(("GPU memory is not mapped permanently (static BAR1)", STATIC_BAR1))
     return lacks
 
 
@@ -90,7 +90,7 @@ def route_rows(
     serves = held.finds(nvidia_fs)
     against = [*lacks, *held.refusals()]
     if held.ways is not None and not held.has_p2pdma and not against:
-        against = [("cuFile finds no way by it to NVMe drives", LOG_FIX)]
+        against = [("cuFile cannot reach NVMe drives by it", LOG_FIX)]
     possible = held.has_p2pdma or not against
     yield _nvidia_fs_row(nvidia_fs, serves, possible)
     yield _p2pdma_row(against, possible, serves or bool(held.ways))
@@ -99,9 +99,9 @@ def route_rows(
         yield warning("GPU path", "host memory: compatibility mode is forced", fix)
     elif held.ways:
         words = " and ".join(held.way_names)
-        yield ok("GPU path", f"direct, by {words}, for local NVMe drives: cuFile says so itself")
+        yield ok("GPU path", f"direct, by {words}, for local NVMe drives, as cuFile reports")
     elif serves:
-        yield ok("GPU path", "direct, by nvidia-fs, for what the file system and drive allow")
+        yield ok("GPU path", "direct, by nvidia-fs, if file system and drive allow it")
     elif possible:
         yield ok("GPU path", "direct, by the kernel's P2PDMA, for local NVMe drives")
     else:
@@ -113,17 +113,17 @@ def _nvidia_fs_row(version: str | None, serves: bool, possible: bool) -> Check:
         return ok("nvidia-fs", "not loaded")
     if serves:
         return ok("nvidia-fs", f"loaded, version {version}")
-    what = f"loaded, version {version}; cuFile finds no way by it to NVMe drives"
+    what = f"loaded, version {version}; cuFile cannot reach NVMe drives by it"
     return ok("nvidia-fs", what) if possible else warning("nvidia-fs", what, NVIDIA_FS_FIX)
 
 
 def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bool) -> Check:
     """Check P2PDMA; ``needless`` states that another direct route exists."""
     if not against:
-        return ok("P2PDMA", "nothing that is known stands against it")
+        return ok("P2PDMA", "no known obstacle")
     whats = ", ".join(what for what, _ in against)
     if possible:
-        return ok("P2PDMA", f"possible, says cuFile itself, against what is known: {whats}")
+        return ok("P2PDMA", f"possible, as cuFile reports, despite known obstacles: {whats}")
     if needless:
         return ok("P2PDMA", f"not possible, and not needed: {whats}")
     return warning("P2PDMA", f"not possible: {whats}", "; ".join(fix for _, fix in against))
@@ -133,16 +133,15 @@ def _no_route(
     against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: EffectiveSettings
 ) -> Check:
     then = {
-        True: "cuFile moves every byte by way of host memory (compatibility mode)",
-        False: "cuFile refuses to open (5001), since compatibility mode is not allowed",
-        None: "cuFile falls back to host memory where its configuration allows that, else refuses",
+        True: "cuFile moves all data through host memory (compatibility mode)",
+        False: "cuFile cannot be opened (5001), as compatibility mode is not allowed",
+        None: "cuFile uses host memory if its configuration allows that, or else fails",
     }[held.compat_allowed]
-    known = f" (cuFile goes directly to {', '.join(held.storage)})" if held.storage else ""
+    known = f" (cuFile can access {', '.join(held.storage)} directly)" if held.storage else ""
     load = "load nvidia-fs (package nvidia-gds)" if nvidia_fs is None else NVIDIA_FS_FIX
     return warning(
         "GPU path",
-        f"not direct for local drives{known}: neither nvidia-fs nor P2PDMA is at hand, "
-        f"so that {then}",
+        f"not direct for local drives{known}: neither nvidia-fs nor P2PDMA is available, so {then}",
         f"{load}, or for P2PDMA: {'; '.join(fix for _, fix in against)}",
     )
 
@@ -166,7 +165,7 @@ def configuration_row(
         parts.append(f"at most {configured.direct_io_kb} KiB at once")
     where = "no file, the library's defaults" if configured.path is None else str(configured.path)
     if configured.problem:
-        fix = "correct the file: storlab and cuFile take the defaults"
+        fix = "correct the file; until then, storlab and cuFile use the defaults"
         return warning("cuFile configuration", configured.problem, fix)
     return ok("cuFile configuration", f"{where}: {', '.join(parts)}")
 
@@ -184,13 +183,13 @@ def proof_row(root: Path, probe: Probe) -> Check | None:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) < 2 or numbers >= COUNTING:
         return None
-    what = f"libcufile {version} does not count which way I/Os go"
-    newer = "pip install 'storlab[gpu]', or a cuFile of 1.15 or newer"
+    what = f"libcufile {version} does not count transfers by route"
+    newer = "pip install 'storlab[gpu]', or install cuFile 1.15 or newer"
     counts = nvidia_fs_counts(root)
     if counts:
         return ok("proof of path", f"{what}: nvidia-fs does, in whole MiB and for all processes")
     if counts is False:
-        what = f"{what}, and nvidia-fs counts nothing (IO stats: Disabled)"
+        what = f"{what}, and counting in nvidia-fs is off (IO stats: Disabled)"
         return warning("proof of path", what, f"{SWITCH_ON_COUNTING}, or {newer}")
     return warning("proof of path", what, newer)
 
@@ -201,9 +200,9 @@ def small_io_row(environment: Mapping[str, str]) -> Check:
     least = int(text) if text.isdigit() else KVIKIO_USUAL
     return ok(
         "small GPU I/O",
-        f"storlab calls cuFile at every size; applications over KvikIO read by POSIX below "
-        f"{format_size(least)} (set {KVIKIO_VARIABLE} lower for the direct path); what is not "
-        "aligned to 4 KiB cuFile copies once more",
+        f"storlab uses cuFile for every size; applications with KvikIO use POSIX below "
+        f"{format_size(least)} (set {KVIKIO_VARIABLE} lower for the direct path); cuFile copies "
+        "data that is not aligned to 4 KiB once more",
     )
 
 
@@ -218,9 +217,9 @@ def posix_row(
     field = f"fs.{kind}.posix_gds_min_kb"
     return warning(
         "small GPU I/O",
-        f"cuFile moves what is below {format_size(least)} on {kind} through host memory without a "
-        f"word ({field}), and transfers have {format_size(min(small))}",
-        f"set {field} to 0 in {configured.path}, or leave these transfer sizes out",
+        f"cuFile silently moves transfers below {format_size(least)} on {kind} through host memory "
+        f"({field}), and some have {format_size(min(small))}",
+        f"set {field} to 0 in {configured.path}, or remove these transfer sizes",
     )
 
 
@@ -234,9 +233,9 @@ def iommu_rows(root: Path, cards: Sequence[PciDevice]) -> Iterator[Check]:
     if translated:
         yield warning(
             "IOMMU",
-            f"translates what {', '.join(translated)} reads and writes: transfers between devices "
-            "go up to the root complex, or fail",
-            "iommu=pt, or intel_iommu=off or amd_iommu=off, on the kernel's command line",
+            f"translates addresses for {', '.join(translated)}: transfers between devices go "
+            "through the root complex, or fail",
+            "add iommu=pt, or intel_iommu=off or amd_iommu=off, to the kernel's command line",
         )
     elif has_iommu(root):
         yield ok("IOMMU", f"on, and passes through ({told or 'the default of this kernel'})")
@@ -252,6 +251,6 @@ def memlock_row(root: Path, is_root: bool) -> Check | None:
         return None
     return warning(
         "GPU memlock",
-        f"{format_bytes_si(most)} may be locked, and buffers of cuFile are locked memory",
-        "ulimit -l unlimited, or memlock in /etc/security/limits.conf",
+        f"only {format_bytes_si(most)} may be locked, but cuFile locks its buffers in memory",
+        "set ulimit -l unlimited, or memlock in /etc/security/limits.conf",
     )

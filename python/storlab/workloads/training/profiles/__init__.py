@@ -99,8 +99,8 @@ class Profile(StudyTable):
             problems.append(
                 Problem(
                     ("dataset", "num_samples_per_file"),
-                    "a JPEG file has one sample",
-                    "use 1, or tfrecord",
+                    "a JPEG file has only one sample",
+                    "use 1, or format tfrecord",
                 )
             )
         longest = data.record_length_bytes + MOST_STDEVS * data.record_length_bytes_stdev
@@ -108,8 +108,8 @@ class Profile(StudyTable):
             problems.append(
                 Problem(
                     ("dataset", "num_samples_per_file"),
-                    "an NPZ file of storlab holds less than 4 GiB",
-                    "use fewer or smaller samples in a file",
+                    "an NPZ file of storlab must be smaller than 4 GiB",
+                    "use fewer or smaller samples per file",
                 )
             )
         if problems:
@@ -160,7 +160,8 @@ def load_profile(name: str) -> Profile:
 @cache
 def _shipped(name: str) -> Profile:
     if name not in profile_names():
-        raise StudyError("profile", f'"{name}" is not a profile', suggest(name, profile_names()))
+        what = f'"{name}" is not a training profile'
+        raise StudyError("profile", what, suggest(name, profile_names()))
     return read_profile(SHIPPED / f"{name}{SUFFIX}")
 
 
@@ -194,7 +195,7 @@ def make_profile(data: dict[str, Any], name: str) -> Profile:
         return Profile.model_validate(data)
     except ValidationError as error:
         problems = [_problem(detail) for detail in error.errors(include_url=False)]
-        fix = "docs/training.md explains each field"
+        fix = "correct the file; docs/training.md explains each field"
         raise StudyError(name, "; ".join(problems), fix) from error
 
 
