@@ -243,7 +243,7 @@ def test_one_number_of_workers_has_bars_and_no_verdict(tmp_path: Path) -> None:
     }  # fmt: skip
     check_figures(figures_of(comparison, "preprocess"))
     html = plain(write_brief(store, pdf=False).read_text("utf-8"))
-    assert "one number of workers, so that nothing is known of saturation" in html
+    assert "only one number of workers, so saturation is unknown" in html
 
 
 def test_single_runs_decide_nothing(tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
     store = build_preprocess_store(tmp_path / "run", workers="[8]", **SMALL)
     (verdict,) = [v for v in verdicts(compared(store)) if v.question == "bottleneck"]
     assert sentences(verdict)[0] == (
-        f"{NEW} and {OLD}: one number of workers, so that nothing is known of saturation."
+        f"{NEW} and {OLD}: only one number of workers, so saturation is unknown."
     )
 
 

@@ -105,7 +105,7 @@ def test_single_runs_decide_nothing_but_that_workers_are_busy() -> None:
 def test_one_number_of_workers_tells_nothing() -> None:
     found = judged(step(4, 20, 30))
     assert (found.verdict, found.workers) == ("one", 4)
-    assert "nothing is known" in found.text
+    assert "is unknown" in found.text
     assert judge([]) == ("none", None)
 
 

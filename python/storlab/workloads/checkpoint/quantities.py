@@ -10,11 +10,11 @@ from storlab.contracts.question import Question
 from storlab.workloads.common.metrics import FLUSH
 
 TIME = "Time of a checkpoint and of a restore"
-RATE = "Throughput while checkpoints move"
+RATE = "Throughput while checkpoints are written or restored"
 FLUSHES = "Flushes of files and directories"
-PROOF = "What the device counted, over the bytes that were moved"
+PROOF = "Bytes that the device counted, relative to those written or read"
 ENERGY = "Power and energy of checkpoints"
-LOST = "What checkpoints cost the training (modelled)"
+LOST = "Training time lost to checkpoints (modelled)"
 
 WRITTEN = Counted("writes", "written_ns")
 DURABLE = Counted("writes", "durable_ns")

@@ -90,7 +90,8 @@ REGION_START: Any = Field(
 )
 REGION_SIZE: Any = Field(
     default=None,
-    description="how much of each file or device is used, likewise; by default the rest",
+    description="length of the used part of each file or device: a size or a share; by default "
+    "up to the end",
 )
 Percent = Annotated[float, Field(ge=0, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1e9)]

@@ -16,15 +16,15 @@ Timeout = Annotated[Nanoseconds, Field(gt=0)]
 
 REQUEST_TIMEOUT: Any = Field(
     default="60s",
-    description="buckets only: a request without an answer, or a download without a further "
+    description="buckets only: a request without an answer, or a download that receives no "
     "byte, fails after this time",
 )
 RETRIES: Any = Field(
     default=5,
-    description="buckets only: further attempts of a request that failed for a passing reason "
-    "(connection, time-out, 5xx, SlowDown); their time counts, and every run says "
-    "how many there were",
+    description="buckets only: retries of a request that failed for a temporary reason "
+    "(connection, time-out, 5xx, SlowDown); their time counts, and every run "
+    "reports their number",
 )
 RETRY_BACKOFF: Any = Field(
-    default="200ms", description="pause before the first further attempt, doubled for each next one"
+    default="200ms", description="pause before the first retry, doubled before each further one"
 )

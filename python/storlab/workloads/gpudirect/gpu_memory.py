@@ -28,8 +28,9 @@ def memory_problem(params: GpuDirectParams) -> Problem | None:
         if gpu.number in params.gpu and need > gpu.memory_bytes:
             return Problem(
                 ("workers",),
-                f"their buffers take {format_bytes_si(need)} of GPU {gpu.number}, which has "
-                f"{format_bytes_si(gpu.memory_bytes)}: workers x queue_depth x block_size",
+                "their buffers (workers x queue_depth x block_size) need "
+                f"{format_bytes_si(need)} of GPU {gpu.number}, which has "
+                f"{format_bytes_si(gpu.memory_bytes)}",
                 "lower workers, queue_depth or block_size, or add GPUs to gpu",
             )
     return None

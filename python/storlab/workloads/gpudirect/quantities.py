@@ -8,7 +8,7 @@ from storlab.contracts.page import Headline, Quantity
 RATE = "Throughput and client CPU"
 LATENCY = "Latency"
 INTENDED = "Latency from the intended start"
-ROUTE = "The path that bytes took, registration, and what was compared"
+ROUTE = "Path that bytes took, registration of buffers, and comparison of data"
 ENERGY = "Power and energy"
 
 _STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}

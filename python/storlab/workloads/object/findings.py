@@ -28,12 +28,13 @@ MOST_SERVERS = 8  # largest number of rows for one kind of request of one target
 NONE = Number("–", missing=True)
 KINDS = {**WORDS, "part": "part of an upload", "upload": "other request of an upload"}
 CAPTION = (
-    "Single requests by endpoint at the last point of the axis, all repeats together: an upload in "
-    "parts is several requests, an attempt that is retried has failed"
+    "Requests by endpoint at the last point of the axis, over all repeats. An "
+    "upload in parts counts as several requests; a retried attempt counts as failed"
 )
 LEAD = (
-    "Rates and percentiles of a target are those of all its endpoints together, in which one slow "
-    "endpoint disappears. Here every request counts at the endpoint that it was sent to."
+    "Rates and percentiles of a target are over all its endpoints, which hides a "
+    "single slow one. Here, every request counts at the endpoint to which it was "
+    "sent."
 )
 HEAD = [
     ("requests", ""), ("share", "%"), ("throughput", "MB/s"), ("p50", ""), ("p99", ""),

@@ -186,7 +186,9 @@ def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
             )
     if not off:
         return None
-    return Flag(kind="mix-off", message=f"{'; '.join(off)}: more than chance explains")
+    return Flag(
+        kind="mix-off", message=f"{'; '.join(off)}: the difference is more than chance explains"
+    )
 
 
 def _payload_flag(params: ObjectParams) -> Flag | None:
@@ -195,5 +197,5 @@ def _payload_flag(params: ObjectParams) -> Flag | None:
     return Flag(
         kind="payload-mode",
         message=f'bodies were sent with payload = "{params.payload}": signing and checksums '
-        "cost CPU on both sides, so compare only with runs that did the same",
+        "cost CPU on both sides, so compare only with runs that used the same payload",
     )

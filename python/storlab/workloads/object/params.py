@@ -56,8 +56,8 @@ class ObjectParams(Params):
 
     get_percent: Sweep[Percent] = Field(
         default=100.0,
-        description="share of GETs in all requests, drawn for each request; what is none of the "
-        "listed kinds is PUT; swept",
+        description="share of GETs in all requests, drawn for each request; requests of none of "
+        "the listed kinds are PUTs; swept",
     )
     head_percent: Sweep[Percent] = Field(default=0.0, description="share of HEADs; swept")
     list_percent: Sweep[Percent] = Field(
@@ -129,8 +129,8 @@ class ObjectParams(Params):
     delete_batch: Sweep[PageKeys] = Field(default=100, description="keys per multi-delete; swept")
     rate_requests: Sweep[Rate | None] = Field(
         default=None,
-        description="open loop: requests per second in total, due on time whether or not earlier "
-        "ones have ended; not with concurrency_per_operation; swept",
+        description="open loop: requests per second in total, started on time whether or not "
+        "earlier ones have ended; not with concurrency_per_operation; swept",
     )
     arrival: ArrivalKind | None = Field(
         default=None, description="spacing of an open loop's requests; by default constant"
@@ -149,16 +149,15 @@ class ObjectParams(Params):
     )
     request_timeout: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="60s",  # type: ignore[assignment]
-        description="a request without its whole answer after this time is an error",
+        description="a request whose answer is not complete after this time counts as an error",
     )
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="further attempts of a failed request; by default none, so that no error is "
-        "hidden",
+        description="retries of a failed request; by default none, so that no error is hidden",
     )
     retry_backoff: Nanoseconds = Field(
         default="0s",  # type: ignore[assignment]
-        description="pause before the first further attempt, doubled for each next one",
+        description="pause before the first retry, doubled before each further one",
     )
     verify: Sweep[bool] = Field(
         default=False,

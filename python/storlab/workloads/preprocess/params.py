@@ -46,7 +46,7 @@ class Scale(StudyTable):
     )
     memory: Memory | None = Field(
         default=None,
-        description="most memory per worker, instead of an equal share of the workload's memory",
+        description="largest memory per worker; by default an equal share of the workload's memory",
     )
 
 
@@ -104,7 +104,7 @@ class PreprocessParams(Params):
     )
     memory: Sweep[Memory] = Field(
         default="4GiB",  # type: ignore[assignment]
-        description="most memory of the stages, at any size of the data; swept",
+        description="largest memory of the stages, whatever the size of the data; swept",
     )
     cold: bool = Field(
         default=True,

@@ -12,7 +12,7 @@ from storlab.workloads.preprocess.job import STAGES
 TIME = "Completion time"
 RATE = "Rows and throughput"
 USE = "CPU and memory"
-DEVICE = "What the device did, and how busy the workers were"
+DEVICE = "Bytes counted by the device, and CPU use of the workers"
 ENERGY = "Power and energy of preprocessing"
 
 

@@ -38,7 +38,10 @@ from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.params import PreprocessParams
 
 WORKERS = "workers"  # name of the swept parameter
-NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
+NOT_SWEPT = (
+    "The number of workers is not swept, so it is unknown whether storage or the CPU is "
+    "the bottleneck."
+)
 TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
 LEAST_GAIN = 0.05  # smallest relevant reduction of the time
@@ -115,7 +118,7 @@ class Saturation:
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
             "open": f"still getting faster at {at}",
-            "one": "one number of workers, so that nothing is known of saturation",
+            "one": "only one number of workers, so saturation is unknown",
             "none": "not measured",
         }[self.verdict]
 

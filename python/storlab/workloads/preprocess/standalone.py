@@ -346,7 +346,7 @@ def _held(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        what = f"cannot be made: {error.strerror}"
+        what = f"cannot be created: {error.strerror}"
         raise PreflightError(f"--out {directory}", what, write_advice(directory, error)) from error
     try:
         try:

@@ -57,8 +57,8 @@ class TrainingParams(Params):
 
     profile: Sweep[ProfileName] = Field(
         default="unet3d-h100",
-        description="what is read, at which cadence: a profile of storlab, or the path of your "
-        "own, which ends with .toml; swept",
+        description="files to read and compute time of steps: a profile of storlab, or the path "
+        "of your own, which ends with .toml; swept",
         examples=["unet3d-h100", "profiles/mine.toml"],
     )
     accelerators: Sweep[Accelerators] = Field(
@@ -80,9 +80,9 @@ class TrainingParams(Params):
     )
     check: Sweep[Literal["bytes", "header", "crc"] | None] = Field(
         default=None,
-        description="what a reader does with its data: bytes nothing; header parses the format; "
-        "crc also compares checksums. By default the edition decides, and only "
-        "edition storlab takes it; swept",
+        description="check of the data by a reader: bytes none; header parses the format; crc "
+        "also compares checksums. By default that of the edition; can be set only "
+        "with edition storlab; swept",
     )
     shuffle: Literal["none", "same", "epoch"] | None = Field(
         default=None,
@@ -98,11 +98,12 @@ class TrainingParams(Params):
         default=None, description="passes over the data set; by default the profile's"
     )
     max_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="most steps of an accelerator per epoch"
+        default=None, description="largest number of steps of an accelerator per epoch"
     )
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
-        description="samples per step; another than the profile's needs computation_time as well",
+        description="samples per step; if it differs from the profile's, set computation_time "
+        "as well",
     )
     computation_time: Nanoseconds | None = Field(
         default=None, description="compute time per step; by default the profile's"

@@ -33,7 +33,7 @@ def study(place: Path) -> Path:
     ("reference", "percentiles", "note"),
     [
         ("gdsio", False, "only a mean latency"),
-        ("fio", True, "which path its bytes took"),
+        ("fio", True, "went directly to the GPU"),
     ],
 )
 def test_both_references_are_held_against_native(

@@ -24,8 +24,8 @@ from storlab.workloads.gpudirect.findings.proof import (
 )
 
 NOT_SWEPT = (
-    'Only one path was measured. path = ["direct", "bounce", "bounce-overlapped", "host"] tells '
-    "what the direct path brings."
+    "Only one path was measured. To see what the direct path gains, set path = "
+    '["direct", "bounce", "bounce-overlapped", "host"].'
 )
 
 

@@ -26,8 +26,9 @@ OTHERS = ("bounce-overlapped", "bounce", "host")
 WITHOUT = OTHERS[:2]  # the ways to a GPU without the direct path
 OVERLAPPED, WAITING = WITHOUT
 FLATTERED = (
-    "A bounce that waits for each copy flatters the direct path: add “bounce-overlapped” to path "
-    "for what good code without GPUDirect does."
+    "“bounce” waits for each copy, so the direct path looks better than it is: add "
+    "“bounce-overlapped” to path, which is how efficient code works without "
+    "GPUDirect."
 )
 ENERGY = "energy per GB"
 

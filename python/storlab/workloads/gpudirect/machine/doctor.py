@@ -99,7 +99,7 @@ def examine_target(
     rows = [*_needed_rows(probed, direct=direct, others=others, usable=usable)]
     unreal = stand_ins(LibrariesTold(cuda=probed.cuda, cufile=probed.cufile), machine.root)
     if unreal and probed.gpus:
-        what = f"{'; '.join(unreal)}: every value will be emulated"
+        what = f"{'; '.join(unreal)}: all results will be flagged as emulated"
         rows.append(warning("GPU stand-ins", what, "use a GPU with NVIDIA's driver and libraries"))
     if usable or probed.cuda_trouble is None:
         rows += memory_rows(demands, probed)

@@ -10,8 +10,8 @@ from storlab.workloads.gpudirect.machine.probe import Probe
 
 P2PDMA, NVIDIA_FS = "p2pdma", "nvfs"
 ALLOW_FIX = (
-    "set use_pci_p2pdma to true in cufile.json, under properties and, where that has it, under "
-    "block.nvme (or CUFILE_USE_PCIP2PDMA=true)"
+    "set use_pci_p2pdma to true in cufile.json, under properties and, if it is also "
+    "there, under block.nvme (or set CUFILE_USE_PCIP2PDMA=true)"
 )
 _WAYS = {
     P2PDMA: "the kernel's P2PDMA",

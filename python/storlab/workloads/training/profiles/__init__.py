@@ -34,19 +34,22 @@ SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
 class Dataset(StudyTable):
     """Table ``[dataset]`` of a profile: number, format and sizes of files."""
 
-    format: Literal["npz", "tfrecord", "jpeg"] = Field(description="of the files")
-    num_files_train: int = Field(ge=1, le=10**9, description="files of the data set")
+    format: Literal["npz", "tfrecord", "jpeg"] = Field(description="format of the files")
+    num_files_train: int = Field(ge=1, le=10**9, description="number of files of the data set")
     num_samples_per_file: int = Field(default=1, ge=1, description="samples in each file")
     record_length_bytes: Size = Field(gt=0, description="mean size of a sample")
-    record_length_bytes_stdev: Size = Field(default=0, description="standard deviation of it")
+    record_length_bytes_stdev: Size = Field(
+        default=0, description="standard deviation of the size of a sample"
+    )
     record_length_bytes_resize: Size = Field(
-        default=0, description="what a loader cuts a sample to after reading; 0: nothing"
+        default=0, description="size to which a loader cuts a sample after reading; 0: no cut"
     )
     data_folder: str = Field(
-        default="data", description="where DLIO keeps it; storlab uses a directory of its own"
+        default="data",
+        description="directory in which DLIO stores the data set; storlab uses its own",
     )
     file_prefix: str = Field(
-        default="img", pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-]$", description="of file names"
+        default="img", pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-]$", description="prefix of file names"
     )
 
 
@@ -54,9 +57,14 @@ class Reader(StudyTable):
     """Table ``[reader]`` of a profile: batches and readers of an accelerator."""
 
     batch_size: int = Field(ge=1, le=10**6, description="samples that a step consumes")
-    read_threads: int = Field(default=1, ge=1, le=1024, description="readers of an accelerator")
+    read_threads: int = Field(
+        default=1, ge=1, le=1024, description="number of readers of an accelerator"
+    )
     prefetch_size: int = Field(
-        default=2, ge=1, le=10**4, description="batches ahead, over all readers of an accelerator"
+        default=2,
+        ge=1,
+        le=10**4,
+        description="batches loaded ahead, over all readers of an accelerator",
     )
     file_shuffle: Literal["off", "seed", "random"] = Field(
         default="seed", description="off: files are read in the order of their numbers"
@@ -67,25 +75,25 @@ class Train(StudyTable):
     """Table ``[train]`` of a profile: epochs, and compute time per step."""
 
     epochs: int = Field(default=1, ge=1, le=10**6, description="passes over the data set")
-    computation_time: Duration = Field(description="of a step; a bare number means seconds")
+    computation_time: Duration = Field(
+        description="compute time of a step; a number without a unit is in seconds"
+    )
 
 
 class Goal(StudyTable):
     """Table ``[metric]`` of a profile: required utilisation."""
 
     au: float = Field(
-        default=0.9, gt=0, le=1, description="least accelerator utilisation, as a share"
+        default=0.9, gt=0, le=1, description="required accelerator utilisation, as a fraction"
     )
 
 
 class Profile(StudyTable):
     """Training profile: all tables of its file."""
 
-    description: str = Field(default="", description="the model, and what its data is like")
-    source: str = Field(min_length=1, description="where the numbers come from")
-    published: bool = Field(
-        default=True, description="whether it is a profile that somebody has published"
-    )
+    description: str = Field(default="", description="the model, and a description of its data")
+    source: str = Field(min_length=1, description="source of the numbers")
+    published: bool = Field(default=True, description="whether the profile has been published")
     dataset: Dataset
     reader: Reader
     train: Train
