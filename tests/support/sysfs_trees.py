@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storlab.base.clock import monotonic_ns
-
 
 def put(path: Path, content: str | int) -> None:
     """Write a sysfs file atomically."""
@@ -54,15 +52,19 @@ def hwmon_tree(root: Path, number: int, chip: str, device: str, **files: str | i
     return place
 
 
-# Writes the counter, with its priority raised where that is permitted, until its input closes.
+# Writes the counter, with its priority raised where that is permitted, until its input closes. It
+# prints a line when it begins.
 _COUNT = """
 import os, select, sys, time
-file, modulus, start_uj, watts, begin_ns = sys.argv[1], *map(float, sys.argv[2:])
+file, modulus, start_uj, watts = sys.argv[1], *map(float, sys.argv[2:])
 try:
     os.setpriority(os.PRIO_PROCESS, 0, -15)
 except PermissionError:
     pass
 new = os.path.join(os.path.dirname(file), ".energy.new")
+begin_ns = time.monotonic_ns()
+sys.stdout.write("counting\\n")
+sys.stdout.flush()
 while not select.select([sys.stdin], [], [], 0.001)[0]:
     counted = (time.monotonic_ns() - begin_ns) * watts / 1e3
     try:  # it may be unplugged at any moment
@@ -84,12 +86,15 @@ class RunningCounter:
     def __init__(self, file: Path, watts: float, range_uj: int, start_uj: int = 0) -> None:
         self.file = file
         self._start_uj = start_uj
-        values = (range_uj + 1, start_uj, watts, monotonic_ns())
+        values = (range_uj + 1, start_uj, watts)
         self._command = [sys.executable, "-I", "-S", "-c", _COUNT, str(file), *map(str, values)]
 
     def __enter__(self) -> RunningCounter:
         replace(self.file, self._start_uj)
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline()  # the meter must not see a counter that stands still
         return self
 
     def __exit__(self, *_: object) -> None:
