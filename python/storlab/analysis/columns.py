@@ -143,7 +143,7 @@ def _times(
             )
 
 
-def latency_columns(page: Page) -> dict[str, Column]:
+def main_latency_columns(page: Page) -> dict[str, Column]:
     """Return columns for mean and p99 latency of the main operations, by key.
 
     Tables of a family that defines metrics of its own may omit all of these columns.

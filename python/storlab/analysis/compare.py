@@ -19,7 +19,7 @@ from storlab.analysis.columns import (
     PERCENTS,
     STATISTICS,
     Column,
-    latency_columns,
+    main_latency_columns,
     plural_of,
     ratio_keys,
 )
@@ -429,7 +429,7 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 
 def _drift_flags(cell: Cell, page: Page) -> list[CellFlag]:
     """Return a flag with the values in time order, if the repeats depend on their order."""
-    texts, untabled = [], latency_columns(page)
+    texts, untabled = [], main_latency_columns(page)
     for drift in cell.drifts:
         place = PLACES.get(drift.metric)
         column = COLUMNS[place] if place is not None else untabled[drift.metric]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from storlab.analysis.columns import latency_columns
+from storlab.analysis.columns import main_latency_columns
 from storlab.analysis.drift import ERROR, Repeat, drifts_of, order_effect
 from storlab.analysis.points import page_of
 
@@ -67,7 +67,7 @@ def test_every_quantity_that_can_drift_has_a_label() -> None:
         for n, value in enumerate((200, 180, 160, 140, 120), 1)
     ]
     assert [drift.metric for drift in drifts_of(repeats, page)] == [key]
-    assert latency_columns(page)[key].unit == "ns"
+    assert main_latency_columns(page)[key].unit == "ns"
 
 
 Noise = Callable[[random.Random], float]
