@@ -35,7 +35,7 @@ struct Pair {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// `ns = at.ns + (ticks - at.ticks) * ns_per_tick_q32 >> 32`
+    /// Time-stamp counter: `ns = at.ns + (ticks - at.ticks) * ns_per_tick_q32 >> 32`.
     Tsc {
         at: Pair,
         ns_per_tick_q32: u64,
@@ -140,8 +140,8 @@ impl Clock {
 
 impl Source {
     /// Return this source adjusted to the kernel's clock. The new rate is that of the kernel's
-    /// clock between `seen` and `now`, plus a correction that removes the current offset in as much
-    /// time. The clock never jumps: it continues from its present value.
+    /// clock between `seen` and `now`, plus a correction that removes the current offset within the
+    /// same length of time. The clock never jumps: it continues from its present value.
     fn followed(self, seen: Pair, now: Pair) -> Source {
         let Source::Tsc { at, ns_per_tick_q32 } = self else { return self };
         let kernels = rate(seen, now);
@@ -325,9 +325,9 @@ pub fn clock_ns(id: libc::clockid_t) -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// Make up to `tries` attempts, each of which returns a width and a value, and return the value
-/// with the smallest width. An interrupt during an attempt widens it and skews its value. Stops
-/// after the first attempt narrower than `enough`.
+/// Make up to `tries` attempts, each of which returns its duration and a value, and return the
+/// value of the shortest attempt. An interrupt during an attempt lengthens it and skews its value.
+/// Stops after the first attempt shorter than `enough`.
 pub fn narrowest<T>(tries: usize, enough: u64, mut once: impl FnMut() -> (u64, T)) -> T {
     let mut best = once();
     for _ in 1..tries {

@@ -70,7 +70,7 @@ impl Histogram {
         }
     }
 
-    /// Remove all values. The memory stays allocated and is written completely.
+    /// Remove all values. The memory stays allocated, and all of it is overwritten.
     pub fn clear(&mut self) {
         self.0.reset();
     }

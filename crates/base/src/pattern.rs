@@ -42,8 +42,8 @@ pub enum Pattern {
 
 impl Pattern {
     /// Return the unit in bytes of which all offsets are multiples, if block sizes are multiples of
-    /// `block`. For a sequential pattern it also divides `space`, because a pass reaches the end of
-    /// the space even if that is not a whole block.
+    /// `block`. For a sequential pattern, the unit also divides `space`, because the last I/O of a
+    /// pass ends exactly at the end of the space.
     pub fn unit(&self, block: u64, space: u64) -> u64 {
         match self {
             Pattern::Sequential => gcd(block, space),
@@ -193,7 +193,7 @@ impl Offsets {
             // Unreachable: these patterns have no hot positions.
             Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0,
         };
-        // Only positions too near the end of the space for this I/O are moved to its front.
+        // A position too near the end of the space for this I/O is moved to the front of the space.
         let place = if place < self.starts { place } else { place % self.starts };
         place * self.unit
     }
@@ -304,7 +304,7 @@ fn check_space(space: u64, unit: u64, max_len: u64, share: Share) -> Result<()> 
         ));
     }
     if share.index >= share.count {
-        let what = format!("job {} does not exist among {} jobs", share.index, share.count);
+        let what = format!("job index {} is too high for {} jobs", share.index, share.count);
         return Err(Error::spec("jobs", what, "number the jobs from 0"));
     }
     Ok(())

@@ -20,7 +20,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Create a queue of `depth` operations that go to one file each and may be submitted at once.
+    /// Return the size of a queue of `depth` operations that access one file each and may all be
+    /// submitted at once.
     pub fn of_depth(depth: usize) -> Self {
         Queue { depth, batch: depth, parts: 1 }
     }

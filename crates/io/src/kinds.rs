@@ -13,7 +13,7 @@ use crate::posix::PosixBackend;
 use crate::probe::probe;
 use crate::uring::UringBackend;
 
-/// Work that is generic over its backend.
+/// Work that can be done with any type of backend.
 pub trait UseBackend {
     /// Result of the work.
     type Output;
@@ -25,8 +25,8 @@ pub trait UseBackend {
     fn with<B: Backend + 'static>(self, backend: B) -> Result<Self::Output>;
 }
 
-/// Define [`BackendKind`] from a variant, a name in jobs and results, and a type per backend. The
-/// type has the functions `new(files, arena, queue)` and `threads(queue)`.
+/// Define [`BackendKind`]. For each backend, the macro gets a variant, a name in jobs and results,
+/// and a type. The type has the functions `new(files, arena, queue)` and `threads(queue)`.
 macro_rules! backends {
     ($($(#[$doc:meta])* $kind:ident $name:literal $backend:ty),+ $(,)?) => {
         /// Backend that submits the I/O of a run.
@@ -36,7 +36,7 @@ macro_rules! backends {
         }
 
         impl BackendKind {
-            /// Return the name in jobs and results.
+            /// Return the backend's name in jobs and results.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name),+ }
             }

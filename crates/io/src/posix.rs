@@ -20,7 +20,7 @@ use crate::backend::{Backend, Completion, Op, Queue, Wake};
 use crate::device::discard;
 use crate::file::{File, PUNCH_HOLE};
 
-/// Most helper threads, unless the queue is deeper.
+/// Maximum number of helper threads, unless the queue depth is larger.
 const THREADS_MAX: usize = 512;
 
 /// Backend that performs operations with blocking calls in helper threads.
@@ -128,7 +128,8 @@ impl PosixBackend {
     }
 
     /// Return the number of threads for this queue: the worker alone if one I/O is in flight at a
-    /// time, otherwise also a helper per part in flight, limited to the depth or 512.
+    /// time, otherwise also a helper per I/O in flight, but at most 512 or the queue depth,
+    /// whichever is larger.
     pub fn threads(queue: Queue) -> usize {
         match (queue.depth * queue.parts).min(queue.depth.max(THREADS_MAX)) {
             0 | 1 => 1,

@@ -27,10 +27,10 @@ use crate::kinds::{BackendKind, UseBackend};
 pub const SECTOR: u64 = 4096;
 /// Time after which a wait for completions is interrupted to check whether the run has ended.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest wait in ns for operations that are still in flight when a pass over a file ends.
+/// Longest wait in ns for operations that are still in flight when the work on a file ends.
 const DRAIN_NS: u64 = 30_000_000_000;
-/// Bytes requested at a time of a file in the page cache. More would be evicted from the processor
-/// core's cache before the caller uses it.
+/// Number of bytes to request at a time from a file in the page cache. More would be evicted from
+/// the processor core's cache before the caller uses it.
 const NEAR_BYTES: usize = 256 << 10;
 
 /// I/O size, queue depth and number of buffers of a stream.
@@ -65,7 +65,7 @@ pub struct Chunk<'c> {
 pub enum Pass {
     /// All requested bytes were read or written.
     Whole,
-    /// The run ended before that.
+    /// The run ended before all bytes were read or written.
     Stopped,
 }
 
@@ -75,7 +75,7 @@ pub struct Stream {
     spec: StreamSpec,
 }
 
-/// [`Engine`] of any backend.
+/// Interface of [`Engine`] without the type of its backend.
 trait Passes {
     fn name(&self) -> &'static str;
 
@@ -103,7 +103,7 @@ impl<B: Backend> Passes for Engine<B> {
         self.backend.replace_file(0, job.file);
         let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
         let ended = self.move_all(job, chunks, fill, take);
-        // After an error or a stop, no operation of this pass may still use the buffers.
+        // Even after an error or a stop, wait until no operation uses the buffers.
         match (ended, self.drain(job)) {
             (Err(first), Err(later)) => Err(later.after(Some(first))),
             (ended, drained) => drained.and(ended),
@@ -111,7 +111,7 @@ impl<B: Backend> Passes for Engine<B> {
     }
 }
 
-/// Work that makes an engine of a backend.
+/// Work that creates an [`Engine`] with a backend.
 struct NewEngine(StreamSpec);
 
 impl UseBackend for NewEngine {
@@ -269,7 +269,7 @@ struct Engine<B> {
     /// Slots whose operations were queued since the last submission.
     fresh: Vec<usize>,
     in_flight: usize,
-    /// Longest wait in ns for operations that are still in flight at the end.
+    /// Longest wait in ns for operations that are still in flight when the work on a file ends.
     drain_ns: u64,
     /// Index of the chunk that uses the first buffer. It rises while a file is read from the page
     /// cache, so that the same buffers are reused.
@@ -318,8 +318,8 @@ impl<B: Backend> Engine<B> {
             }
             let next = self.slot_of(handed);
             self.turn(waits && self.slots[next].result.is_none())?;
-            // Handle one chunk per turn. Completions that arrive while the caller works are seen
-            // only in the next turn.
+            // Pass on one chunk, then look for completions again, because some may have arrived
+            // while the caller processed it.
             if let Some(result) = self.slots[next].result {
                 self.hand_over(job, handed, next, result, take)?;
                 handed += 1;

@@ -104,7 +104,8 @@ impl Discards {
 type Taskrun = (&'static str, fn(&mut io_uring::Builder));
 
 /// Completion modes, best first. The first one that the kernel supports is used. The taskrun flag
-/// shows that completion work is pending, so that a call that does not wait can run it too.
+/// shows that the kernel has completions to post. A submission that does not wait checks it, and
+/// then lets the kernel post them.
 const TASKRUN: [Taskrun; 3] = [
     ("defer_taskrun", |b| {
         b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();

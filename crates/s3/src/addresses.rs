@@ -1,5 +1,5 @@
-//! IP addresses of an S3 endpoint. While a run lasts, a background thread resolves the endpoint's
-//! name again.
+//! IP addresses of an S3 endpoint. If they are old when a connection is opened, a background thread
+//! resolves the endpoint's name again.
 
 use std::io;
 use std::net::SocketAddr;

@@ -318,8 +318,8 @@ mod tests {
         assert_eq!(of("gone").to_string(), "NoSuchKey (404): gone");
     }
 
-    /// Errors of the system on an established connection: the route may be back at the next
-    /// attempt.
+    /// Errors of the operating system on an established connection may be retried, because the
+    /// network route may work again.
     #[test]
     fn a_path_that_is_gone_is_retried_and_no_fault_of_the_protocol() {
         for errno in

@@ -79,7 +79,7 @@ impl OneShot {
         self.send(Call::new(method, key), query, body, timeout)
     }
 
-    /// Write an object if a condition holds: a header `if-match` or `if-none-match` with its value.
+    /// Write an object if the condition holds that a header `if-match` or `if-none-match` states.
     ///
     /// A store that does not support conditional writes ignores the condition and writes.
     ///

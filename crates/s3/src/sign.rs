@@ -44,7 +44,7 @@ pub(super) struct Subject<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// Signing key of one day, with its scope. Each thread caches one.
+/// Signing key of one day, with its scope (date, region and service). Each thread caches one.
 struct Day {
     signer: u64,
     /// Date as `YYYYMMDD`.

@@ -54,7 +54,7 @@ impl Store {
             ));
         }
         if HeaderValue::from_str(&spec.region).is_err() || spec.region.is_empty() {
-            let what = format!("{:?} is not a region", spec.region);
+            let what = format!("{:?} is not a valid region name", spec.region);
             return Err(Error::spec("region", what, "use a name such as us-east-1"));
         }
         let signer = match credentials {

@@ -371,7 +371,7 @@ fn walk(
         }
     }
     if place.depth > 0 || !place.seen {
-        return Err(wrong("incomplete XML"));
+        return Err(wrong("the XML is incomplete"));
     }
     Ok(())
 }
@@ -390,7 +390,7 @@ impl Position {
     fn enter(&mut self, name: &str, root: &str) -> Result<(), Failure> {
         if self.depth == 0 {
             if self.seen || name != root {
-                return Err(wrong(&format!("{name} instead of {root}")));
+                return Err(wrong(&format!("XML root {name} instead of a single {root}")));
             }
             self.seen = true;
         } else {

@@ -37,8 +37,8 @@ pub fn in_the_clear(asked: bool) -> S3Result<()> {
     Ok(())
 }
 
-/// Return the maximum number of entries on a page of a listing: the requested number, but at most
-/// and by default [`PAGE`].
+/// Return the maximum number of entries on a page of a listing: the requested number, or [`PAGE`]
+/// if that is smaller or no number is requested.
 ///
 /// # Errors
 /// `InvalidArgument` if the request asks for a negative number.

@@ -1,4 +1,4 @@
-//! Request body in the form in which it is passed to s3s.
+//! Request body that the server passes to s3s.
 
 use std::io;
 use std::pin::Pin;

@@ -68,8 +68,7 @@ impl TempFile {
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let create = || File::options().read(true).write(true).create_new(true).open(&path);
         let file = match create() {
-            // The file was left by a server that was killed, whose counter for names also started
-            // at 0.
+            // A server that was killed left this file. Its counter for file names started at 0 too.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&path)?;
                 create()?
@@ -97,7 +96,7 @@ impl TempFile {
 
     /// Rename the file to `to`, replacing any existing file. The directory is not flushed.
     ///
-    /// `replaces` says whether a file with that name probably exists.
+    /// Set `replaces` if a file with that name probably exists.
     pub fn name(&mut self, to: &Path, replaces: bool) -> io::Result<()> {
         // If a file is renamed over another one, ext4 writes it to the device, which costs ten
         // times as much as a small PUT. Exchanging the two names avoids that.
@@ -396,8 +395,8 @@ fn directories_of<'a>(path: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a
     path.ancestors().skip(1).take_while(move |at| at.starts_with(top))
 }
 
-/// Make the name of a file durable by flushing its directory and all parents up to `top`, which may
-/// be new.
+/// Make the name of a file durable by flushing its directory and all parents up to `top`, because
+/// any of them may be new.
 pub fn flush_names(path: &Path, top: &Path, flush: Flush) -> io::Result<()> {
     for directory in directories_of(path, top) {
         match File::open(directory) {

@@ -32,8 +32,8 @@ pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
 /// Convert the error of a request whose body could not be read completely to an S3 error.
 ///
 /// s3s 0.14 keeps the types of these errors private (`AwsChunkedStreamError`, `UploadStreamError`),
-/// so they cannot be downcast. They are recognised by the name of the variant at the start of the
-/// message, after the names of the layers that wrap it.
+/// so they cannot be downcast. They are recognised by the message, which begins with the names of
+/// the wrapping layers, then the name of the variant.
 pub fn broken_body(error: StdError) -> S3Error {
     let text = error.to_string();
     let own = text.trim_start_matches("AwsChunkedStreamError: Underlying: ");

@@ -152,8 +152,7 @@ fn rolled_up<'a>(key: &'a str, query: &Query) -> Option<&'a str> {
     key[behind..].find(&query.delimiter).map(|at| &key[..behind + at + query.delimiter.len()])
 }
 
-/// Return the position in the sorted keys from which keys with the prefix can follow `from`; `None`
-/// if no key can.
+/// Return the lower bound of the keys that have the prefix and follow `from`; `None` if no key can.
 fn begin(prefix: &str, from: &From) -> Option<Bound<String>> {
     let bound = match from {
         From::Start => Bound::Included(prefix.to_owned()),

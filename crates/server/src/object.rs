@@ -49,7 +49,7 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Return `time`, or the next later nanosecond that no object has.
+    /// Return `time`, or 1 ns after the time returned last if that is later.
     pub fn next(&self, time: SystemTime) -> SystemTime {
         let wanted = nanoseconds(time);
         let mut last = self.last_ns.load(Ordering::Relaxed);

@@ -45,7 +45,7 @@ fn answer<T>(output: T) -> Answer<T> {
     Ok(S3Response::new(output))
 }
 
-/// Run file-system calls on a separate thread, which may block.
+/// Run file-system calls, which may block, on a separate thread.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> S3Result<T> + Send + 'static,
 ) -> S3Result<T> {

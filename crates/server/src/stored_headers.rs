@@ -22,7 +22,7 @@ const ATTRIBUTE: &str = "user.storlab.headers";
 const METADATA: &str = "x-amz-meta-";
 /// Maximum size in bytes of the names and values of an object's user metadata, as in S3.
 const METADATA_BYTES: usize = 2048;
-/// Maximum size of an extended attribute in Linux.
+/// Maximum size in bytes of an extended attribute in Linux.
 const LARGEST: usize = 64 * 1024;
 /// Headers that are stored in addition to user metadata.
 const HEADERS: [HeaderName; 6] =

@@ -135,8 +135,8 @@ impl Bucket {
                 self.put(key, aside, &Conditions::default())
             });
             put.inspect_err(|_| {
-                // If the part cannot be restored, its ETag no longer matches, so it will not be
-                // used.
+                // If the first part cannot be restored, its ETag no longer matches the client's, so
+                // a later completion rejects it.
                 let _ = undo.restore();
             })
         });
@@ -208,12 +208,12 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
         let object = &there[place].1;
         let etag = object.etag();
         if part.etag.as_ref().is_some_and(|sent| sent.value() != etag.value()) {
-            return Err(s3_error!(InvalidPart, "part {} has another ETag", part.number));
+            return Err(s3_error!(InvalidPart, "wrong ETag for part {}", part.number));
         }
         if at + 1 < named.len() && object.size < SMALLEST_PART {
             return Err(s3_error!(
                 EntityTooSmall,
-                "part {} has {} bytes; every part but the last needs {SMALLEST_PART}",
+                "part {} has {} bytes; every part but the last needs at least {SMALLEST_PART}",
                 part.number,
                 object.size
             ));
@@ -292,7 +292,8 @@ mod tests {
         let root = directory.path().join("bucket");
         let bucket = Bucket::create(&root, Some(count_flush), Arc::default()).expect("made");
         bucket.begin_upload("k", &StoredHeaders::default()).expect("begun");
-        // Key and headers; the upload's own directory and the one of all uploads.
+        // Two files (key and headers), and two directories (the upload's own, and the one of all
+        // uploads).
         assert_eq!([0, 1].map(|kind| FLUSHES[kind].load(SeqCst)), [2, 2]);
     }
 }

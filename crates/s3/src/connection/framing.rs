@@ -120,7 +120,7 @@ impl Chunks {
             self.line.extend_from_slice(&rest[..used]);
             at += used;
             if self.line.len() > LINE_BYTES {
-                return Err(odd("a line is too long"));
+                return Err(odd("a chunk-size or trailer line exceeds 4 KiB"));
             }
             if end.is_some() {
                 self.end_line()?;
@@ -134,12 +134,12 @@ impl Chunks {
         self.state = match self.state {
             // httparse would read a missing size as 0, which ends the body.
             State::Size if !self.line[0].is_ascii_hexdigit() => {
-                return Err(odd("a chunk has no size"));
+                return Err(odd("a chunk has no valid size"));
             }
             State::Size => match httparse::parse_chunk_size(&self.line) {
                 Ok(httparse::Status::Complete((_, 0))) => State::Trailer,
                 Ok(httparse::Status::Complete((_, size))) => State::Data(size),
-                _ => return Err(odd("a chunk has no size")),
+                _ => return Err(odd("a chunk has no valid size")),
             },
             State::DataEnd if empty => State::Size,
             State::DataEnd => return Err(odd("a chunk is longer than its declared size")),

@@ -43,7 +43,11 @@ impl Head {
             .parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
             .map_err(|e| odd(&e.to_string()))?;
         let Status::Complete(length) = parsed else {
-            return if bytes.len() < HEAD_BYTES { Ok(None) } else { Err(odd("it is too long")) };
+            return if bytes.len() < HEAD_BYTES {
+                Ok(None)
+            } else {
+                Err(odd("it exceeds 256 KiB"))
+            };
         };
         let code = response.code.and_then(|code| StatusCode::from_u16(code).ok());
         let status = code.ok_or_else(|| odd("it has no status code"))?;

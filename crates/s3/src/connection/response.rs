@@ -21,8 +21,8 @@ const REFUSAL_BYTES: usize = 64 << 10;
 /// Maximum wait for the body of an error answer. It is shorter than the request time-out, because a
 /// server that withholds this body is faulty, not slow.
 const REFUSAL_TIME: Duration = Duration::from_secs(5);
-/// Number of body bytes, if they arrive without waiting, after which this task yields to other
-/// tasks of the thread.
+/// Number of body bytes, read without waiting, after which this task yields to other tasks of its
+/// thread.
 const TURN_BYTES: usize = 1 << 20;
 /// Number of received bytes that wake the reader of a long body (`SO_RCVLOWAT`), so that it does
 /// not wake for each segment or TLS record. GETs of 4 MiB on loopback with TLS then need 0.64 times
@@ -69,12 +69,12 @@ impl Headers {
     }
 }
 
-/// Answer with any status. It owns the connection until its body has been read.
+/// HTTP answer, successful or not. It owns the connection until its body has been read.
 #[derive(Debug)]
 pub struct Response {
     connection: Connection,
     head: Head,
-    /// Number of bytes received by the connection that have been consumed.
+    /// Number of bytes of `connection.received` that have been consumed.
     used: usize,
     /// Number of body bytes read since this task last yielded to other tasks of the thread.
     turn_bytes: usize,

@@ -201,7 +201,8 @@ impl TlsStream {
         }
     }
 
-    /// Append the pending TLS alert to `out`. After a failure, rustls allows no other call.
+    /// Append the pending TLS alert to `self.out`. After a TLS failure, `rustls` allows only this
+    /// call.
     fn tell_why(&mut self, records: &mut [u8]) {
         if let Ok(ConnectionState::EncodeTlsData(data)) =
             self.tls.process_tls_records(records).state
@@ -212,8 +213,8 @@ impl TlsStream {
 
     /// Encrypt `data`, and append the records to `out`.
     fn seal(&mut self, data: &[u8]) -> io::Result<()> {
-        // The incomplete message of the server is passed again, because rustls requires it to stay
-        // in the same buffer.
+        // Pass the incomplete message of the server, if any, again: rustls expects bytes that it
+        // has not consumed in the buffer of the next call.
         let UnbufferedStatus { state, .. } = self.tls.process_tls_records(&mut self.begun);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -225,8 +226,8 @@ impl TlsStream {
             self.out.resize(begin + size.required_size, 0);
             sealed = traffic.encrypt(data, &mut self.out[begin..]);
         }
-        // A key may encrypt only a limited number of records. With TLS 1.2 the connection must end
-        // then.
+        // A key may encrypt only a limited number of records. With TLS 1.2, the connection must end
+        // at that limit.
         let length = sealed.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted));
         self.out.truncate(begin + length?);
         Ok(())

@@ -192,8 +192,9 @@ impl Bucket {
 
     /// List all unfinished multipart uploads whose key begins with `prefix`.
     ///
-    /// Returns an empty list if the store does not support the request. MinIO compares the prefix
-    /// with the whole key, so if nothing is found, the uploads of the whole bucket are searched.
+    /// Returns an empty list if the store does not support the request. MinIO lists only uploads
+    /// whose whole key equals the prefix, so if nothing is found, the uploads of the whole bucket
+    /// are searched.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the prefix if a request fails, or if the listing repeats a page.
@@ -203,8 +204,8 @@ impl Bucket {
             |asked| runtime.block_on(sender.uploads(&mut links[0], asked, prefix, &**ending));
         let uploads = match list(prefix) {
             Ok(uploads) if uploads.is_empty() => match list("") {
-                // The credentials may be limited to the prefix, for which the listing above was
-                // empty.
+                // The credentials may allow listing only keys with the prefix, for which nothing
+                // was found.
                 Err(Failure::Http { status: 403, .. }) => Ok(uploads),
                 whole_bucket => whole_bucket,
             },

@@ -59,14 +59,14 @@ impl PlaceSpec {
     pub fn check(&self) -> Result<()> {
         if self.directory.is_some() == self.store.is_some() {
             let what = "needs either a directory or a store";
-            return Err(Error::spec("place", what, "set exactly one of the two"));
+            return Err(Error::spec("place", what, "set exactly one of them"));
         }
         if self.store.is_some() && !self.prefix.ends_with('/') {
             let what = format!("{:?} does not end with a slash", self.prefix);
             return Err(Error::spec("place.prefix", what, "add a slash"));
         }
         if self.request_timeout_ns == 0 {
-            return Err(Error::spec("place.request_timeout_ns", "is 0", "use a longer time"));
+            return Err(Error::spec("place.request_timeout_ns", "is 0", "use a value above 0"));
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ fn what_is_no_page_is_said() {
         ("gibberish", "incomplete"),
         ("<ListBucketResult><Contents>", "incomplete"),
         ("<ListBucketResult></Other>", "expected"),
-        ("<Error><Code>NoSuchBucket</Code></Error>", "Error instead of ListBucketResult"),
+        ("<Error><Code>NoSuchBucket</Code></Error>", "Error instead of a single ListBucketResult"),
         ("<ListBucketResult/><ListBucketResult/>", "instead of"),
         ("<ListBucketResult><X>&made-up;</X></ListBucketResult>", "unknown entity"),
         (

@@ -9,7 +9,7 @@ use storlab_base::{lock, monotonic_ns};
 
 use crate::{Failure, RetryPolicy};
 
-/// Time after which a pause is interrupted to check whether the run has ended.
+/// Interval at which a pause before a retry is interrupted to check whether the run has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Counts of retries, and of multipart uploads that could not be aborted. All clones share the
@@ -38,7 +38,7 @@ impl RequestPolicy {
         RequestPolicy { timeout, retry, log: log.clone() }
     }
 
-    /// Return the time-out of connecting, and of work in [`RequestPolicy::in_time`].
+    /// Return the time-out for connecting to the store, and for work in [`RequestPolicy::in_time`].
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
