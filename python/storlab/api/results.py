@@ -175,7 +175,11 @@ class Results:
         first, *others = run_figures(self.comparison, run_id)
         if others:
             what = "is the id of a run in several of these directories"
-            raise UsageError(run_id, what, "use the id in their brief, or load only one directory")
+            raise UsageError(
+                run_id,
+                what,
+                "use the id that a brief of these directories shows, or load only one of them",
+            )
         return Drawing(first, render(first))
 
     @property

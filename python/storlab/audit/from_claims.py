@@ -56,10 +56,10 @@ _WRONG: dict[NumberKind, str] = {
 class ClaimNumber:
     """Number in the sentence of a claim: a value of one of two targets, or how they compare.
 
-    ``multiple`` is target / baseline and ``inverse`` is baseline / target. ``least more`` and
-    ``least less`` are the ends of their intervals nearest to 1. ``less`` and ``more`` are
-    percentages of the baseline. ``step`` is the value of one unit of the last significant digit, if
-    the text has more digits than that.
+    ``multiple`` is target / baseline and ``inverse`` is baseline / target. ``least more`` is the
+    end nearest to 1 of the interval of ``multiple``, and ``least less`` that of ``inverse``.
+    ``less`` and ``more`` are percentages of the baseline. ``step`` is the place value of the last
+    significant digit if further digits follow it: 100 if 1,234 is printed as 1,200.
     """
 
     kind: NumberKind

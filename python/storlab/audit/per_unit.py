@@ -105,9 +105,9 @@ def _is_money(right: str) -> bool:
 def _above(
     table: PublishedTable, row: Row, left: str, values: list[Value], right: str
 ) -> list[Part]:
-    """Return the totals from which a number per unit may be computed.
+    """Return the totals from which a published number per unit may have been computed.
 
-    They are those of the row's workload and point, or all if the row names none.
+    They are those of the row's workload and point, or all if the row names neither.
     """
     whole_unit = {"throughput": "MB/s", "iops": "IOPS", "power": "W", "price": "USD"}
     wanted = quantity(left, "")

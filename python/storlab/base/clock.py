@@ -1,4 +1,4 @@
-"""Read clocks and wait; other Python modules may not (in Rust: ``crates/base/src/clock.rs``)."""
+"""Read clocks and wait: the only Python module that may (Rust: ``crates/base/src/clock.rs``)."""
 
 from __future__ import annotations
 

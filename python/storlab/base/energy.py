@@ -242,7 +242,7 @@ def line_sum(lines: Sequence[PowerLine]) -> PowerLine:
 
 
 def _side(line: PowerLine, moments: Times, side: Any) -> Floats:
-    """Return the power at each time, at a jump before it (``left``) or after it (``right``)."""
+    """Return the power at each time; at a jump, that before (``left``) or after (``right``) it."""
     times, watts = line.times_ns, line.watts
     at = np.searchsorted(times, moments, side=side)
     low = np.clip(at - 1, 0, times.size - 1)

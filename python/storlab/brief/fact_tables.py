@@ -267,7 +267,7 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
 
 
 def _as_run(comparison: Comparison, points: Sequence[WorkloadPoint], name: str) -> str:
-    """Return a parameter's value as text, with other values that runs of other directories had."""
+    """Return a parameter's value as text, followed by differing values of runs, if any."""
     cells = (cell for point in points for cell in comparison.row(point).cells.values())
     params = [run.record.params for cell in cells for run in cell.runs]
     own = [points[0].params, *(values for values in params if values.get(name) is not None)]

@@ -118,7 +118,11 @@ def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
 
 
 def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
-    """Return a mark for a value that was not measured; empty if it was or if a flag says so."""
+    """Return a mark if a value was not measured, as a list of at most one.
+
+    The list is also empty if a flag of the cell says that the value was not measured, or if the
+    value is a threshold that the study sets.
+    """
     provenance = cell.provenance_of(column)
     told = provenance in (meaning_of(flag.kind).implied_provenance for flag in cell.flags) or (
         provenance == "declared" and not column.is_power  # a threshold that the study sets

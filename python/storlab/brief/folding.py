@@ -13,9 +13,9 @@ OPEN = 16  # figures of mixes: four mixes with two sizes, throughput and latency
 
 
 def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
-    """Collapse the figures of all mixes except for the first mixes with the most clients.
+    """Collapse the figures of mixes, except for mixes with the most clients while few are open.
 
-    The first of these stays open however many figures it has.
+    The first mix with the most clients stays open however many figures it has.
     """
     most = max((clients_of(section) for section, _ in mixes), default=0)
     blocks, left = [], OPEN

@@ -123,7 +123,7 @@ def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> N
 
 
 def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Head]:
-    """Yield the columns: quantities that are better if larger or smaller, and were compared."""
+    """Yield the columns: compared quantities of which larger or smaller values are better."""
     facets: dict[str, Any] = {}
     for section in sections:
         facets |= {str(facet): facet for facet in section.facets()}

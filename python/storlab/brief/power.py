@@ -90,7 +90,7 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 
 
 def _lead(comparison: Comparison) -> list[str]:
-    """Return a sentence on each target's power, then one on each target's ratio per joule."""
+    """Return a sentence on each target's power, then ratios of data per joule to the baseline."""
     sentences = [_drawn(comparison, target) for target in comparison.targets]
     return sentences + [_ratio_range(comparison, target) for target in comparison.others]
 

@@ -39,7 +39,8 @@ def points_of(
     """Yield the measured points that match a published number, each with a note.
 
     The note is empty if the publication states the operating point (such as the number of jobs).
-    Otherwise the last point of the sweep matches, and the note says what the publication states.
+    Otherwise the last point of the sweep matches, and the note is the publication's text for the
+    operating point, or ``not stated``.
     """
     reads = reads_of(row, operations, sections[0].page)
     sizes = size_bytes(row.block_size) if row.block_size else ()

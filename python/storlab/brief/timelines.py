@@ -86,7 +86,7 @@ def chosen_section(
 
     Args:
         whole: Comparison with all points.
-        page: Comparison with the points that the page shows; others have no link.
+        page: Comparison with the points that the page shows; only figures of these get links.
         run_ids: Ids of the chosen runs.
 
     Raises:

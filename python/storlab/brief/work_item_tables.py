@@ -97,7 +97,7 @@ def _number(cell: Cell, pieces: Sequence[WorkItem], column: WorkItemColumn) -> N
 
 
 def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
-    """Return the client of the rank that is named most often, as a suffix such as ``, c02``."""
+    """Return the client of the column's most frequent rank, as a suffix such as ``, c02``."""
     if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
         return ""
     values = [piece.values[column.name] for piece in pieces if column.name in piece.values]

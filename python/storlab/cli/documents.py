@@ -149,7 +149,7 @@ class DoctorDocument(Document):
 
 
 class MetersDocument(Document):
-    """Output of storlab meters: power meters that this machine has, or lacks something to use."""
+    """Output of storlab meters: this machine's power meters, and meters that it cannot use yet."""
 
     schema_name: Literal["meters"] = Field(default="meters", alias="schema")
     meters: list[Discovered]

@@ -163,7 +163,7 @@ class VerbGroup(TyperGroup):
 def _without_access_checks(verb: Callable[..., None]) -> Callable[..., None]:
     """Disable Typer's check that a path is readable; storlab's own error names a fix.
 
-    Typer's error would have exit code 2 (usage) for files that storlab reports as study or results.
+    Typer's error would have exit code 2 (usage), but for studies and results storlab has others.
     """
     hints = get_type_hints(verb, include_extras=True)
     for hint in hints.values():

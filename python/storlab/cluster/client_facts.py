@@ -151,7 +151,7 @@ def is_network(system: FileSystem) -> bool:
 
 
 def nic_speed(name: str) -> int | None:
-    """Return the speed of a network interface in bit/s; None if not reported, as if virtual."""
+    """Return the speed of a network interface in bit/s; None if unknown, as for virtual ones."""
     try:
         speed = int((_NETWORK / name / "speed").read_text())
     except (OSError, ValueError):

@@ -71,7 +71,7 @@ class Controller:
             self._send_all(messages.END)
             self._link.finish(self._deadline())
         except ClientsSilent as error:
-            # The facts of lost clients are left out, or the check would look complete.
+            # Leave out the facts of lost clients; with them, the check would look complete.
             if self._order.task == "check":
                 kept = {rank: text for rank, text in self._facts.items() if rank not in error.ranks}
                 self._save_outcomes(kept)

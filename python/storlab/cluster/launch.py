@@ -166,7 +166,9 @@ def start(
             )
         except OSError as error:
             raise EngineError(
-                str(launcher.program), f"cannot be run: {error.strerror}", "see [cluster] mpiexec"
+                str(launcher.program),
+                f"cannot be run: {error.strerror}",
+                "set [cluster] mpiexec to the path of a program that this user can execute",
             ) from error
     return MpiJob(process, f"{MARK}={nonce}", ranks.size)
 

@@ -122,7 +122,7 @@ class Ranks:
             raise UsageError(
                 secret[0],
                 "looks like a secret, which other processes could read from the environment",
-                "pass it in the order",
+                "pass it in the order, the task description on standard input",
             )
 
 

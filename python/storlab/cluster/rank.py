@@ -20,14 +20,15 @@ _GONE = 75  # exit code of a rank whose launcher is gone
 
 
 def live(work: Callable[[], None]) -> None:
-    """Execute the work of a rank, and make sure that the process ends with or after it.
+    """Execute the work of a rank, and make sure that the process does not outlive its parent.
 
     If the work fails, the process exits without Python's finalisation. Finalisation waits for
-    threads and libraries and could hang, for example on a lost file system; the thread that ends
-    the process with its parent no longer runs at that time.
+    threads and libraries and could hang, for example on a lost file system; at that time, the
+    thread that watches the parent no longer runs.
 
-    After successful work the function returns, because MPICH kills ranks that still finalise MPI
-    if another one exits abnormally. The kernel then kills the process when its parent dies.
+    After successful work the function returns and the process exits normally: if it exited
+    abnormally, MPICH would kill ranks that still finalise MPI. The kernel kills the process if its
+    parent dies meanwhile.
     """
     end_with_parent()
     try:

@@ -85,7 +85,7 @@ class Session:
         return self._result
 
     def end(self) -> None:
-        """End mpiexec and all ranks on this machine; clients elsewhere end as rank 0 has ended."""
+        """End mpiexec and all ranks on this machine; remote clients end because rank 0 ends."""
         self._job.end(0.5)
 
     def _start(self) -> None:

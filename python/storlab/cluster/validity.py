@@ -98,7 +98,7 @@ def _is_unseen(cluster: ClusterRun) -> bool:
 def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
     """Yield a flag for network counters that miss the transferred data on every client.
 
-    On one client alone, a cache outside the kernel could explain it.
+    If the counters of only one client miss it, a cache outside the kernel may be the reason.
     """
     worst = max((c.nic_received_bytes or 0) + (c.nic_sent_bytes or 0) for c in cluster.clients)
     yield Flag(

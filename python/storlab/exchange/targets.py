@@ -17,9 +17,9 @@ _PAGE_CACHE = {True: "direct", False: "cached", None: "page cache unknown"}
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
     """Return the runs with a different target name for each location.
 
-    If several paths have the same name, each gets the end of its path, as long as necessary:
-    ``a/x`` and ``b/x`` if both were called ``x``. The new name depends on what else is imported, so
-    a note is added to the run.
+    If several paths have the same name, each is named by as much of the end of its path as is
+    needed to differ: ``a/x`` and ``b/x`` if both were called ``x``. The new name depends on the
+    other imported files, so a note is added to the run.
     """
     places: dict[str, dict[_Place, None]] = {}
     for run in runs:

@@ -162,7 +162,7 @@ class Feed:
             return list(self._watchers)
 
     def moment(self, values: list[Any], gauges: list[Gauge], **news: Any) -> None:
-        """Publish one more moment of the time series, together with other changed fields.
+        """Publish the next values of the time series, together with other changed fields.
 
         Args:
             values: Values in the order of MOMENT.
@@ -200,7 +200,7 @@ class Feed:
             self._state.runs.extend(rows)
 
     def view(self) -> State:
-        """Return a copy of the state with only its last moment, without runs and notes."""
+        """Return a copy of the state with only the newest values, without runs and notes."""
         with self._lock:
             last = list(self._state.moments)[-1:]
             return replace(self._state, moments=deque(last), runs=deque(), notes=deque())

@@ -92,7 +92,7 @@ class LivePage:
         server.stop()
 
     def beside(self, reporter: Reporter) -> Reporter:
-        """Start to serve the page; return a reporter that passes reports to it and to another."""
+        """Start to serve the page; return a reporter that also passes reports to ``reporter``."""
         self._feed.earlier(rows_of(self._earlier, self._plan, self._names))
         self._is_open = True
         self._server.start()

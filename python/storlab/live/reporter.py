@@ -131,7 +131,7 @@ class FeedReporter(Reporter):
         self._feed.note(text)
 
     def tick(self) -> None:
-        """Publish one moment of the time series, from the latest snapshot and present gauges."""
+        """Publish the next values of the time series: latest snapshot and present gauges."""
         run, step = self._run, self._step
         kept, self._snapshot = self._snapshot, None
         # A run may have ended since the snapshot was taken, so check that it is of this run.
@@ -166,7 +166,7 @@ class FeedReporter(Reporter):
         self._feed.moment(values, gauges, phase=self._phase, **news)
 
     def _moved(self, gauges: Sequence[Gauge]) -> dict[str, int]:
-        """Return bytes/s read and written on the target's devices since the last moment."""
+        """Return bytes/s read and written on the target's devices since the previous call."""
         before_ns, before = self._counted
         now_ns, moved = monotonic_ns(), [gauge for gauge in gauges if gauge.kind in MOVED]
         self._counted = now_ns, {(g.kind, g.target, g.place): g.value for g in moved}
@@ -179,9 +179,9 @@ class FeedReporter(Reporter):
         return rates
 
     def _when_flags_held(self) -> dict[str, Any]:
-        """Return the times of flags by run, as a changed field, if another run with flags ended.
+        """Return the times at which each run's flags applied, as a changed field of the state.
 
-        Otherwise the result is empty.
+        The result is empty unless a run with flags has ended since the previous call.
         """
         if self._held_of is None or not self._flagged:
             return {}
@@ -217,7 +217,7 @@ class FeedReporter(Reporter):
 class _Course:
     """Throughput during the present run's window, and dips in it and in earlier runs.
 
-    Only the publishing thread adds moments; the campaign's thread creates an object for each run.
+    Only the publishing thread adds values; the campaign's thread creates an object for each run.
     """
 
     def __init__(
@@ -237,7 +237,10 @@ class _Course:
         return _Course([*self._earlier, *self._own], self._before_ms, has_dips=has_dips)
 
     def goes_on(self, moment: dict[str, Any]) -> dict[str, Any]:
-        """Add a moment; return the dips of all runs, as a changed field, if this run's changed."""
+        """Add the newest values; return the dips of all runs if those of this run changed.
+
+        The dips are returned as a changed field of the state; otherwise the result is empty.
+        """
         before, now = self._before_ms, moment["at_ms"]
         self._before_ms = now
         moved: float | None = moment.get("bytes_s")

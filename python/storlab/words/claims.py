@@ -131,7 +131,7 @@ def times_of(claimed: Decision) -> ClaimNumber:
 
 
 def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
-    """Format the lead of a claim in percent; None from a ratio of 2 on, or if it is imprecise."""
+    """Format a claim's lead in percent; None if its ratio is imprecise, or 2 or more."""
     ratio = claimed.ratio
     if digits.is_imprecise(claimed.advantage) or ratio.estimate >= CHANGE_BELOW:
         return None
@@ -152,9 +152,9 @@ def joint_bounds(joint: Decision) -> str:
 
 
 def joint_note(joint: Decision) -> str:
-    """Return a note that a difference is not significant for all comparisons together.
+    """Return a note that a difference is not significant if all comparisons count as one test.
 
-    Empty if its simultaneous interval excludes 1.
+    The note is empty if the ratio's interval for all comparisons together excludes 1.
     """
     if joint.decided:
         return ""

@@ -75,7 +75,7 @@ def changed_text(titles: Sequence[str]) -> str:
 
 
 def course_text(changes: Sequence[tuple[str, str]], results: int) -> str:
-    """Return the changes of a metric with their dates, or a note that there is none."""
+    """Return the changes of a metric with their dates, or a note that nothing changed."""
     if changes:
         return "; ".join(f"{text} from {date}" for text, date in changes)
     return "no change found" if results >= FEWEST else "too few results to detect a change"

@@ -75,14 +75,14 @@ def spread_text(
 def cell_texts(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> tuple[str, str]:
-    """Format estimate and interval for a table; "not decided" if it spans a factor of ten."""
+    """Format a table value and its interval; "not decided" if that spans over a factor of ten."""
     if digits.is_open(interval):
         return digits.NOT_DECIDED, ""
     return show(interval.estimate / factor), spread_text(interval, factor, show)
 
 
 def times_text(ratio: float) -> str:
-    r"""Format a ratio as ``0.42\u00d7``: two decimals from 0.095 to 10, two digits below."""
+    """Format a ratio as ``0.42×``: two decimals from 0.095 to 10, two digits below."""
     return f"{ratio_digits(ratio)}\u00d7"
 
 
@@ -96,7 +96,7 @@ def ratio_digits(ratio: float) -> str:
 def ratio_text(ratio: Interval) -> str:
     r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
 
-    If the ratio is imprecise, the text starts with its bound, such as ``at most 0.11\u00d7``.
+    If the ratio is imprecise, the text starts with its bound, such as ``at most 0.11×``.
     """
     plain = interval_text(ratio, ratio_digits)
     if not digits.is_imprecise(ratio):
