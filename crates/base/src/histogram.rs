@@ -234,9 +234,9 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Summarise a histogram in V2 format without decoding it to a [`Histogram`], because a cluster
-    /// has one per client, second and kind of operation. `places` is scratch memory, reused between
-    /// calls.
+    /// Summarise a histogram in V2 format without decoding it to a [`Histogram`]. This saves time
+    /// in cluster runs, which have a histogram per client, second and kind of operation. `places`
+    /// is scratch memory, reused between calls.
     ///
     /// # Errors
     /// `Error::Spec` if the bytes are not a valid encoding.

@@ -41,7 +41,7 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// Return the bytes read and written since the earlier reading.
+    /// Return the bytes read and written between `earlier` and this reading.
     #[must_use]
     pub fn since(self, earlier: DeviceBytes) -> DeviceBytes {
         DeviceBytes {

@@ -132,8 +132,8 @@ pub fn crc_length(decoded_length: u64, chunk: u64) -> u64 {
 
 /// Return the length in bytes of a chunked body including its framing.
 ///
-/// Each chunk has its length in hex, an extension of `extension` bytes and two line ends. The empty
-/// last chunk has them too, with a trailer of `trailer` bytes between its two line ends.
+/// Each chunk adds its length in hex, an extension of `extension` bytes and two line ends. The
+/// empty last chunk adds the same, and a trailer of `trailer` bytes between its two line ends.
 fn framed_length(decoded_length: u64, chunk: u64, extension: u64, trailer: u64) -> u64 {
     let digits = |length: u64| u64::from(length.checked_ilog(16).unwrap_or(0)) + 1;
     let frame = |length: u64| digits(length) + extension + 4;

@@ -142,7 +142,7 @@ impl Failure {
         }
     }
 
-    /// Return whether it is possible that the request reached no server.
+    /// Return whether the request may have reached no server.
     pub fn may_not_have_reached_server(&self) -> bool {
         match self {
             Failure::Refused(_)
@@ -197,8 +197,8 @@ impl Failure {
         }
     }
 
-    /// Return a keyword that stands for the kind of failure. Python chooses its advice by it, so
-    /// the keywords are part of the interface with Python.
+    /// Return a keyword for the kind of failure. Python selects its advice by the keyword, so do
+    /// not change one here alone.
     pub fn fault(&self) -> &'static str {
         match self {
             Failure::Refused(_) => "refused",

@@ -254,7 +254,8 @@ mod tests {
         assert_eq!(connections.load(Ordering::SeqCst), 3);
     }
 
-    /// Over a dead kept connection, the request would have to be sent twice.
+    /// If the kept connection were used and turned out to be closed, the request would have to be
+    /// sent twice.
     #[test]
     fn what_is_not_idempotent_gets_a_connection_of_its_own() {
         let (port, connections) = server(9);

@@ -173,7 +173,7 @@ impl Bucket {
         self.created
     }
 
-    /// Return whether writes may have to wait for a flush, the network or a user-space file system.
+    /// Return whether a write may wait for a flush, the network or a user-space file system.
     pub fn waits(&self) -> bool {
         self.flush.is_some() || !self.is_local
     }

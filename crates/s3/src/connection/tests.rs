@@ -125,7 +125,7 @@ fn requests_share_a_connection() {
             assert_eq!(body, wanted);
             connection = kept.expect("it goes on");
         }
-        // The server has closed the connection: the next request finds that out.
+        // The next request detects that the server has closed the connection.
         assert_eq!(get(&store, connection).await, Err(Failure::Closed));
         assert_eq!(connections.load(Ordering::SeqCst), 1);
     });
