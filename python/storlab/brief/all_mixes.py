@@ -71,7 +71,7 @@ def _mix_table(
 
 
 def reach(comparison: Comparison, sections: Sequence[Section]) -> str:
-    """Describe the last points of sweeps: ``at which all targets were measured``.
+    """Return a clause on the last points of sweeps, ``at which all targets were measured``.
 
     If a target was not measured at one of them, the clause says ``the most targets`` instead.
     """

@@ -386,7 +386,7 @@ class Brief:
 
     @property
     def cards(self) -> list[Claim]:
-        """Claims to print with a large number, without those that a large answer already gives."""
+        """Claims to print with a large number, except those that a large answer already states."""
         answers = self.summary.answers
         large = [{point for _, point in answer.points} for answer in answers if answer.is_large]
         return cards(self.findings.claims, self.summary.verdicts, large)[:CARDS]

@@ -28,8 +28,8 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Summarise answers in at most three sentences, or four if the only answer begins with text.
 
     A single question gets the sentences answer, disadvantages and caveat. With several questions,
-    each gets one sentence until the space is used up. The first question of every workload family
-    comes before the second question of any.
+    each gets one sentence; if there are more than three, the last sentence counts the others. The
+    first question of every workload family comes before the second question of any.
     """
     from storlab.words.answers import sentences as sentences_of
 
@@ -52,7 +52,7 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _room(answered: Sequence[Verdict]) -> list[str]:
-    """Return the caveat of the first answer as a further sentence, or its comparison.
+    """Return one more sentence on the first answer: its caveat, or a textual answer's comparison.
 
     The list is empty if the study has several workload families or there is no such sentence.
     """

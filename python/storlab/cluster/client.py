@@ -147,7 +147,7 @@ class ClientEnd:
                 self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
             self.listen()
             if self._controller_is_lost():
-                raise ClientsSilent([CONTROLLER], "the end")
+                raise ClientsSilent([CONTROLLER], "the message that ends the task")
             sleep_s(NAP_S)
         self._link.finish(self.deadline())
 

@@ -200,7 +200,7 @@ class Controller:
             if now - received_ns.get(rank, 0) > self._order.lost_after_ns
         ]
         if silent:
-            raise ClientsSilent(silent, f"did not respond during: {self._phase}", names=self._names)
+            raise ClientsSilent(silent, f"phase: {self._phase}", names=self._names)
 
     def _show(self) -> None:
         now = monotonic_ns()

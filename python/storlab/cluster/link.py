@@ -212,7 +212,9 @@ class Link:
             ClientsSilent: The deadline passed; names the ranks with unsent messages.
         """
         if not _wait(lambda: self.pending() == 0, deadline_ns):
-            raise self._silent({to for to, _, _ in self._outgoing}, "messages to them")
+            raise self._silent(
+                {to for to, _, _ in self._outgoing}, "it has not received all messages"
+            )
 
     def try_receive(self, tag: int, rank: int | None = None) -> tuple[int, bytes] | None:
         """Return the sender and content of a message if one has arrived, without waiting.
@@ -255,7 +257,7 @@ class Link:
 
         if not _wait(look, deadline_ns):
             others = set(range(self.size)) - {self.rank} if rank is None else {rank}
-            raise self._silent(others, f"message {tag}")
+            raise self._silent(others, f"its message with tag {tag}")
         return messages[0]
 
     def gather(
@@ -369,7 +371,7 @@ class Link:
         """
         for rank in self.clients:
             self.send(rank, _CLOCK, b"")
-        self._collect(_READY, None, deadline_ns, "clock")
+        self._collect(_READY, None, deadline_ns, "measurement of clocks")
         offsets: dict[int, ClockOffset] = {}
         for rank in self.clients:
             offsets[rank] = estimate(self._pings(rank, deadline_ns, rounds))
@@ -434,7 +436,7 @@ class Link:
         """
         if not _wait_alert(done, deadline_ns):
             self._abandoned += kept
-            raise self._silent({rank}, "clock")
+            raise self._silent({rank}, "measurement of clocks")
 
     def finish(self, deadline_ns: int) -> None:
         """Wait for all ranks, then finalise MPI.

@@ -176,7 +176,7 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _totals(record: RunRecord) -> Iterator[str]:
-    """Yield a sentence for each rate that differs from the window's totals over its length.
+    """Yield a sentence for each rate that differs from the window's total divided by its length.
 
     Workloads of fixed work define these metrics in other ways; the audit checks them.
     """

@@ -190,7 +190,7 @@ def test_what_does_not_pass_is_not_started_again(begin: Begin, script: str, star
 
 
 def test_silent_clients_are_named(begin: Begin) -> None:
-    clients = {"b": "did not respond during: load"}
+    clients = {"b": "did not answer in time (phase: load)"}
     lost = f"{{'phase': 'load', 'after_ns': 60 * 10**9, 'clients': {clients}}}"
     gathered = end_of(begin(f"live(); outcomes(1); write('lost.json', {lost}); time.sleep(600)"))
     assert gathered.failure is not None
