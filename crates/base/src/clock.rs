@@ -253,8 +253,8 @@ fn rate(from: Pair, to: Pair) -> u64 {
     ((ns << 32) / ticks) as u64
 }
 
-/// Return the time in ns that the kernel's clock should show when the counter has the value in
-/// `now`.
+/// Return the time in ns that the kernel's clock should show at the counter value of `now`,
+/// computed from the reading `from` and the counter's rate.
 fn expected_ns(from: Pair, now: Pair, ns_per_tick_q32: u64) -> u64 {
     let ticks = u128::from(now.ticks.wrapping_sub(from.ticks));
     from.ns.wrapping_add(((ticks * u128::from(ns_per_tick_q32)) >> 32) as u64)

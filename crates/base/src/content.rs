@@ -55,7 +55,7 @@ impl Content {
         &self.pattern[slot * self.slot_bytes..(slot + 1) * self.slot_bytes]
     }
 
-    /// Return content for the same number and size of buffers, with the given seed.
+    /// Return content for as many buffers of the same size, but generated from `seed`.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Self {
         if seed == self.seed {

@@ -285,7 +285,8 @@ fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()
 /// Convert a V2 encoding with any bounds to one with the bounds of [`Histogram`].
 fn in_own_bounds(bytes: &[u8]) -> Result<Vec<u8>> {
     let own = Histogram::from_v2(bytes)?.to_v2();
-    // Checks that this decoder understands what the library writes.
+    // Without this check, `each_count` would recurse forever if the library wrote an unexpected
+    // header.
     let written = counts_of_own(&own).is_some();
     if written { Ok(own) } else { Err(not_v2("unsupported bounds")) }
 }

@@ -57,7 +57,7 @@ pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Index of a job among the jobs that share a space.
+/// Index of a job among the jobs that access the same space (range of bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Index of the job, from 0.
@@ -67,8 +67,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Return this job's part of `all` items. If they cannot be divided evenly, the first jobs get
-    /// one more.
+    /// Return how many of `all` items this job gets. If the items cannot be divided evenly, the
+    /// first jobs get one more.
     pub fn of(self, all: u64) -> u64 {
         all / self.count + u64::from(self.index < all % self.count)
     }
@@ -190,7 +190,7 @@ impl Offsets {
                 };
                 order.place(rank)
             }
-            // Unreachable: these patterns have no hot positions.
+            // Unreachable: `next` calls this for zipf and hot/cold patterns only.
             Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0,
         };
         // A position too near the end of the space for this I/O is moved to the front of the space.
@@ -254,8 +254,8 @@ fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     (edge(share.index), end)
 }
 
-/// Return the number of hot units, and the probability of an access to one of them as a fraction of
-/// 2^64.
+/// Return the number of hot units of the space, and the probability that an I/O accesses a hot
+/// unit, as a fraction of 2^64.
 fn hot_share(units: u64, space_percent: f64, access_percent: f64) -> Result<(u64, u64)> {
     let field = "offsets.hot_space_percent";
     if !(space_percent > 0.0 && space_percent <= 100.0) {

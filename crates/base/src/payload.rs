@@ -84,9 +84,9 @@ impl Payload {
         }
     }
 
-    /// Change the start of each chunk in `buffer`, so that it differs from all other data that any
-    /// job writes. `buffer` begins at the start of the pool's buffer `slot`. `serial` must be new
-    /// in each call of a job.
+    /// Change the start of each chunk in `buffer` that is not a duplicate, so that the chunk
+    /// differs from all other data that any job writes. `buffer` begins at the start of the pool's
+    /// buffer `slot`. `serial` must be new in each call of a job.
     #[inline]
     pub fn stamp(&self, slot: usize, buffer: &mut [u8], serial: u64) {
         // No two stamps are equal: (job, chunk) determines `high`, and for a given `high` the

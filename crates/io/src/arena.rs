@@ -103,7 +103,8 @@ impl Arena {
     /// within the slot.
     ///
     /// # Panics
-    /// If they do not. Release builds check this too, because the kernel would write past the slot.
+    /// If the bytes exceed the slot. Release builds check this too, because the kernel would write
+    /// past the slot.
     #[inline]
     pub fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
         let end = at as usize + len as usize;

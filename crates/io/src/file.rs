@@ -1,4 +1,4 @@
-//! Open files and block devices. Only [`File::create`] creates files.
+//! Files and block devices that are open for I/O. Only [`File::create`] creates files.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -24,7 +24,7 @@ pub struct Access {
     pub direct: bool,
 }
 
-/// Open file or block device.
+/// File or block device that is open for I/O.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,

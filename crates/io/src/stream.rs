@@ -2,8 +2,8 @@
 //! registered buffers that are reused from file to file.
 //!
 //! Several chunks are in flight at once, and the caller gets them in order. When a file is written,
-//! chunk `k` uses buffer `k` modulo the number of buffers, so a caller that leaves its data in the
-//! buffers knows their content.
+//! chunk `k` uses buffer `k` modulo the number of buffers, so a caller that fills the buffers only
+//! once still knows the content of each chunk.
 //!
 //! Reads of a file in the page cache complete at once. For such a file, only as many bytes are
 //! requested at a time as fit into the processor's cache, always into the same buffers.
@@ -51,7 +51,8 @@ pub struct Chunk<'c> {
     pub offset: u64,
     /// Data that was read or written.
     pub data: &'c [u8],
-    /// Index of the buffer that holds this chunk when the file is written.
+    /// Index of the buffer from which this chunk is written: the chunk's number modulo the number
+    /// of buffers. A read reports this index too, even if it used another buffer.
     pub slot: usize,
     /// Time from submission to completion, in ns. It includes waiting if the completion arrives
     /// while the caller processes another chunk.
@@ -75,7 +76,7 @@ pub struct Stream {
     spec: StreamSpec,
 }
 
-/// Interface of [`Engine`] without the type of its backend.
+/// Interface of [`Engine`] that is the same for every type of backend.
 trait Passes {
     fn name(&self) -> &'static str;
 

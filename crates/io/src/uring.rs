@@ -80,7 +80,7 @@ struct Discards {
 }
 
 impl Discards {
-    /// Perform the held discards. Returns whether there are completions to reap.
+    /// Perform the discards that were held back. Returns whether there are completions to reap.
     #[inline]
     fn make(&mut self) -> bool {
         for (fd, op) in self.held.drain(..) {
@@ -446,7 +446,8 @@ fn build(
         builder.setup_cqsize(cq.max(sq)).dontfork();
         set(&mut builder);
         let plain = builder.clone();
-        // Since Linux 6.6 a ring can do without the index array between queue and entries.
+        // Prefer a ring without the index array between queue and entries, which saves memory
+        // accesses. Kernels before 6.6 reject it.
         match builder.setup_no_sqarray().build(sq).or_else(|_| plain.build(sq)) {
             Ok(ring) => return Ok((ring, name)),
             Err(e) => last = Some(e),

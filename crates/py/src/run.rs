@@ -189,7 +189,7 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
 const LOOK_NS: u64 = 100_000_000;
 
 /// Read all data that a job in verify mode has written, and report what differs from the job's
-/// record of it.
+/// record of its writes.
 ///
 /// Python signal handlers run during the pass. An exception that they raise, such as
 /// KeyboardInterrupt, ends it. `keep_going` is called about every 100 ms. If it returns False, the

@@ -9,8 +9,8 @@ use storlab_base::monotonic_ns;
 /// long fails.
 pub const ARM_TIMEOUT_NS: u64 = 300_000_000_000;
 
-/// Time in ns that an ending run waits for a thread in addition to its own time-outs. Then the
-/// thread is abandoned.
+/// Time in ns that an ending run waits for its threads after the run's other time-outs have passed.
+/// Threads that still have not ended are then abandoned.
 pub(crate) const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Time of the last progress of the workers that prepare for a run.

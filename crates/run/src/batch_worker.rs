@@ -8,8 +8,8 @@ use crate::recorder::{Reading, Recorder};
 use crate::timed::{Timed, WorkerEnd};
 use crate::window::Window;
 
-/// Rules of when a worker may send operations: due times, the end of the window, and the bytes
-/// left.
+/// Rules of when a worker may send operations: due times, and the time or number of bytes at which
+/// the window ends.
 pub struct Schedule {
     window: Window,
     pacing: Pacing,
@@ -22,8 +22,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Create the schedule of a worker before its window is known. `window_bytes` is the worker's
-    /// part of a window that ends after a number of bytes; `None` if the window ends at a time.
+    /// Create the schedule of a worker before its window is known. `window_bytes` is the number of
+    /// bytes after which the worker's window ends; `None` if the window ends at a set time.
     pub fn new(open_loop: bool, drain_timeout_ns: u64, window_bytes: Option<u64>) -> Self {
         Schedule {
             window: Window::default(),
@@ -37,8 +37,8 @@ impl Schedule {
         }
     }
 
-    /// Set the window and the due times, wait until the load starts, and return the time. All
-    /// workers start at the same time.
+    /// Set the window and the due times, and wait until the load starts, which all workers do at
+    /// the same time. Return the current time after the wait.
     pub fn begin(&mut self, window: Window, pacing: Pacing, clock: &impl TimeSource) -> u64 {
         (self.window, self.pacing) = (window, pacing);
         window.wait_for_start(clock)
@@ -101,7 +101,7 @@ impl Schedule {
         }
     }
 
-    /// Move to the operation after the one that was due.
+    /// Advance the schedule by one operation.
     #[inline]
     pub fn advance(&mut self) {
         self.pacing.advance();
@@ -177,10 +177,10 @@ pub trait BatchWorker {
     /// Start as many operations as the schedule and the queue depth allow at time `now`.
     fn issue(&mut self, now: u64);
 
-    /// Return the number of the first operation that is started but not submitted yet, if any.
+    /// Return the slot number of the first operation that is started but not submitted yet, if any.
     fn first(&self) -> Option<u16>;
 
-    /// Return the times of the operation with this number, which was submitted.
+    /// Return when the operation with this slot number was submitted, and when it was due.
     fn sent(&self, number: u16) -> Sent;
 
     /// Submit the started operations, wait for completions, and reap them. Return the time of the
@@ -191,8 +191,8 @@ pub trait BatchWorker {
     fn turn(&mut self, now: u64) -> Result<u64>;
 }
 
-/// Submit operations and reap completions until the load has ended. Return the time at which its
-/// end was noticed.
+/// Submit operations and reap completions until the load has ended. Return the time at which this
+/// worker saw that the load had ended.
 ///
 /// # Errors
 /// Any error ends the worker.

@@ -54,7 +54,7 @@ impl ProcessCpu {
         })
     }
 
-    /// Return the CPU time used since the earlier reading.
+    /// Return the CPU time used since the reading `earlier`.
     #[must_use]
     pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
         ProcessCpu {
@@ -174,9 +174,8 @@ impl CpuMark {
     }
 }
 
-/// CPU time of the process at the start and end of a window. Each reading is taken by the first
-/// thread of the run that notices that its time has come, because the coordinator may wake much
-/// later.
+/// CPU time of the process at the start and end of a window. The first thread of the run that sees
+/// that a reading is due takes it, because the coordinator may wake much later.
 #[derive(Default)]
 pub struct WindowCpu {
     start: OnceLock<(u64, ProcessCpu)>,
@@ -277,8 +276,8 @@ pub struct WorkerCpu {
     cores: u64,
     last: Reading,
     waited_ns: Option<u64>,
-    /// Time waited in a run queue that belongs to the window but was read for the ramp, because the
-    /// thread was late at the window's start.
+    /// Wait in a run queue that the next result includes. It belongs to the window, but was read
+    /// with the ramp, because the thread was late at the window's start.
     carried_ns: Option<u64>,
     /// CPU use between the last reading and the window's end that is not handed over yet.
     rest: Option<Spent>,
@@ -298,7 +297,8 @@ impl WorkerCpu {
             carried_ns: None,
             rest: None,
         };
-        // If the window has already begun, the time waited since then belongs to the window.
+        // If the window has already begun, this carries the wait since its start over to the first
+        // result.
         cpu.take(reading);
         cpu
     }
@@ -321,14 +321,15 @@ impl WorkerCpu {
         let mut waited = waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then));
         let mut carried_ns = None;
         if begins {
-            // The thread is late because it waited in the run queue, so the wait is at the end of
-            // the time since the last reading.
+            // The thread passed the window's start late because it waited in a run queue directly
+            // before this reading. The wait thus counts for the window, up to the time since its
+            // start.
             let late_ns = now_ns.min(self.end_ns) - self.start_ns;
             carried_ns = waited.map(|waited| waited.min(late_ns));
             waited = waited.zip(carried_ns).map(|(waited, carried)| waited - carried);
         } else if ends {
-            // If a hypervisor stops a thread, the kernel may count that time as CPU time, so it is
-            // limited to the time until the window's end.
+            // If a hypervisor stopped the thread, the kernel may count that time as CPU time. CPU
+            // time is therefore limited to what was left of the window.
             let left_ns = self.end_ns - last.at_ns;
             own_ns = own_ns.min(left_ns);
             all_ns = all_ns.min(left_ns.saturating_mul(self.cores));

@@ -1,5 +1,6 @@
-//! Delay of the workers' first operations. If a load starts on many clients at one time, it has
-//! started completely only when the last worker of the last client has started.
+//! Delay of the workers' first operations. A load on many clients has started completely only when
+//! the last worker of the last client has sent its first operation, so the largest delay is
+//! recorded too.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -22,7 +22,7 @@ use crate::window::Window;
 /// Time between two checks of a waiting thread for whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// State that the workers' recorders and their sum share.
+/// State that the workers' recorders and `FixedTotals` share.
 #[derive(Default)]
 struct Common {
     /// Start time of the window, once it is known.
@@ -130,7 +130,8 @@ impl WorkerRecorder {
         self.cpu = Some(cpu_since(self.start_ns));
     }
 
-    /// Stop counting the CPU time of the current thread. The time that it used so far counts.
+    /// Stop counting the CPU time of the current thread. CPU time that it used before this call
+    /// still counts.
     pub fn leave_thread(&mut self) {
         if let Some(mut cpu) = self.cpu.take() {
             self.carried.add(cpu.take(Reading::of_this_thread()));
@@ -262,8 +263,8 @@ impl FixedTotals {
         self.collector.end_job(worker, self.start_ns);
     }
 
-    /// Read the CPU counters for the window's end, and return the current time as its end. Both are
-    /// read together, so that a late coordinator cannot separate them.
+    /// End the window: read the CPU counters, and return the current time as the window's end. Both
+    /// are read together, so that no delay of the coordinator lies between them.
     pub fn close(&mut self) -> u64 {
         let end_ns = monotonic_ns().max(self.start_ns + 1);
         self.cpu_end = Some(CpuMark::now());

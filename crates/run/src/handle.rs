@@ -28,8 +28,8 @@ pub struct Snapshot {
     pub cpu_percent: Option<f64>,
 }
 
-/// Extra time in ns that the handle allows for start-up, so that the run's own start-up time-out
-/// can end the run first. `LOOK` is the time between two checks.
+/// Time in ns that the handle waits longer than the run's own start-up time-out, so that the run
+/// itself can report the failure first. `LOOK` is the time between two checks.
 const GRACE_NS: u64 = 10_000_000_000;
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -76,9 +76,9 @@ impl Run {
         Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
     }
 
-    /// Limit the time that the run may take to end: to the time that its start-up may take without
-    /// progress. For families that join their threads, one of which may be stuck in the kernel;
-    /// other families have limits of their own.
+    /// Fail the run if it takes too long to end: the limit is that of a start-up without progress.
+    /// Use this for families that join their threads, because a join never returns if the thread is
+    /// stuck in the kernel. Other families have limits of their own.
     #[must_use]
     pub fn ends_though_stuck(mut self) -> Self {
         self.ending_ns = self.silence_ns;

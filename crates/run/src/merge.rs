@@ -68,7 +68,7 @@ impl<K, B> MergeClient<'_, K, B> {
     }
 }
 
-/// State of a client while its rows are added.
+/// Window of a client, and the intervals seen so far, while its rows are added.
 struct Joined {
     start_ns: i64,
     /// Start of the client's window, in steps.

@@ -6,8 +6,8 @@ use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 
-/// Largest number of steps in which the operations left at the end of a schedule are processed. One
-/// step per operation would take minutes for an hour at a million operations per second.
+/// Largest number of steps in which operations that were never sent are recorded. After an hour at
+/// a million operations per second, one step per operation could take minutes.
 const STEPS: f64 = 1e6;
 
 /// Due times of the operations of one job, in ns on the run's clock.
@@ -65,7 +65,7 @@ impl Pacing {
     }
 
     /// Consume all operations that are due before `end_ns`. Yields due times, each with the number
-    /// of operations that it stands for: 1, unless millions are left.
+    /// of operations that it stands for: 1 unless more than a million operations are left.
     pub fn rest(&mut self, end_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let group = (self.left(end_ns) as f64 / STEPS).ceil().max(1.0) as u64;
         std::iter::from_fn(move || {
@@ -101,7 +101,7 @@ impl Pacing {
         }
     }
 
-    /// Move to the operation after the one that was due.
+    /// Advance the schedule by one operation.
     #[inline]
     pub fn advance(&mut self) {
         match self {

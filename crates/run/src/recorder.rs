@@ -40,8 +40,9 @@ impl WindowPosition {
     }
 }
 
-/// Operations with equal recorded values that are not counted yet, for example all operations of
-/// one system call. Counting them together costs little more than counting one.
+/// Batch of operations that have equal values and are not counted yet, for example all operations
+/// that one system call completed. Counting the batch costs little more than counting one
+/// operation.
 #[derive(Clone, Copy, Default)]
 struct PendingBatch {
     done: Success,
@@ -216,9 +217,9 @@ impl Recorder {
         }
     }
 
-    /// Record that an operation failed at `now` and is not retried. It was first sent at
-    /// `start_ns`. Its errors are counted by [`Recorder::fail`], except those after the window's
-    /// end in a closed loop.
+    /// Record that an operation, first sent at `start_ns`, failed at `now` and is not retried. A
+    /// closed loop counts it as unfinished if it was in flight at the window's end. Call
+    /// [`Recorder::fail`] as well to count its error.
     pub fn give_up(&mut self, place: usize, start_ns: u64, now: u64) {
         self.count_unfinished(place, start_ns, now, 1);
     }
@@ -243,9 +244,9 @@ impl Recorder {
         }
     }
 
-    /// Record `count` operations of an open loop that were due in the window and never sent. The
-    /// time that they had waited by `now` counts as their latency. Otherwise an overloaded target
-    /// would look better than a slow one.
+    /// Record `count` operations of an open loop that were due in the window and never sent. Their
+    /// waiting time until `now` counts as latency. Otherwise an overloaded target would look better
+    /// than a slow one.
     pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64, count: u64) {
         if let Some(stats) = self.stats(place) {
             stats.late += count;

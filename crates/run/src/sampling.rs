@@ -224,8 +224,8 @@ impl Report {
 /// estimate of memory.
 const SPARE: usize = 2;
 
-/// Counters of one worker. They are handed over as a whole and come back for reuse. Between two
-/// operations a worker thus allocates no memory, which may take as long as an operation.
+/// Counters of one worker. They are handed over as a whole and come back for reuse, so that a
+/// worker allocates no memory between operations: an allocation may take as long as an operation.
 pub struct Tables {
     current: Box<Report>,
     spare: Receiver<Box<Report>>,
@@ -238,7 +238,8 @@ impl Tables {
         let (home, spare) = sync_channel(SPARE);
         let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });
         for _ in 0..SPARE {
-            // This also touches the memory, so that the kernel allocates it now.
+            // Clearing the report touches its memory, so that the kernel allocates it before the
+            // load.
             Box::new(current.blank()).recycle();
         }
         Tables { current, spare }
@@ -410,7 +411,8 @@ impl Collector {
 
     fn close_passed(&mut self, window_start_ns: u64) {
         let all_passed = self.passed.iter().copied().min().unwrap_or(NOTHING_YET);
-        // If all jobs have ended, the last interval is that of the last report.
+        // If all jobs have ended, `all_passed` is `i64::MAX`, so the last interval with a report is
+        // the limit.
         let last = self.pending.keys().next_back().copied().unwrap_or(NOTHING_YET);
         self.close_until(all_passed.min(last), window_start_ns, u64::MAX);
     }

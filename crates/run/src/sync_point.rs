@@ -23,7 +23,7 @@ pub struct Met {
 
 #[derive(Default)]
 struct State {
-    /// Time of the announcement, and announced time, of each synchronisation.
+    /// For each synchronisation, the time of this part's announcement, and the time announced.
     announced: Vec<(u64, u64)>,
     met: Vec<Met>,
 }
@@ -68,8 +68,8 @@ impl SyncPoint {
     }
 
     /// Return the time at which this part will be ready for synchronisation `number` (from 0).
-    /// Waits until this part has announced it; `None` if the time-out passes first. Called by the
-    /// process that exchanges messages between the parts.
+    /// Waits until this part has announced that time; `None` if the time-out passes first. Called
+    /// by the process that exchanges messages between the parts.
     pub fn announced(&self, number: u64, timeout: Duration) -> Option<u64> {
         self.state.wait_for(timeout, |state| state.announced.get(number as usize).map(|it| it.1))
     }

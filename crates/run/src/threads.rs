@@ -38,8 +38,8 @@ pub fn pin_in_turn(cpus: Option<&[usize]>, turn: usize, who: impl Display) -> Re
     })
 }
 
-/// Return how many cores `threads` threads can use at once. They are pinned to `cpus`, or may use
-/// all cores if that is `None`.
+/// Return how many cores `threads` threads can use at once: cores of `cpus`, to which they are
+/// pinned, or all cores if `cpus` is `None`.
 pub fn cores_for(threads: usize, cpus: Option<&[usize]>) -> usize {
     let allowed =
         cpus.map_or_else(available_cores, |cpus| cpus.iter().collect::<BTreeSet<_>>().len().max(1));

@@ -231,8 +231,8 @@ pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
     })
 }
 
-/// Start a run. The load begins when all workers are ready. If `held` is set, it begins at its
-/// start time.
+/// Start a run. The load begins when all workers are ready. If `held` is set, it begins at the time
+/// that `Run::open_at` sets.
 ///
 /// # Errors
 /// [`Error::Io`] if the coordinator's thread cannot be started.

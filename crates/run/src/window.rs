@@ -17,7 +17,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Wait until the load starts, and return the time.
+    /// Wait until the load starts. Return the current time after the wait.
     pub fn wait_for_start(&self, clock: &impl TimeSource) -> u64 {
         loop {
             let now = clock.now_ns();

@@ -92,8 +92,8 @@ impl Addresses {
         addresses.iter().filter(|address| !failed.contains(address)).copied().collect()
     }
 
-    /// Start a look-up in the background, unless the addresses are younger than `age` or one is
-    /// already running.
+    /// Start a look-up in the background, unless the addresses are younger than `age` or a look-up
+    /// is already running.
     ///
     /// Returns whether a look-up is running now.
     fn look_up_unless_younger(self: &Arc<Self>, age: Duration) -> bool {
@@ -104,8 +104,8 @@ impl Addresses {
         let old = monotonic_ns().saturating_sub(lookup.ended_ns) >= age.as_nanos() as u64;
         if old && !lookup.running {
             let of = self.clone();
-            // Uses a thread of its own: the shutdown of the tokio runtime would wait for one of its
-            // threads that a name server blocks.
+            // Not a thread of the tokio runtime: if a name server blocked it, the shutdown of the
+            // runtime would have to wait for it.
             let started = thread::Builder::new()
                 .name("storlab-resolve".to_owned())
                 .spawn(move || of.look_up());

@@ -105,7 +105,7 @@ impl Connection {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
             Ok(Some(early)) if early.status.is_success() => return Err(too_early()),
             Ok(Some(early)) => Head { keeps: false, ..early },
-            // Before it closed the connection, the server may have sent an answer with the reason.
+            // The server may have sent an answer with the reason before it closed the connection.
             Err(cut) => match poll_fn(|cx| self.poll_head(cx, &method)).await {
                 Ok(last) if !last.status.is_success() => Head { keeps: false, ..last },
                 _ => return Err(cut),

@@ -79,7 +79,8 @@ impl OneShot {
         self.send(Call::new(method, key), query, body, timeout)
     }
 
-    /// Write an object if the condition holds that a header `if-match` or `if-none-match` states.
+    /// Write an object if `condition` holds: the name and value of a header `if-match` or
+    /// `if-none-match`.
     ///
     /// A store that does not support conditional writes ignores the condition and writes.
     ///

@@ -237,8 +237,8 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     Ok(refused)
 }
 
-/// Check that a listing advances. With a store that ignores the continuation token, it would never
-/// end.
+/// Check that a listing advances: with a store that ignores the continuation token, the listing
+/// would never end.
 ///
 /// # Errors
 /// [`Failure::Protocol`] if the token `next` equals the token `after` of the page just read.

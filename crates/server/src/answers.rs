@@ -1,4 +1,4 @@
-//! Checks and parts of answers that several S3 operations share.
+//! Checks of requests, and building blocks of answers, for several S3 operations.
 
 use s3s::dto::{
     CommonPrefix, CommonPrefixList, DeletedObject, DeletedObjects, EncodingType, Errors,

@@ -68,7 +68,8 @@ impl TempFile {
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let create = || File::options().read(true).write(true).create_new(true).open(&path);
         let file = match create() {
-            // A server that was killed left this file. Its counter for file names started at 0 too.
+            // An earlier server that was killed left this file: every server numbers its files from
+            // 0.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&path)?;
                 create()?

@@ -12,9 +12,9 @@ use s3s::{S3Result, TrailingHeaders, s3_error};
 use crate::digest::Digests;
 use crate::errors::{broken_body, failed};
 
-/// Size in bytes below which a piece is written directly. A longer write may block while the kernel
-/// flushes dirty pages, so the runtime first moves the thread's other connections to another
-/// thread. That costs a few microseconds, but otherwise all these connections would wait.
+/// Size in bytes from which the write of a received piece counts as blocking: the kernel may flush
+/// dirty pages first. The runtime then moves the thread's other connections to another thread. That
+/// costs a few microseconds, but otherwise all these connections would wait.
 const SHORT_BYTES: usize = 64 * 1024;
 
 /// Write a request's body to a file, and check it against the length and checksums in its headers.

@@ -191,7 +191,7 @@ impl Bucket {
     }
 }
 
-/// Check the parts that the client lists by S3's rules, and return the names of their files.
+/// Check by S3's rules the parts that the client lists, and return the names of their files.
 fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>> {
     if named.is_empty() {
         return Err(s3_error!(MalformedXML, "the request lists no parts"));

@@ -35,7 +35,7 @@ impl Permutation {
         }
     }
 
-    /// Return the position to which the permutation maps `rank`, which must be below `n`.
+    /// Return the number in `0..n` to which the permutation maps `rank`, which must be below `n`.
     #[inline]
     pub(super) fn place(&self, rank: u64) -> u64 {
         let mut value = rank;

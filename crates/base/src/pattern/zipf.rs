@@ -1,16 +1,17 @@
-//! Zipf-distributed ranks, drawn exactly and nearly always without computing a power.
+//! Zipf-distributed ranks (0 is the most probable), drawn exactly and nearly always without
+//! computing a power.
 //!
-//! Each of the first ranks has its own cell; later ranks share cells, which get wider as the rank
-//! grows. An alias table (Walker 1977, Vose 1991) draws a cell by its exact probability. Inside a
-//! shared cell a rank is drawn uniformly and accepted in proportion to its probability, which
-//! rarely has to be computed.
+//! Ranks are grouped into cells: each of the first ranks has its own cell; later ranks share cells,
+//! which get wider as the rank grows. An alias table (Walker 1977, Vose 1991) draws a cell by its
+//! exact probability. Inside a shared cell a rank is drawn uniformly and accepted in proportion to
+//! its probability, which rarely has to be computed.
 
 use rand_core::Rng as _;
 
 use crate::random::Rng;
 
-/// Number of ranks that have their own cell. For later ranks, Euler-Maclaurin sums are exact to
-/// 1e-12.
+/// Number of ranks that have their own cell. Sums over later ranks by the Euler-Maclaurin formula
+/// are exact to 1e-12.
 const SINGLE_RANKS: u64 = 64;
 /// Divisor that gives the width of a shared cell: its first rank divided by this number.
 const CELL_FRACTION: u64 = 16;
@@ -23,8 +24,8 @@ struct Cell {
     alias: usize,
     first: u64,
     width: u64,
-    /// Threshold as a fraction of 2^64: a draw below it is accepted whichever rank of the cell was
-    /// drawn.
+    /// Threshold as a fraction of 2^64: a draw below it accepts any rank of the cell, so the rank's
+    /// probability need not be computed.
     accept: u64,
 }
 

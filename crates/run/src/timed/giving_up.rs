@@ -9,7 +9,8 @@ use crate::arming::SILENCE_NS;
 use crate::sampling::Report;
 
 /// Time in ns that a sleep of the coordinator never exceeds. If more time passes, the process was
-/// stopped or the machine suspended. Workers could do nothing then, so the excess is not counted.
+/// stopped or the machine suspended. Workers could not run then, so the excess does not count as
+/// idle time.
 const AWAKE_NS: u64 = 2_000_000_000;
 /// Time in ns without any completed operation after which a device counts as dead. It is long
 /// enough even for a flush of the whole page cache.
@@ -44,7 +45,7 @@ impl<L: Load> Coordinator<'_, L> {
     }
 
     /// Fail a run whose window ends after a number of bytes if no operation has completed for too
-    /// long. It would never end otherwise.
+    /// long. Without completions such a window would never end.
     pub(super) fn give_up_on_the_idle(&mut self, now: u64) {
         let Plan { workers, window_ns, interval_ns, .. } = self.timed.plan;
         let idle_ns = self.idle.look(now);

@@ -21,8 +21,8 @@ const REFUSAL_BYTES: usize = 64 << 10;
 /// Maximum wait for the body of an error answer. It is shorter than the request time-out, because a
 /// server that withholds this body is faulty, not slow.
 const REFUSAL_TIME: Duration = Duration::from_secs(5);
-/// Number of body bytes, read without waiting, after which this task yields to other tasks of its
-/// thread.
+/// Number of body bytes, read without waiting, after which the reading task yields to other tasks
+/// of its thread.
 const TURN_BYTES: usize = 1 << 20;
 /// Number of received bytes that wake the reader of a long body (`SO_RCVLOWAT`), so that it does
 /// not wake for each segment or TLS record. GETs of 4 MiB on loopback with TLS then need 0.64 times
@@ -33,8 +33,9 @@ const WAKE_BYTES: u64 = 128 << 10;
 /// if a connection needs it. With a smaller buffer, a distant server would stall while the reader
 /// sleeps: 4 MiB over a round trip of 10 ms take 29 ms instead of 18 ms.
 pub(super) const WAKE_BUFFER_BYTES: usize = 16 * WAKE_BYTES as usize;
-/// Number of bytes at the end of a body that wake the reader as soon as they arrive. Up to one TLS
-/// record of them may already have been read from the socket.
+/// Number of bytes by which the wake-up threshold stays below the rest of the body. Up to one TLS
+/// record of the rest may already have been read from the socket, so the reader might wait in vain
+/// for a higher number.
 const TAIL_BYTES: u64 = 2 * RECORD_BYTES as u64;
 
 /// Header fields of an answer, as received.

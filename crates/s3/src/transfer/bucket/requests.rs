@@ -66,8 +66,9 @@ impl RequestSender {
         self.policy.in_time(work).await
     }
 
-    /// List the multipart uploads that the store reports for the prefix `asked`, and return those
-    /// whose key begins with `prefix`.
+    /// Request a list of multipart uploads with the prefix `asked`, and return those whose key
+    /// begins with `prefix`. `asked` may be shorter than `prefix`, because MinIO lists only uploads
+    /// whose whole key equals it.
     pub async fn uploads(
         &self,
         link: &mut Link,
@@ -90,7 +91,7 @@ impl RequestSender {
         }
     }
 
-    /// Abort a multipart upload, because an unfinished one takes space. An upload that no longer
+    /// Abort a multipart upload, which frees the space of its parts. An upload that no longer
     /// exists is not an error.
     pub async fn abort(
         &self,
@@ -109,9 +110,9 @@ impl RequestSender {
     /// Make one attempt to read an object or a range of it. A range is an offset and a length, or
     /// `None` for the rest of the object.
     ///
-    /// `take` is called with the bytes as they arrive and their offset in the object. If it returns
-    /// false, the result is `None`, otherwise the number of bytes. The time-out applies to each
-    /// wait for data, because objects may have any size.
+    /// `take` is called with the bytes as they arrive and their offset in the object. If `take`
+    /// returns false, reading stops and the result is `None`, otherwise the number of bytes. The
+    /// time-out applies to each wait for data, because objects may have any size.
     pub async fn fetch(
         &self,
         link: &mut Link,
