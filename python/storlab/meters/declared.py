@@ -178,9 +178,9 @@ def _stage_j(stage: StageTimes, options: DeclaredOptions) -> float:
 
 
 def _moved(outcome: RunOutcome, samples: list[Sample]) -> Iterator[tuple[int, str, int]]:
-    """Yield end time, operation and bytes of each sample, which add up to the run's totals.
+    """Yield end time, operation and bytes of each sample, so that bytes add up to the totals.
 
-    A difference, which engines cause by rounding, is yielded at the window's end.
+    Bytes that the samples lack, because engines round them, are yielded at the window's end.
     """
     rest = {operation: totals.bytes for operation, totals in outcome.totals.items()}
     for sample in samples:

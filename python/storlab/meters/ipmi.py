@@ -206,7 +206,7 @@ def _reason(answer: str) -> str:
 
 
 def _instead(shell: Shell) -> str:
-    """Return a fix for an error message that lists the BMC's sensors with readings in W."""
+    """Return the fix of an error message: a list of the BMC's sensors that read power in W."""
     try:
         blocks = re.split(r"^(?=Sensor ID\s+:)", shell.command("sdr list full"), flags=re.M)
     except MeterError:

@@ -21,7 +21,7 @@ from storlab.base.units import NS_PER_S
 from storlab.process.parent_death import start_child
 
 PROMPT = b"ipmitool> "
-# A login with ipmitool's retries, or reading the SDR, takes fewer time-outs than this.
+# Time limit of a login with retries, or of reading the SDR, as a multiple of the time-out.
 LONG_ANSWERS = 24
 
 

@@ -125,8 +125,8 @@ class QuarchMeter:
                 self._where, f"a line of the stream is malformed: {failure}", "see QIS's log"
             ) from failure
         period = self._header.period_ns
-        # A line cannot end after it was fetched. If it seems to, the stream started earlier than
-        # assumed, so its start is corrected.
+        # The period that a line covers cannot end after the line was fetched. If it seems to, the
+        # stream started earlier than assumed, so its start is corrected.
         late_ns = self._start_ns + stripes[-1].time_ns + period - now_ns
         if late_ns > 0:
             self._start_ns -= late_ns

@@ -108,7 +108,7 @@ def _from_sensor(resource: dict[str, Any], quantity: Quantity) -> Value | None:
     }
     if _is_number(resource.get("Accuracy")):  # percent
         about["gain_accuracy"] = float(resource["Accuracy"]) / 100
-    # ReadingAccuracy is in the unit of the reading; for energy it would be in J.
+    # Not for energy: ReadingAccuracy is in the unit of the reading, so it would be in J.
     if quantity != "energy" and _is_number(resource.get("ReadingAccuracy")):
         about["offset_accuracy_w"] = float(resource["ReadingAccuracy"])
     if quantity == "average":

@@ -111,10 +111,10 @@ class ChildRun(ABC):
         """
 
     def line(self, text: str) -> None:  # noqa: B027  (optional)
-        """Process a line of the child's standard output when it arrives. Hook for subclasses."""
+        """Process a line of the child's standard output. Hook for subclasses; does nothing here."""
 
     def looked(self) -> None:  # noqa: B027  (optional)
-        """Do something after each reading of CPU and device counters. Hook for subclasses."""
+        """Hook for subclasses, called after each reading of CPU and device counters."""
 
     def overdue(self) -> bool:
         """Return whether the run exceeds its time limit, so that it is treated as hung."""

@@ -60,8 +60,8 @@ def start_child(
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends; exit if the parent has ended.
 
-    The kernel reacts to the end of the thread that started this process, and that thread may end
-    before its process. So call this only shortly before this process ends.
+    The kernel kills this process when the thread that started it ends, even if the parent process
+    continues. So call this only shortly before this process ends.
     """
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -192,7 +192,7 @@ class _Watch:
         return monotonic_ns() - self._since_ns > holder.away_ns
 
     def _check_lingering(self) -> None:
-        # The time limit starts now, because this client may have waited for other directories.
+        # Start the time limit at the first check, as this client may have waited elsewhere before.
         if self._lingers_ns is None:
             self._lingers_ns = monotonic_ns()
         if monotonic_ns() - self._lingers_ns > _LINGER_NS:

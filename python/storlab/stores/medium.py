@@ -21,7 +21,7 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\):")
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Devices that store a path's data, and its layers in memory, as phrases for messages."""
+    """Devices that store a file's data, and phrases on storage layers that keep it in memory."""
 
     devices: tuple[Device, ...] = ()  # devices whose counters see the I/O; empty: unknown
     memory: tuple[str, ...] = ()  # layers that store data in memory
@@ -29,7 +29,7 @@ class Medium:
     unknown: tuple[str, ...] = ()  # reasons why devices are unknown
 
     def __add__(self, other: Medium) -> Medium:
-        """Combine the layers of two paths, without duplicates."""
+        """Return the media of two files or devices as one, without duplicates."""
         return Medium(
             _once(self.devices + other.devices),
             _once(self.memory + other.memory),
@@ -136,11 +136,11 @@ def _layers(options: str) -> list[str]:
 
 
 def _of_device(device: Device, seen: frozenset[int]) -> Medium:
-    """Return the layers of a device.
+    """Return the medium of a device: the device itself, and what its lower layers add.
 
     Args:
         device: The device.
-        seen: Numbers of the devices above it; one of them again would be a cycle, and ends it.
+        seen: Numbers of the devices above it. The search ends if one of them is found again.
     """
     here = Medium(devices=(device,))
     if device.rdev in seen or not device.is_there:

@@ -35,7 +35,7 @@ _TREES = "trees"
 
 
 class DaskLibrary(PandasLibrary):
-    """``PandasLibrary`` for Dask workers, which need more memory than pandas alone."""
+    """``PandasLibrary`` with the memory needs of Dask workers, which exceed those of pandas."""
 
     base_bytes, worker_bytes = DASK.base_bytes, DASK.worker_bytes
 

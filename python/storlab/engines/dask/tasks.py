@@ -51,7 +51,7 @@ class Reading(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Result of a unit of work: its latency, its passes over the data, and the worker's use."""
+    """Latency of a unit of work, its passes over the data, and the worker's CPU and memory use."""
 
     latency_ns: int
     passes: int
@@ -72,7 +72,7 @@ class ClusterWorker(Worker):
         return max(self.memory_bytes // self.library.bytes_per_value, 1)
 
     def ingest(self, part: Part) -> int:
-        """Convert a part of the input to Parquet and write its counts. Return 1: one reading."""
+        """Convert an input part to Parquet, and count its lines. Return the number of passes, 1."""
         with _attempt(part.parquet.parent) as place:
             own = replace(part, parquet=place / part.parquet.name)
             passes = super().ingest(own)
@@ -85,7 +85,7 @@ class ClusterWorker(Worker):
     def count(self, column: str, files: Files, out: Stored) -> int:
         """Count the distinct values of a column in some files and store the counts at ``out``.
 
-        Return how many times the column was read: once.
+        Return how many times the column was read, which is 1.
         """
         paths = [path for path, _ in files]
         tally = self.library.count(paths, column, self.modulo, (0, self.modulo))
@@ -93,12 +93,12 @@ class ClusterWorker(Worker):
         return 1
 
     def merge(self, tallies: Sequence[Stored], out: Stored) -> int:
-        """Merge stored value counts into those at ``out``. Return 1: each is read once."""
+        """Merge stored value counts and store them at ``out``. Return the number of passes, 1."""
         self._store(out, merged_by_value(self.library, tallies, self.most_values))
         return 1
 
     def finish(self, column: str, tallies: Sequence[Stored]) -> int:
-        """Merge the last value counts of a column into its vocabulary. Return 1: one pass."""
+        """Merge value counts into a column's vocabulary. Return the number of passes, 1."""
         vocabulary = self.directory / "vocabulary"
         most = self.most_values
         with _attempt(vocabulary) as place:
@@ -113,7 +113,7 @@ class ClusterWorker(Worker):
         return 1
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
-        """Encode labels and integer features of some files. Return 1: the files are read once.
+        """Encode labels and integer features of some files. Return the number of passes, 1.
 
         Args:
             files: Parquet files with their numbers of rows.
@@ -126,12 +126,11 @@ class ClusterWorker(Worker):
         return passes
 
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
-        """Encode a categorical column of some files as ids. Return how often it was read.
+        """Encode a categorical column of some files as ids. Return the number of passes.
 
-        It is read once per part of the vocabulary that fits in memory.
-
-        If several passes are needed, each modifies the output of earlier passes. They work on a
-        private file, so that they never change the finished output of another attempt.
+        If the vocabulary does not fit in memory, each pass looks up a part of it and modifies the
+        output of earlier passes. Several passes therefore work on a private file, so that they
+        never change the finished output of another attempt at this task.
         """
         kept = (self.directory / "vocabulary" / f"{column}.values").stat().st_size // 4
         whole = train / f"cat_{CATEGORIES.index(column)}.bin"

@@ -77,8 +77,8 @@ def merged_by_value(library: Library, tallies: Sequence[Stored], most: int) -> I
 
     Each value occurs in one block only. If there are no values, one empty block is yielded.
 
-    A value is yielded once every unfinished tally has been read up to it: until then, another tally
-    may still contain a smaller value.
+    A value is yielded only after every unfinished tally has been read up to it: before that,
+    another tally may still contain a smaller value.
 
     Args:
         library: The library that adds up counts.

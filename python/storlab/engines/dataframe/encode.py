@@ -14,7 +14,7 @@ from storlab.engines.dataframe.worker import Files, Worker
 
 _UNITS = 4  # minimum per worker
 _ROWS = 1 << 22  # rows per unit; work on an unfinished unit is lost if the process is killed
-# Each unit builds an index of the vocabulary, which pays off only over enough rows per value.
+# A unit builds an index of the vocabulary, so it must encode many rows per vocabulary value.
 _ROWS_PER_VALUE = 8
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -121,7 +121,7 @@ def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:
 
 
 def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | None:
-    """Prepare the output directory of a preprocessing run; by default, remove earlier output.
+    """Prepare the output directory of a preprocessing run; remove earlier output unless resumed.
 
     Args:
         directory: The output directory.

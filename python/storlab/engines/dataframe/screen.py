@@ -71,7 +71,7 @@ def _check_length(source: Path, length: int) -> None:
 def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
     """Return the position after the first LF in bytes ``[start, end)``, or None if there is none.
 
-    That is where the first line starts.
+    The position is the start of the first line that begins in this range.
     """
     file.seek(start)
     while start < end:
@@ -104,7 +104,7 @@ def _is_clean_piece(data: bytes) -> bool:
     if data.translate(None, _LETTERS):
         return False
     letters = np.frombuffer(data, dtype=np.uint8)
-    # Of the allowed characters, only tab and LF have codes up to LF's.
+    # This finds the separators: of the allowed characters, only tab and LF have codes up to LF's.
     every = np.flatnonzero(letters <= ord("\n"))
     if len(every) % len(COLUMNS):
         return False

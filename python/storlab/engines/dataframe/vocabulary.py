@@ -25,8 +25,8 @@ def vocabulary_passes(
 ) -> Iterator[Tally]:
     """Count the values of a column in several passes and yield the counts of each pass.
 
-    Passes cover ascending ranges of values. About ``most`` values are held at once, or those of two
-    files if they have more. If a pass finds more, it leaves the upper values to the next pass.
+    Passes cover ascending ranges of values. About ``most`` values are held at once, but at least
+    all of two files. If a pass finds more values, it leaves the upper ones to the next pass.
     """
     low = 0
     while low < modulo:
@@ -98,8 +98,8 @@ def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
 def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
     """Merge sorted runs, which share no value, and yield blocks of values in order of ids.
 
-    At most ``most`` values of each run are held in memory. A value is yielded once every unfinished
-    run has been read up to it: until then, a run may still contain a value that precedes it.
+    At most ``most`` values of each run are held in memory. A value is yielded only after every
+    unfinished run has been read up to it: before that, a run may contain a value that precedes it.
     """
     held = [run.read(most) for run in runs]
     while any(len(block.values) for block in held):
@@ -122,7 +122,7 @@ def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
 
 
 def _until(block: Tally, minus_count: int, value: int) -> int:
-    """Return how many values of a block precede or equal a given value in order of ids."""
+    """Return how many values of a block precede or equal one, given with its negated count."""
     values, counts = block
     before = (counts > -minus_count) | ((counts == -minus_count) & (values <= value))
     return int(np.count_nonzero(before))

@@ -126,7 +126,7 @@ class PandasLibrary:
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Yield blocks of labels and logarithms of integers; missing integers are NaN before."""
+        """Yield blocks of labels and ln(x + 3) of integers; a missing x is NaN and results in 0."""
         table = _read(paths, ["label", *INTEGERS])
         for at in range(0, table.num_rows, FEATURE_ROWS):
             frame = table.slice(at, FEATURE_ROWS).to_pandas(use_threads=False)

@@ -75,7 +75,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(pl.col("count").sum()))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Yield blocks of labels and ln(x + 3) of integers; missing ones become -2, hence 0."""
+        """Yield blocks of labels and ln(x + 3) of integers; a missing x counts as -2, hence 0."""
         integers = pl.col(INTEGERS).fill_null(-2).clip(lower_bound=-2).cast(pl.Float64)
         frame = _scan(paths, ["label", *INTEGERS]).collect()
         for piece in frame.iter_slices(FEATURE_ROWS):

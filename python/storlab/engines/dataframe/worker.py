@@ -101,7 +101,7 @@ class Worker:
         return max(self.memory_bytes // 4 * 3 // self.library.bytes_per_id, _LEAST_VALUES)
 
     def ingest(self, part: Part) -> int:
-        """Convert a part of the input to Parquet and write its counts. Return 1: one reading."""
+        """Convert an input part to Parquet, and count its lines. Return the number of passes, 1."""
         screen: LineValidator[Any] = LineValidator(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
@@ -124,7 +124,7 @@ class Worker:
     def vocabulary(self, column: str, files: Files) -> int:
         """Build the vocabulary of a column. Return how many times the column was read."""
         room = self.memory_bytes // self.library.bytes_per_value
-        # The largest file needs spare memory: its values are counted before they are known to fit.
+        # Reserve memory for the largest file: its values are counted before they are known to fit.
         largest = max(rows for _, rows in files)
         most = max(room - largest, room // 2, _LEAST_VALUES)
         passes = vocabulary_passes(self.library, files, column, self.modulo, most)
@@ -132,7 +132,7 @@ class Worker:
         return write_vocabulary(place, column, passes, self.job["threshold"], most)
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
-        """Encode labels and integer features of some files. Return 1: the files are read once.
+        """Encode labels and integer features of some files. Return the number of passes, 1.
 
         Args:
             files: Parquet files with their numbers of rows.
@@ -154,10 +154,10 @@ class Worker:
         return 1
 
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
-        """Encode a categorical column of some files as ids. Return how many times it was read.
+        """Encode a categorical column of some files as ids. Return the number of passes.
 
-        Each reading looks up a slice of the vocabulary that fits into memory and keeps the ids that
-        earlier ones wrote. A row whose value is in no slice gets id 0.
+        Each pass looks up a slice of the vocabulary that fits into memory and keeps the ids that
+        earlier passes wrote. A row whose value is in no slice gets id 0.
 
         Args:
             column: The name of the column.

@@ -104,7 +104,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "record_length": records.record_bytes,
             "record_length_stdev": records.record_stdev_bytes,
             "record_length_resize": records.resize_bytes,
-            # DLIO's main branch has renamed these three settings.
+            # The three settings above have these names in DLIO's main branch.
             "record_length_bytes": records.record_bytes,
             "record_length_bytes_stdev": records.record_stdev_bytes,
             "record_length_bytes_resize": records.resize_bytes,
@@ -116,7 +116,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "batch_size": job.batch,
             "read_threads": job.reader_threads,
             "prefetch_size": job.prefetch,
-            # Omit the setting if off: both versions would treat the string "off" as on.
+            # Omit the setting if off: DLIO 2.0.0 and its main branch treat the string "off" as on.
             **({} if shuffle == "off" else {"file_shuffle": shuffle}),
             "sample_shuffle": shuffle,
             "multiprocessing_context": "fork",

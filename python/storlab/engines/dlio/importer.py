@@ -301,9 +301,9 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
 
 
 def _means(results: Results) -> list[Moved]:
-    """Return one checkpoint write and one read, made from mean durations.
+    """Return one checkpoint write and one read that have the mean durations DLIO recorded.
 
-    Used if DLIO recorded no single checkpoints.
+    Used if DLIO did not record each checkpoint separately.
     """
     pieces, at_ns = [], 0
     for kind, name in (("write", "save"), ("read", "load")):

@@ -289,7 +289,7 @@ def _events(waits: Sequence[Ints], reads: Sequence[Ints]) -> list[Events]:
 
 
 def _computed(block: Block, measured: bool) -> Floats:
-    """Return the compute seconds of each step; if not measured, its duration minus its load."""
+    """Return each step's compute seconds; if not measured, its duration minus its batch wait."""
     return block.compute if measured else np.maximum(block.proc - block.load, 0)
 
 

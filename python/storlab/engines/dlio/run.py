@@ -89,7 +89,7 @@ class DlioRun(ChildRun):
         return [f"file bytes read, divided by the measure window: {significant(rate, 5)} MB/s"]
 
     def _sample_bytes(self) -> tuple[float, bool]:
-        """Return the mean file size per sample in bytes, and whether an epoch reads every file."""
+        """Return the mean file bytes per sample, and whether an epoch reads all samples."""
         records = self._job.records
         place = Path(self._job.place.directory or ".") / records.folder
         pattern = f"{records.prefix}_*_of_{records.files}.{records.format}"

@@ -55,7 +55,7 @@ class Gate:
 
     @property
     def start_ns(self) -> int | None:
-        """Time (ns) for which the opening of the gate is or was set; None if it is not set."""
+        """Start time (ns) that ``open_at`` has set; None before that."""
         return self._start_ns
 
     @property

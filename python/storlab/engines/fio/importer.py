@@ -214,8 +214,8 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
     if not window_ns or not figures.job_runtime_ms:
         return None
     share = 1.0
-    # Subtract the ramp only if there was one: otherwise a job_runtime above the window means that
-    # more threads ran than the options show.
+    # Exclude the CPU time of the ramp only if there was one: otherwise a job_runtime above the
+    # window means that more threads ran than the options show.
     if "ramp_time" in entry.options and OWN_KEY not in entry.jobs[0]:
         share = fio_result.window_share(figures.job_runtime_ms, window_ns * jobs // NS_PER_MS)
     user_ns, system_ns = round(figures.user_ns * share), round(figures.system_ns * share)

@@ -340,7 +340,8 @@ def totals(figures: Figures) -> dict[Operation, OperationTotals]:
 def window_share(job_runtime_ms: int, threads_window_ms: int) -> float:
     """Return which part of fio's CPU time belongs to the measure window.
 
-    It is 1 unless the CPU time also covers the ramp.
+    It is less than 1 only if the CPU time includes the ramp: ``job_runtime_ms``, fio's run time
+    summed over threads, is then longer than the sum of all threads' windows.
     """
     if threads_window_ms and job_runtime_ms > 1.05 * threads_window_ms:
         return threads_window_ms / job_runtime_ms

@@ -157,7 +157,7 @@ def _done(direction: Direction | None) -> int:
 
 
 def _bytes_at(whole: Direction, then: Direction | None) -> int:
-    """Return the bytes of the operations completed so far, estimated by their mean size.
+    """Return the bytes of the operations in ``then``, by the mean size of those in ``whole``.
 
     The estimate is exact at the end of the window.
     """

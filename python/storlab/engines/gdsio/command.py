@@ -81,7 +81,7 @@ def groups(job: GpuDirectJob) -> list[Group]:
 
 
 def _threads(job: GpuDirectJob, workers: int) -> int:
-    """Return the value of ``-w`` for a shared file: entries of a batch, or number of workers."""
+    """Return ``-w`` for a shared file: the entries of a batch if used, else the workers."""
     return job.queue_depth if job.in_batches else workers
 
 
@@ -274,7 +274,7 @@ def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
 
 
 def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) -> list[str]:
-    """Return the command line that runs gdsio; if the job has a ramp, gdsio runs twice.
+    """Return the command line that runs gdsio; a ramp is a separate gdsio run before it.
 
     Args:
         program: The gdsio program.

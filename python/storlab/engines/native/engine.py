@@ -127,9 +127,10 @@ class NativeRun:
             self._run.tell(ready_ns)
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return when each synchronisation point was announced, answered, and ready on all clients.
+        """Return three times (ns) for each completed synchronisation point.
 
-        The three times are in ns.
+        They are when this run announced its ready time, when it received the time at which all
+        clients are ready, and that time.
         """
         return self._met if self._run is None else self._run.met()
 

@@ -127,7 +127,8 @@ class Samples:
     def _record(self, path: Path, place: int) -> tuple[Bytes, int]:
         """Read one TFRecord and return it with the bytes read.
 
-        Its position follows from its index, because all records of a file have the same length.
+        The record's offset is computed from ``place``, its index in the file, because all records
+        of a file have the same length.
         """
         stride = path.stat().st_size // self.records["samples_per_file"]
         if self.direct:

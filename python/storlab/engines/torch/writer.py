@@ -312,7 +312,7 @@ class Rank:
         return {}
 
     def record(self, _: bool) -> dict[str, Any]:
-        """Save the log of operations. It is a separate order, so its I/O is not measured."""
+        """Save the log of operations, by an order of its own, so that this I/O is not measured."""
         self.log.save()
         return {}
 

@@ -98,7 +98,7 @@ def _of_records(records: Records) -> ImportedRun:
 def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
     """Return when the full load ended, as UNIX time in ns.
 
-    That is after the requested duration, or when the last request started if warp ended before.
+    It ended with the requested duration or, if warp stopped earlier, when its last request started.
     """
     planned_ns = start_ns + asked_ns
     if asked_ns and int(load.end_ns.max()) >= planned_ns:

@@ -74,7 +74,7 @@ class WarpRun(ChildRun):
         job = self._job
         begun_ns = self.started_ns + _longest_preparation_ns(job) + _PAUSE_NS
         # A store that stalls during the preparation looks like the pause before the load, so the
-        # detected start of the load may be too early. It may only extend the time limit.
+        # detected start of the load may be too early. So use it only to extend the time limit.
         begun_ns = max(begun_ns, self._phases.load_ns or 0)
         limit_ns = warp_command.load_ns(job) + job.drain_timeout_ns + _GRACE_NS
         return monotonic_ns() - begun_ns > limit_ns

@@ -83,7 +83,7 @@ class Guard:
                     self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
-            # Plans in results of old versions of storlab list no files.
+            # Skip this check for results of old versions of storlab, whose plans list no files.
             if self.plan.files or self.recorded is None:
                 now = files_read(self.study, self.plan.points.values(), self.base)
                 check_files_read(self.plan.files, now)
@@ -234,7 +234,7 @@ class Guard:
         """Raise GuardError if a device differs from that in the plan, which the user accepted."""
         del target
         planned = self.plan.devices.get(hold.name, {})
-        # Plans in results of old versions of storlab list no devices.
+        # Skip this check for results of old versions of storlab, whose plans list no devices.
         if planned or self.recorded is None:
             hold.check_planned(planned, resumed=self.recorded is not None)
 

@@ -120,7 +120,8 @@ def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterato
 def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
     """Return a name of a device that is the same on all machines that see the device.
 
-    If there is none, a name that is valid only until the client ``boot`` restarts is returned.
+    If it has no such name, return one made from ``boot``, the client's boot id, which is valid only
+    until the client restarts; None if even that is impossible.
     """
     for fact in ("wwid", "uuid", "cid"):
         if name := str(facts.get(fact, "")).removeprefix("mpath-"):

@@ -132,7 +132,7 @@ def crosscheck_plan(
 
 
 def _engineless(plan: Plan) -> list[Point]:
-    """Return the points of a plan, without those that differ from another only in the engine."""
+    """Return one point for each group of a plan's points that differ only in the engine."""
     engineless: dict[str, Point] = {}
     for run in plan.runs:
         point = plan.points[run.point_id]

@@ -26,7 +26,7 @@ class RunMemory:
 
     @property
     def total(self) -> int:
-        """Return the sum of all parts, in bytes."""
+        """Return the memory for buffers, workers and samples together, in bytes."""
         return self.buffers + self.workers + self.samples
 
 

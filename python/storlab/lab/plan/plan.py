@@ -116,7 +116,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
     if problems := written_problems(study, written):
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
-    # Clients identify their own devices later: see storlab.lab.plan.client_devices.
+    # No facts yet: clients identify their devices later, see storlab.lab.plan.client_devices.
     clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}
         for place in (client_places(study) if written else [])
@@ -385,7 +385,7 @@ def _writers(study: StudyBase, clients: int) -> int:
 
 
 def _times_done(point: Point) -> int:
-    """Return how often the work of a point is done.
+    """Return how many times the work of a point is done in one run.
 
     It is done once if the clients divide it among themselves, else once per client.
     """

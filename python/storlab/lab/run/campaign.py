@@ -453,7 +453,7 @@ class Campaign:
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)
         if changed and self._metering.reads(target):
-            # Idle power depends on the power state, so earlier readings of it are discarded.
+            # Discard earlier readings of idle power, because it depends on the power state.
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
         return states

@@ -56,7 +56,7 @@ class SearchSession:
 def capacity_cases(
     loaded: LoadedStudy, target: str | None = None, most: int | None = None
 ) -> list[Case]:
-    """Return the capacity searches of a study: one per workload with accelerators and target.
+    """Return the capacity searches of a study: one per target and workload with accelerators.
 
     With a cluster, there is one search per number of clients.
 
@@ -223,9 +223,9 @@ def _missing(plan: Plan, store: ResultStore | None) -> list[PlannedRun]:
 
 
 def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan:
-    """Return a plan extended by the runs of some tries.
+    """Return a plan extended by the runs of tries, each a point with a number of accelerators.
 
-    The repeat is the outermost loop, and which search goes first alternates.
+    The repeat is the outermost loop; which try goes first rotates from repeat to repeat.
     """
     points = dict(plan.points) if plan else {}
     runs = list(plan.runs) if plan else []

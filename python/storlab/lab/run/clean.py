@@ -98,7 +98,7 @@ def _data_files(target: Target, base: Path) -> list[Path]:
         return []
     if target.directory is None:
         return [base / location for location in target.locations]
-    # The names are those that the guard uses; the sidecars show how many files there are.
+    # List the sidecars, since only they show how many files with these names the guard created.
     directory = base / target.directory
     sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]

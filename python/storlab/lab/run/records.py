@@ -193,8 +193,8 @@ def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {significant(waited, 3)} % of it"
-    # More time or bytes help, since the window of several clients is cut to whole intervals that
-    # all of them cover.
+    # Suggest more time or bytes: the window of several clients is cut to the intervals that all of
+    # them cover, so a short run may have none.
     by_bytes = FAMILIES[point.kind].page.load.byte_limit
     longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"
     return Failure(

@@ -160,7 +160,7 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
-        # A lost client does not report whether it left data behind, so assume it if it may.
+        # A lost client cannot report whether it left data, so assume so if the run may leave any.
         self._left.discard(target.name)
         if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
             self._left.add(target.name)
@@ -301,7 +301,7 @@ class ClientsSite:
         }
 
     def _claim(self) -> dict[str, Any]:
-        """Return the lock arguments for all of the campaign's directories."""
+        """Return the arguments with which clients lock all directories of the campaign."""
         return claim_of(self._store, self._guard.base, self._guard.campaign)
 
     def _do(
@@ -326,7 +326,7 @@ class ClientsSite:
 
 @dataclass(frozen=True, slots=True)
 class _PreconditionData:
-    """Data of all clients on a target, which are preconditioned together.
+    """Data of all clients on a target, for preconditioning by all clients together.
 
     Only the total throughput of the clients must become steady.
     """
@@ -336,7 +336,7 @@ class _PreconditionData:
     count: int
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all data once on all clients in parallel; the slowest gives the duration."""
+        """Write all data once on all clients in parallel; the duration is that of the slowest."""
         self.site.reporter.step(f"preconditioning {self.target.name}: fill")
         reports = self.site.precondition_step("fill", self.target, self.count)
         filled = [(name, report.filled) for name, report in reports if report.filled is not None]

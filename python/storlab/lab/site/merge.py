@@ -184,9 +184,9 @@ class _Sum(AbstractContextManager["_Sum"]):
         return ClientRows(client.place.name, client.before.offset_ns, rows, latencies)
 
     def _summed(self, client: Client, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return a client's samples for the merger.
+        """Return the arguments of ``Merger.add`` for a client: name, clock, window and samples.
 
-        If the work is divided, they are extended to the end of the common window.
+        If the work is divided, empty samples are added up to the end of the common window.
         """
         outcome, clock = client.outcome, client.before
         if self._window is not None:

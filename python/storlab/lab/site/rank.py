@@ -37,7 +37,7 @@ def _keep_time(link: Link) -> None:
     from storlab.cluster.controller import Controller
     from storlab.cluster.task import Order
 
-    # Clients on this machine may use all cores, but the controller must not wait for a core.
+    # Raise the priority: clients here may use all cores, but the controller must not wait.
     with suppress(OSError):  # only root may raise its priority
         os.setpriority(os.PRIO_PROCESS, 0, AHEAD)
     if not Controller(link, Order.model_validate_json(read_order(link))).run():

@@ -1,4 +1,4 @@
-"""State of verify mode, with which the blocks that a run wrote can be reread and verified later.
+"""State of verify mode: a record of the blocks that a run wrote, to verify them later.
 
 The result directory has the job and the state of the last verify-mode run on a target in
 ``verify/<target>/``, on a cluster in ``verify/<target>/<client>/`` (another client rereads the
@@ -41,14 +41,14 @@ def asks_for_check(job: Job) -> TypeGuard[RereadJob]:
 
 
 class Verification:
-    """State of verify mode for one target, stored in a result directory."""
+    """Record of the blocks that verify mode wrote to one target, in a result directory."""
 
     def __init__(self, directory: Path, target: Target) -> None:
         self._root = directory / "verify"
         self._home = self._root / target_slug(target.name)
 
     def prepare(self, run_id: str, job: Job) -> Job:
-        """Discard the state of blocks that a run will overwrite, and create a new state for it.
+        """Discard the record of blocks that a run will overwrite, and start a record for the run.
 
         The job is stored durably before the run starts, so that it survives a crash.
 
@@ -61,7 +61,7 @@ class Verification:
             return job.remembering(self._home.with_name(f"{self._home.name}.checked"))
         if not asks_for_check(job):
             return job
-        # A run that was killed before it wrote job.json may have left a state.
+        # A run that was killed before it wrote job.json may have left this directory.
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
         job = job.with_state(self._home / "state")
@@ -163,7 +163,7 @@ def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
 
 
 def _forget(root: Path, touched: list[Member]) -> None:
-    """Remove the state of earlier jobs on the same files or devices, under any target name."""
+    """Remove verify-mode state of all earlier jobs on these files or devices, of any target."""
     overwritten = {place_of(member.path) for member in touched}
     for job_file in root.glob("*/job.json"):
         try:
@@ -222,7 +222,7 @@ class States:
         self._root = directory / "verify"
 
     def forget(self, study: StudyBase, target: Target) -> None:
-        """Remove the state of all targets with the same location, before a run overwrites it."""
+        """Remove verify-mode state of all targets at this location, before a run overwrites it."""
         for other in study.target:
             if other.name == target.name or other.directory == target.directory:
                 shutil.rmtree(self._root / target_slug(other.name), ignore_errors=True)

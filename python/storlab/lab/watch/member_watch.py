@@ -81,7 +81,7 @@ class MemberWatch:
         self._members = [member for member in members if member.kind != "null"]
         self._estimate = estimate
         self._seed = seed
-        # The kernel reports a writeback error only to files that were open when it occurred.
+        # Hold files open: the kernel reports a writeback error only to files open when it occurred.
         self._flushes = estimate.writes and (not direct or bool(medium.cached))
         self._open: list[tuple[Member, int]] = []
         self._states: dict[str, _State] = {}

@@ -37,8 +37,8 @@ STOP_S = 5.0
 _MARK = "storlab object directory"
 # Environment variables that the child inherits; credentials of other stores are not among them.
 _KEEP = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "RUST_BACKTRACE")
-# Reads one line byte by byte and leaves the rest of standard input to the server, which exits when
-# it closes.
+# Program of the child. It reads one line byte by byte and leaves the rest of standard input to the
+# server, which exits when that input closes.
 _BOOTSTRAP = """\
 import json, os
 line = b""

@@ -49,7 +49,7 @@ def prefix_problem(options_prefix: str) -> str | None:
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Return whether storlab creates keys like this one, which may be cut after a slash."""
+    """Return whether storlab creates keys like this; a "directory" that ends in a slash counts."""
     if not key.startswith(prefix):
         return False
     below = key.removeprefix(prefix)
@@ -58,7 +58,7 @@ def is_own_key(key: str, prefix: str) -> bool:
 
 @cache
 def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern that all keys below a target's prefix match.
+    """Return the pattern of the keys of data sets, runs and clients below a target's prefix.
 
     Args:
         data: Words with which the keys of data sets begin.

@@ -26,8 +26,8 @@ from storlab.stores.s3.keys import CLAIM
 
 LEASE_S = 180.0
 RENEW_S = 60.0
-# Waiting time after which concurrent writes of others are visible; for stores without conditional
-# writes.
+# Time after which another campaign's concurrent write is visible, for stores that may ignore the
+# condition of a write.
 SETTLE_S = 2.0
 _SESSION = os.urandom(6).hex()  # shared by the targets of one campaign
 
@@ -78,7 +78,7 @@ class BucketLease:
             return
         if not self._write(etag) and not self._is_of_session():
             self._refuse()
-        # The object exists now, so a store with conditional writes refuses this write.
+        # Test conditional writes: the object exists now, so a store that has them refuses this.
         self.is_weak = self._write(None)
         if etag is not None or self.is_weak:
             sleep_s(SETTLE_S)
