@@ -29,7 +29,7 @@ pub struct Layout {
     chunk: u64,
     /// Size of the job's address space in bytes.
     pub space: u64,
-    /// Position of this job among the jobs that use the same address space.
+    /// Index of this job among the jobs that use the same address space, and number of these jobs.
     pub share: Share,
 }
 
@@ -37,7 +37,8 @@ impl Layout {
     /// Create the layout of job number `index`.
     ///
     /// With `jbod`, job `j` uses member `j % members` (a file or device). If there are fewer jobs
-    /// than members, it uses each member `m` with `m % jobs == j`, one block on each in turn.
+    /// than members, job `j` uses every member `m` with `m % jobs == j`, and its consecutive blocks
+    /// lie on these members in turn.
     ///
     /// # Errors
     /// [`Error::Spec`] if there is no member for the job, its address space is smaller than a
@@ -104,7 +105,8 @@ impl Layout {
         Some(Part { member, offset: base + offset, len })
     }
 
-    /// Return the first part of the `len` bytes at `offset` of the job's address space.
+    /// Map the `len` bytes at `offset` of the job's address space to files or devices. Return the
+    /// first part, which lies on one of them; it may be shorter than `len`.
     #[inline]
     pub fn part(&self, offset: u64, len: u32) -> Part {
         if let Some(part) = self.whole(offset, len) {

@@ -43,13 +43,13 @@ const GRANULE_MAX: u64 = 1 << 30;
 ///
 /// # Durability
 /// *Process killed*: no record is lost, because the state file is a shared mapping. *Power cut*:
-/// the state is that of the last [`Verifier::flush`] or later. Keep it on other media than the
-/// target, preferably on another machine. A state that is older than its target makes the check
-/// less strict, but never wrong. Generations newer than the recorded ones are accepted and
-/// recorded. After a restart of the machine, a torn block with a newer generation counts as a write
-/// that was in flight. *Acknowledged* means completed, not flushed: writes that a volatile cache
-/// acknowledged (the page cache, or that of a drive without power-loss protection) may be lost or
-/// stale after a power cut, and are reported.
+/// the records are those of the last [`Verifier::flush`] or later. Keep the state file on other
+/// media than the target, preferably on another machine. Records that are older than the data on
+/// the target make the check less strict, but never wrong. Generations newer than the recorded ones
+/// are accepted and recorded. After a restart of the machine, a torn block with a newer generation
+/// counts as a write that was in flight. *Acknowledged* means completed, not flushed: writes that a
+/// volatile cache acknowledged (the page cache, or that of a drive without power-loss protection)
+/// may be lost or stale after a power cut, and are reported.
 #[derive(Debug)]
 pub struct Verifier {
     state: State,
@@ -131,7 +131,7 @@ impl Verifier {
 
     /// Prepare a write: put a header with the next generation (write counter) into each granule of
     /// `buf`, which is about to be written at `offset`, and record that generation as issued. The
-    /// range must be claimed.
+    /// caller must hold the range by [`Verifier::try_claim`].
     pub fn before_write(&self, member: usize, offset: u64, buf: &mut [u8]) {
         let range = &self.ranges[member];
         let whole = self.whole(range, offset, buf.len() as u64);
@@ -157,8 +157,9 @@ impl Verifier {
         }
     }
 
-    /// Record that a write completed: the last issued generation of each granule becomes the
-    /// acknowledged one. The range must still be claimed.
+    /// Record that a write completed: the last issued generation (write counter) of each granule
+    /// becomes the acknowledged one. The caller must still hold the range by
+    /// [`Verifier::try_claim`].
     pub fn after_write(&self, member: usize, offset: u64, len: u64) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, len) {
@@ -167,8 +168,9 @@ impl Verifier {
         }
     }
 
-    /// Check the data that was read from a claimed range. Granules (blocks) that were never written
-    /// under this state file are neither checked nor counted.
+    /// Check the data that was read from `offset`, in a range that the caller holds by
+    /// [`Verifier::try_claim`]. Granules (verification blocks) for which the state file records no
+    /// write are neither checked nor counted.
     pub fn check_read(&self, member: usize, offset: u64, buf: &[u8], report: &mut VerifyReport) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, buf.len() as u64) {

@@ -37,8 +37,8 @@ use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
 use ops::{part_op, tag};
 
-/// Time that operations in flight have to complete after the load was stopped early; then they are
-/// cancelled.
+/// Time that operations in flight have to complete after the load was stopped early. Operations
+/// that take longer are cancelled.
 const GRACE_NS: u64 = 100_000_000;
 /// Polling interval of a worker while other jobs have claimed all blocks (verify mode). The worker
 /// must poll, because completions of other jobs do not wake it.
@@ -80,8 +80,8 @@ enum Started {
     /// A flush that must precede the due operation was started; the operation itself is not started
     /// yet.
     Flush,
-    /// No operation was started: other operations use all drawn blocks (verify mode), or no buffer
-    /// is free.
+    /// No operation was started: every drawn offset has blocks that other operations use (verify
+    /// mode), or no buffer is free.
     Nothing,
 }
 
@@ -193,7 +193,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         Ok(now)
     }
 
-    /// Return whether the next submission waits for a completion, and its timeout.
+    /// Return whether the next submission waits for a completion, and the timeout of this wait.
     #[inline]
     fn waiting(&self, now: u64) -> (bool, Option<Duration>) {
         if self.free.is_empty() {
@@ -209,8 +209,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start the due operation, or the flush that must precede it, under `number`, which is the
-    /// last entry of the list of free numbers.
+    /// Start the due operation, or the flush that must precede it. In flight, it is identified by
+    /// `number`, which must be the last entry of `free`.
     #[inline]
     fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
@@ -352,7 +352,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return true;
         }
         self.flights[number as usize].failed = true;
-        // After a stop, these errors mean that the operation was cancelled, not that it failed.
+        // After a stop, EAGAIN, EINTR and ECANCELED mean that the operation was cancelled, not that
+        // it failed.
         if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();

@@ -48,8 +48,8 @@ impl Directory {
         Directory { pool, shelf, aside, expected, orders, answers, backend, device }
     }
 
-    /// Send a request to every rank, and wait until all have executed it. Return their times;
-    /// `None` if the run is stopping. The first error of a rank stops all.
+    /// Send a request to every rank, and wait until all have executed it. Return the ranks' times;
+    /// `None` if the run is stopping. The first error of a rank stops all ranks.
     fn order_all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let answers = self.answers.as_ref().ok_or_else(ranks_missing)?;
         for rank in &self.orders {

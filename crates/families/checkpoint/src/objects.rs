@@ -37,7 +37,7 @@ pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result
     Store::new(spec, credentials)
 }
 
-/// Connections and counters of one rank.
+/// Connections and counters of one rank (thread that writes its share of each checkpoint).
 struct Rank {
     bucket: Bucket,
     recorder: WorkerRecorder,
@@ -55,8 +55,9 @@ pub struct Objects<'o> {
     ranks: Vec<Rank>,
 }
 
-/// Create connections to the bucket. They stop retrying when the run is cancelled, even if the
-/// store no longer responds. `turn` selects the endpoint to start with.
+/// Create connections to the bucket. Requests over them are no longer retried once the run is
+/// cancelled, so a store that does not respond cannot delay its end. `turn` selects the first
+/// endpoint to use.
 fn bucket(
     job: &CheckpointJob,
     store: &Store,

@@ -29,7 +29,7 @@ pub trait Home {
     /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, factory: &RecorderFactory) -> Result<()>;
 
-    /// Open what must wait for the window, such as the ranks' counters; called when the window
+    /// Open resources that need the window, such as the ranks' counters; called when the window
     /// begins. Does nothing by default.
     fn begin(&mut self, _factory: &RecorderFactory) {}
 
@@ -60,11 +60,11 @@ pub trait Home {
     fn publish(&mut self, manifest: &Manifest) -> Result<()>;
 
     /// Remove a failed checkpoint, which may already have its final name. Return a message if parts
-    /// of it remain.
+    /// of the checkpoint remain.
     fn discard(&mut self, number: u32) -> Option<String>;
 
-    /// Evict a checkpoint from the page cache, and prepare its restore. Return how many of its
-    /// bytes remain in the cache.
+    /// Evict a checkpoint from the page cache, and prepare its restore. Return how many of the
+    /// checkpoint's bytes remain in the cache.
     fn evict_page_cache(&mut self, _manifest: &Manifest) -> Result<u64> {
         Ok(0)
     }
@@ -85,7 +85,7 @@ pub trait Home {
         None
     }
 
-    /// End the ranks, which then hand over the statistics of their last interval.
+    /// End the threads of the ranks, which first hand over the statistics of their last interval.
     fn end(&mut self, extras: &mut Extras);
 }
 
@@ -225,7 +225,8 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 
     fn give_up(&mut self, number: u32) {
-        // If the removal failed, do not list checkpoints: that would fail as well and take as long.
+        // If the removal failed, do not list the remaining checkpoints: the list would fail as
+        // well, and take as long as the removal.
         let left = self.home.discard(number).unwrap_or_else(|| self.newest_beside(number));
         self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
     }
@@ -262,8 +263,8 @@ impl<H: Home> Checkpoints<'_, H> {
             return Err(Error::spec("restores", "there is no complete checkpoint to restore", fix));
         };
         let manifest = self.home.manifest(number)?;
-        // The content of a file depends on the settings with which it was written, so it can be
-        // compared only if they are unchanged.
+        // The content of a file depends on the job's settings when it was written, so it can be
+        // compared only if the settings are unchanged.
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }
@@ -324,7 +325,8 @@ fn take_reports(reports: &Receiver<Box<Report>>, totals: &mut FixedTotals, board
     }
 }
 
-/// Build the error for a newest checkpoint that was written with other settings.
+/// Build the error that the newest checkpoint was written with other settings, so that it cannot be
+/// compared.
 fn written_otherwise() -> Error {
     let what = "the newest checkpoint was written with other settings";
     Error::spec("files, io_bytes, queue_depth", what, "use the settings with which it was written")

@@ -79,14 +79,14 @@ functions!(unsafe Functions {
     stats_l3 "cuFileGetStatsL3" (*mut u64) -> Status;
 });
 
-/// Bits in the control flags of cuFile's driver properties.
+/// Numbers of bits in the control flags of cuFile's driver properties.
 const USE_POLL_MODE: u32 = 0;
 const ALLOW_COMPAT: u32 = 1;
-/// Numbers of the boolean parameters of `cuFileGetParameterBool`.
+/// Numbers of boolean parameters, as passed to `cuFileGetParameterBool`.
 const PARAMETER_ALLOW_COMPAT: c_int = 1;
 const PARAMETER_FORCE_COMPAT: c_int = 2;
 const PARAMETER_USE_P2PDMA: c_int = 7;
-/// Number of the storage type NVMe in cuFile.
+/// cuFile's number for the storage type NVMe.
 const NVME: c_int = 4;
 
 fn done(status: Status) -> Done<()> {

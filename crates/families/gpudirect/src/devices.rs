@@ -1,6 +1,6 @@
 //! Bytes moved by the block devices that store the target's files, from the kernel's counters.
 //!
-//! They must agree with the bytes that the load reports, whichever path the data took.
+//! On every data path, this number should agree with the bytes that the load reports.
 
 use std::collections::BTreeMap;
 

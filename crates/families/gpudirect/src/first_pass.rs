@@ -1,8 +1,8 @@
 //! First pass before the load: check that the data path delivers the right bytes.
 //!
 //! The beginning of each file is read over the data path of the load, and the data in GPU (or host)
-//! memory is compared with the data that the kernel reads. A library was seen to report success for
-//! an operation with wrong data.
+//! memory is compared with the data that the kernel reads. This is necessary: a library was seen to
+//! report success for operations that moved wrong data.
 //!
 //! Before each read, the destination is filled with a pattern that no file contains, so data that
 //! never arrived is always detected. Each file is checked once per campaign, unless it changes.
@@ -149,7 +149,7 @@ fn places<'j>(
     })
 }
 
-/// Call the data path until all I/Os of `turn` have ended.
+/// Call the data path until all I/Os in `turn`, which were queued together, have ended.
 fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let give_up_ns = monotonic_ns().saturating_add(job.drain_timeout_ns);

@@ -140,7 +140,7 @@ pub trait Mover {
     /// Request the cancellation of all operations in flight; does nothing by default.
     fn cancel(&mut self) {}
 
-    /// Return the names of the kernel's and libraries' features that the path uses.
+    /// Return the names of the features of kernel and libraries that the data path uses.
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
     }

@@ -56,7 +56,7 @@ fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
     };
     let (open, gpus): (Vec<Gpu>, Vec<Value>) = usable.into_iter().unzip();
     if let Some(gpu) = open.first() {
-        // If this call fails, cuFile reports the same problem below.
+        // Ignore errors: opening cuFile's driver below reports the same problem.
         let _ = gpu.enter();
     }
     let (cufile, p2p) = look_at_cufile(job, control, !open.is_empty());

@@ -55,7 +55,8 @@ pub fn read_back(
     let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     totals.ns = monotonic_ns() - begun_ns;
     match error {
-        // Report no result for a partial comparison, because the rest may be wrong.
+        // Report no result for a partial comparison, because data that was not compared may be
+        // wrong.
         None if shared.timed.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),
@@ -78,7 +79,7 @@ fn compare(
     places.dedup();
     let mut first = None;
     for (offset, len) in places {
-        // A device that hangs would not respond to these reads either.
+        // If the run stops because the device hangs, further reads from it would hang too.
         if shared.timed.control.stopping() {
             break;
         }

@@ -134,7 +134,7 @@ impl Proof {
             });
         }
         if self.p2p_bytes + self.nvfs_bytes + self.posix_bytes == 0 {
-            // Some versions count batches separately only, not per GPU.
+            // Some versions of cuFile count batch submissions only as a sum over all GPUs.
             let of = |stats: &BatchOps| [stats.p2p, stats.nvfs, stats.posix];
             let (now, then) = (of(&end.batches), of(&begin.batches));
             let ops = std::array::from_fn(|way| now[way].saturating_sub(then[way]));

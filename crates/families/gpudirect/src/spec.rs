@@ -327,8 +327,8 @@ impl GpuDirectJob {
     ///
     /// Reads of all slots share one buffer. With the async API each slot has its own buffer, also
     /// for writes. The reason is cuFile's compatibility mode: it has one bounce buffer per
-    /// registered buffer, and moved wrong data when several streams used one. Of an unregistered
-    /// buffer it used the beginning only.
+    /// registered buffer, and moved wrong data when several streams used parts of one registered
+    /// buffer. In an unregistered buffer, it accepts I/O at the beginning only.
     pub fn own_buffers(&self) -> usize {
         if self.on_streams() { self.queue_depth } else { usize::from(self.reads()) }
     }

@@ -82,7 +82,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Fail if a GPU's free memory is too small now. The plan has checked it too, but earlier.
+    /// Fail if a GPU's free memory is too small now. Planning has checked it too, but other
+    /// processes may have allocated memory since.
     fn check_room(&self, job: &GpuDirectJob) -> Result<()> {
         let pool = if job.writes() { Source::pool_bytes(job.longest_block() as usize) } else { 0 };
         for (at, gpu) in self.gpus.iter().enumerate() {
@@ -150,7 +151,8 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         for (gpu, pool) in self.gpus.iter().zip(self.pools.drain(..)) {
-            // If this fails, the memory in the context cannot be freed either.
+            // Ignore errors: if the context cannot be made current, its memory cannot be freed
+            // either.
             let _ = gpu.enter();
             drop(pool);
         }

@@ -26,8 +26,8 @@ fn send_part(
     async move |call: Call<'_>, part: Part| {
         let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
         let crc = Arc::new(AtomicU32::new(0));
-        // Any start time will do: the latency of the object counts from its first request, not from
-        // this one.
+        // The start time of a part is not used: the latency of the upload counts from its first
+        // request.
         let start_ns = &mut Some(0);
         let sent = async {
             let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
@@ -91,9 +91,9 @@ impl Slot {
         Ok(())
     }
 
-    /// Abort this slot's multipart upload, if any, after a request of it ended with `failure`: its
-    /// parts would occupy space indefinitely. If its id is unknown because the response was lost,
-    /// all uploads of its key are aborted.
+    /// Abort this slot's multipart upload, if any, after one of its requests ended with `failure`.
+    /// Otherwise the parts already sent would occupy space indefinitely. If the upload's id is
+    /// unknown because the response was lost, all uploads of the same key are aborted.
     pub(super) async fn abort_upload(&mut self, failure: &Failure) {
         let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();

@@ -142,8 +142,8 @@ impl Objects {
         None
     }
 
-    /// Pin an object that the run wrote, for a read. `place` * 2^-64 is its relative position among
-    /// all that exist. `None` if there is none.
+    /// Pin an object that the run wrote, for a read. `place` * 2^-64 is the object's relative
+    /// position among all that exist. `None` if no such object exists.
     pub fn pin_written(&self, place: u64) -> Option<Object> {
         let mut written = lock(&self.written);
         let at = (u128::from(place) * written.queue.len() as u128) >> 64;

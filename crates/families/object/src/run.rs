@@ -34,8 +34,8 @@ use super::spec::{ObjectJob, Task};
 use super::tasks;
 use super::worker::Worker;
 
-/// Thresholds for giving up a run: if after this time no request has succeeded and more than this
-/// many attempts have failed, the run ends early instead of continuing for hours.
+/// Thresholds for giving up a run: if after `HOPELESS_NS` no request has succeeded and more than
+/// `HOPELESS_ERRORS` attempts have failed, the run ends early instead of continuing for hours.
 const HOPELESS_NS: u64 = 30_000_000_000;
 const HOPELESS_ERRORS: u64 = 1_000;
 /// Number of pauses after refused or broken connections above which a run without a success is also
@@ -47,8 +47,8 @@ const HOPELESS_RESTS: u64 = 100;
 ///
 /// # Errors
 /// [`storlab_base::Error::Spec`] for an invalid job description or store,
-/// [`storlab_base::Error::Io`] if the name of an endpoint does not resolve or a file cannot be
-/// read.
+/// [`storlab_base::Error::Io`] if the name of an endpoint does not resolve or the file of
+/// certificate authorities cannot be read.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -188,7 +188,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(RuntimeWaker::default());
     shared.timed.control.add_waker(nudge.clone());
-    // Initialise the content of bodies before the load.
+    // Generate the pattern of all request bodies now, because it would take time during the load.
     Content::of("");
     shared.timed.send(Message::Ready);
     let window = shared.timed.wait_at_gate();
@@ -239,7 +239,8 @@ async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved, unfinished })
 }
 
-/// Wait until the window ends. An open loop may have sent its last request long before.
+/// Wait until the window ends, because an open loop may have sent its last request long before the
+/// end.
 async fn wait_for_the_end(worker: &Worker, nudge: &RuntimeWaker) {
     let end_ns = worker.window.end_ns;
     while end_ns != u64::MAX && !worker.shared.timed.control.stopping() {

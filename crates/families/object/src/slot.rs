@@ -11,7 +11,7 @@ use super::kind::ObjectKind;
 use super::pool::Object;
 use super::worker::Worker;
 
-/// Maximum number of draws without a usable object before the slot checks whether any can still
+/// Number of draws without a usable object after which the slot checks whether any object can still
 /// appear.
 const DRAWS: usize = 1000;
 /// Polling interval while a request needs objects that are not written yet.
@@ -130,7 +130,7 @@ impl Slot {
                     return;
                 }
             }
-            // An open loop needs no such pause: its rate limits the retries.
+            // An open loop needs no pause after failures: its rate limits the number of attempts.
             if !self.worker.shared.job.open_loop() {
                 self.rest().await;
             }

@@ -23,7 +23,7 @@ use super::timer::Timer;
 /// Timeout for aborting a multipart upload. The worker's other slots continue with the load
 /// meanwhile.
 pub const ABORT: Duration = Duration::from_secs(5);
-/// Longest delay with which a timer of the async runtime may fire.
+/// Longest delay with which a timer of the async runtime is assumed to fire.
 const TIMERS: Duration = Duration::from_millis(100);
 
 /// Schedule of an open loop. The slot that holds its lock waits for the next due time; the other

@@ -31,7 +31,8 @@ const ID: usize = size_of::<u32>();
 const BLOCK_ROWS: usize = 1 << 18;
 /// Number of rows that a thread digests per task.
 const STRETCH_ROWS: usize = 1 << 13;
-/// Number of rows that are assembled at a time; they fit into the L1 cache.
+/// Number of rows whose columns are copied together at a time, to digest whole rows; they fit into
+/// the L1 cache.
 const TILE_ROWS: usize = 128;
 const FIX: &str = "make the output again";
 
@@ -317,8 +318,8 @@ impl Table {
         })
     }
 
-    /// Return the sum of the digests of up to `STRETCH_ROWS` rows. They begin at row `first` of the
-    /// loaded block, which has `rows` rows.
+    /// Return the sum of the digests of up to `STRETCH_ROWS` rows, from row `first` of the loaded
+    /// block on. The block has `rows` rows.
     fn digest_rows(&self, first: usize, rows: usize) -> u64 {
         let (short, ids) = self.sources.split_at(2);
         let ids: Vec<&[[u8; ID]]> = ids.iter().map(|source| source.values.as_chunks().0).collect();

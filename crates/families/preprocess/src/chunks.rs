@@ -41,7 +41,7 @@ impl Column {
         bytemuck::must_cast_slice(&self.values)
     }
 
-    /// Return the non-null values as stored.
+    /// Return the non-null values as signed integers, as they are stored.
     pub fn values(&self) -> &[i32] {
         &self.values
     }

@@ -24,7 +24,8 @@ const CLICKED: u64 = 32;
 /// sixteenths of the weight of the previous octave.
 ///
 /// Shares of empty fields and largest values approximate Criteo's sample of seven days (the Kaggle
-/// Display Advertising Challenge, train.txt). The weights approximate its medians.
+/// Display Advertising Challenge, train.txt). The weights are chosen so that the medians
+/// approximate those of the sample.
 const INTEGERS: [(u64, u64, u64); 13] = [
     (454, 5_775, 10),
     (0, 257_675, 12),
@@ -72,15 +73,15 @@ const CATEGORIES: [(u64, u64); 26] = [
     (440, 108),
     (440, 36),
 ];
-/// Number of distinct values below which a column is drawn with more skew.
+/// Category columns with fewer distinct values than this are drawn with more skew.
 const MANY: u64 = 100_000;
 
-/// Sampler of the ranks of one column.
+/// Random generator for one column: draws the rank of a value (0 is the most frequent value).
 struct Octaves {
     /// Cumulative bounds in units of 2^-32. Draws below the first bound are empty fields, draws
     /// below the second fall into the first octave, and so on.
     bounds: Vec<u64>,
-    /// First rank and number of ranks of each octave.
+    /// First rank and number of ranks of each octave (group of equally likely ranks).
     ranks: Vec<(u64, u64)>,
     /// For each value of the highest eight bits of a draw, the index of the first bound to compare
     /// it with.
@@ -108,7 +109,8 @@ impl Octaves {
         Octaves { guide: std::array::from_fn(guide), bounds, ranks }
     }
 
-    /// Map 64 random bits to a rank; `None` means an empty field.
+    /// Map 64 random bits to the rank of a value (0 is the most frequent); `None` means an empty
+    /// field.
     #[inline]
     fn draw(&self, random: u64) -> Option<u32> {
         let high = random >> 32;
@@ -165,8 +167,8 @@ impl Text {
     }
 }
 
-/// Map a rank to the value of an integer column. Column I2 alone has negative values: -1, -2 and -3
-/// have the ranks after that of 0.
+/// Map a rank (0 is the most frequent value) to the value of an integer column. Column I2 alone has
+/// negative values: -1, -2 and -3 have the ranks after that of 0.
 fn integer(column: usize, rank: u32) -> i32 {
     match (column, rank as i32) {
         (1, rank @ 1..=3) => -rank,

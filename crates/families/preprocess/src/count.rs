@@ -32,7 +32,8 @@ const FREQUENT_BITS: u32 = 12;
 /// Number of values after which a worker checks again whether its cache of frequent values pays
 /// off.
 const CHUNK: usize = 4096;
-/// Number of chunks of values that bypass the worker's cache after it did not pay off.
+/// Number of chunks of values for which a worker stops using its cache of frequent values after the
+/// cache did not pay off.
 const PAUSE: usize = 15;
 /// Count above which a table moves counts to `carried`, a map with 64-bit counts.
 const LIMIT: u32 = 1 << 31;
@@ -51,7 +52,8 @@ pub struct Counting<'b> {
     first: usize,
     end: AtomicUsize,
     shards: Vec<Mutex<Table<'b>>>,
-    /// Locked by the worker that is discarding shards.
+    /// Locked while a worker discards shards, so that two workers do not discard shards for one
+    /// shortage of memory.
     shedding: Mutex<()>,
     /// Number of times that shards were discarded; incremented after their memory was freed.
     sheds: AtomicUsize,

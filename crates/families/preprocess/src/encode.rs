@@ -32,7 +32,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub struct Encoded {
     /// Number of passes over the data.
     pub passes: usize,
-    /// Number of parts, summed over all passes, that an earlier process had completed.
+    /// Number of parts (Parquet files) that an earlier process had encoded, summed over all passes.
     pub resumed: usize,
 }
 
@@ -252,7 +252,8 @@ struct Worker {
 }
 
 impl Encoder<'_> {
-    /// Encode a part. Return false if the run ended before the part was complete.
+    /// Encode one part (Parquet file) of the input. Return false if the run ended before the part
+    /// was complete.
     fn part(
         &self,
         part: &Part,

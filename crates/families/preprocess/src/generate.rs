@@ -36,8 +36,8 @@ const SIDECAR: &str = "data.json";
 /// Version of the generator's content. Files of another version are generated again.
 const VERSION: u32 = 1;
 
-/// Generate all missing files of click logs. The outcome counts only what was written now; its
-/// details list all complete files.
+/// Generate all missing files of click logs. The outcome counts only the files that this run wrote;
+/// its details list all complete files.
 pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     run_with(available_cores().min(MOST_THREADS), job, control, board)
 }
@@ -131,7 +131,7 @@ struct Growing {
     left: AtomicU64,
 }
 
-/// Position in the files at which the next block is written.
+/// File and offset at which the next block is written.
 #[derive(Default)]
 struct Line {
     turn: u64,
@@ -161,7 +161,7 @@ impl<'r> GeneratorShared<'r> {
         let missing: Vec<u32> =
             (0..clicks.files).filter(|&file| !set.bytes.contains_key(&name_of(file))).collect();
         if !missing.is_empty() {
-            // Saved before any file is generated, so that the sidecar does not list files of
+            // Save the sidecar before any file is generated, so that it no longer lists files of
             // another data set.
             set.save(directory)?;
         }
@@ -224,7 +224,8 @@ impl<'r> GeneratorShared<'r> {
         if !reached {
             return Ok(None);
         }
-        // In a block's turn, only the thread of that block changes the position.
+        // No other thread changes the position meanwhile, because later blocks wait until
+        // `line.turn` reaches their number.
         self.line.change(|line| {
             if block.number == 0 {
                 line.file = Some(Arc::new(self.create(block.file)?));

@@ -89,7 +89,8 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begun.map(Run::ends_though_stuck)
 }
 
-/// Return how many bytes of memory are left for hash tables after every worker has its rows.
+/// Return the memory limit minus the memory of all workers (rows and buffers), in bytes. It is used
+/// for hash tables.
 fn table_memory(job: &PreprocessJob) -> Result<usize> {
     let rows = job.row_group_rows.saturating_mul(ROW_BYTES);
     let groups = (job.part_rows() / job.row_group_rows).saturating_sub(FREE_GROUPS);
@@ -135,7 +136,7 @@ struct Done {
     output_bytes: u64,
     parts: usize,
     /// Number of tasks that workers can take in parallel: one per part of the input. The vocabulary
-    /// stage does so many tasks for one column after the other.
+    /// stage runs this many tasks for each column, one column after the other.
     tasks: usize,
     resumed: usize,
     passes: usize,

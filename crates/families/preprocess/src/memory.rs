@@ -28,7 +28,7 @@ impl Memory {
 }
 
 /// Return the allocator's free memory to the kernel. Memory kept from an earlier run would count
-/// into the baseline, although this run uses it again.
+/// into the baseline, although this run uses it again, so the peak would be too low.
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Parser of click logs, one line at a time: puts the forty fields into columns, or tells why the
-//! line is malformed.
+//! Parser of click logs, one line at a time: puts the forty fields into columns, or finds the
+//! reason why the line is malformed.
 //!
 //! Fields have six bytes on average, so searching for delimiters would cost more than examining
 //! eight bytes at once. An integer and a category each take one load of eight bytes.

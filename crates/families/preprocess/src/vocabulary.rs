@@ -87,8 +87,8 @@ pub fn run(
 ) -> Result<usize> {
     let place = job.directory.join("vocabulary");
     make_directory(&place)?;
-    // A killed process may have left files of further passes, which this process would not
-    // overwrite.
+    // Remove temporary files of a killed process: it may have needed more passes than this one,
+    // which would not overwrite the files of the extra passes.
     clear_aside(&place)?;
     let budget = Budget::new(memory);
     let mut most = 0;

@@ -46,11 +46,11 @@ pub struct EpochTimes {
     pub first_wait_ns: u64,
     /// Time spent at the barrier, waiting for the other accelerators of all clients.
     pub barrier_ns: u64,
-    /// Scheduled time from `start_ns` to the end of the last step.
+    /// Duration from `start_ns` to the end of the last step by the schedule, without late wake-ups.
     pub scheduled_ns: u64,
     /// Part of `scheduled_ns` until the end of the first step.
     pub first_scheduled_ns: u64,
-    /// Sum over all steps of the thread's lateness at the end of the compute time.
+    /// Time by which the thread woke up too late after the compute time, summed over all steps.
     pub late_ns: u64,
     /// Bytes of the batches that the accelerator took.
     pub bytes: u64,
@@ -109,8 +109,9 @@ fn run_epoch(
         let taken_ns = monotonic_ns();
         let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
         let turn = job.barrier.then(|| shared.announce(due_ns));
-        // Record the previous wake-up here, during the compute time: a new interval may have begun,
-        // and handing over the old one may allocate memory and take a while.
+        // Record the previous wake-up here, during the compute time: it may be the first record of
+        // a new interval, and handing over the statistics of the old interval may allocate memory
+        // and take a while.
         record_wake(recorder, woken.take());
         recorder.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         sleep_until(due_ns, &stopping);

@@ -56,7 +56,8 @@ impl GeneratorShared {
     }
 }
 
-/// Generate all missing files of the data set. The outcome counts only what was written now.
+/// Generate all missing files of the data set. The outcome counts only the files that this run
+/// wrote.
 pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) -> Outcome {
     let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
     let content = Content::new(job.records.seed, SLOTS, IO);
@@ -91,7 +92,7 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     drop((factory, end));
     let ended = totals.follow(&reports, board, control, works.job.drain_timeout_ns);
     let mut bytes = 0;
-    // A thread that hangs has not sent a result.
+    // Do not wait for more results: a thread that hangs sends none.
     for ended in ends.try_iter() {
         match ended {
             Ok(made) => bytes += made,

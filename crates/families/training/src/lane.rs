@@ -31,7 +31,8 @@ struct State {
     ended: bool,
 }
 
-/// Queue of batches for one accelerator. Only threads that can continue are woken.
+/// Queue of batches for one accelerator. A change wakes only the threads that can continue because
+/// of it.
 pub struct Lane {
     state: Mutex<State>,
     /// Signals to the accelerator that its next batch is available.
@@ -39,14 +40,14 @@ pub struct Lane {
     /// One per reader: signals that it may load its next batch.
     room: Vec<Condvar>,
     readers: u64,
-    /// Maximum number of batches that all readers together may be ahead of the accelerator.
+    /// Maximum number of batches that all readers together may load ahead of the accelerator.
     ahead: u64,
     steps: u64,
 }
 
 impl Lane {
-    /// Create the queue of one accelerator: number of readers, batches that each of them may be
-    /// ahead, and steps (batches) per epoch.
+    /// Create the queue of one accelerator: number of readers, number of batches that each reader
+    /// may load ahead, and steps (batches) per epoch.
     pub fn new(readers: usize, ahead: u64, steps: u64) -> Self {
         let room = (0..readers).map(|_| Condvar::new()).collect();
         let readers = readers as u64;
@@ -141,9 +142,9 @@ fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T>
 
 /// Barrier of all accelerators of a client after each step. It is abandoned if the run is stopping.
 ///
-/// Each accelerator announces the end of its step when the step begins. So the common end (the
-/// latest of these times) is usually known before it is reached, and no thread has to be woken by
-/// the last one.
+/// Each accelerator announces the end of its step when the step begins. So the time at which all
+/// end (the latest of these times) is usually known in advance, and the last accelerator need not
+/// wake the threads of the others.
 pub struct Meeting {
     members: usize,
     turn: Signal<Turn>,
@@ -154,7 +155,7 @@ struct Turn {
     number: u64,
     announced: usize,
     latest_ns: u64,
-    /// End of the previous turn (step of all accelerators), on the run's clock.
+    /// Time at which the previous step ended for all accelerators, on the run's clock.
     met_ns: u64,
 }
 
@@ -164,9 +165,9 @@ impl Meeting {
         Meeting { members, turn: Signal::default() }
     }
 
-    /// Announce that one accelerator's step will end at `end_ns`. Return the number of the turn
-    /// (step of all accelerators). The last one to announce also gets the time at which the turn
-    /// ends for all.
+    /// Announce that one accelerator's step will end at `end_ns`. Return the number of the step,
+    /// counted over all epochs. The last accelerator to announce also gets the latest announced
+    /// time, at which the step ends for all accelerators.
     pub fn announce(&self, end_ns: u64) -> (u64, Option<u64>) {
         let mut turn = self.turn.lock();
         let number = turn.number;
@@ -177,16 +178,17 @@ impl Meeting {
         }
         let met_ns = turn.latest_ns;
         drop(turn);
-        // No other accelerator can announce now: each must wait for the end of this turn first.
+        // No accelerator can announce its next step yet: each must first wait for the end of this
+        // one.
         self.turn.change(|turn| *turn = Turn { number: number + 1, met_ns, ..Turn::default() });
         (number, Some(met_ns))
     }
 
-    /// Wait until all accelerators have announced turn `number`. Return the time at which the turn
-    /// ends for all; `None` if the run is stopping.
+    /// Wait until every accelerator has announced when its step `number` ends. Return the latest of
+    /// these times, at which the step ends for all accelerators; `None` if the run is stopping.
     pub fn end_of(&self, number: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
-        // `met_ns` cannot change meanwhile: no turn completes before all accelerators have read the
-        // end of the previous one.
+        // The next step cannot overwrite `met_ns` too early: it completes only after all
+        // accelerators have announced it, and before that each has read the end of this step.
         self.turn.poll(|turn| {
             let met = (turn.number != number).then_some(Some(turn.met_ns));
             met.or_else(|| stopping().then_some(None))

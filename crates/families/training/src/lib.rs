@@ -128,7 +128,7 @@ impl<'b> Coordinator<'b> {
             if self.shared.control.stopping() {
                 break;
             }
-            // The caches were already dropped once, before the window, for the first epoch.
+            // For the first epoch, the page cache was already dropped before the window.
             if self.shared.job.drop_caches && number > 0 {
                 drop_caches(&self.shared);
             }
@@ -218,7 +218,7 @@ impl<'b> Coordinator<'b> {
 
 fn drop_caches(shared: &Shared) {
     let records = &shared.job.records;
-    // Objects of a store are not cached on this machine.
+    // Objects of a store are not in this machine's page cache, so nothing is dropped.
     let Home::Directory(home) = &shared.home else { return };
     for number in (0..records.files).take_while(|_| !shared.control.stopping()) {
         let path = home.join(records.file(number).path);

@@ -42,8 +42,8 @@ impl Epoch {
         if job.reshard || job.shuffle == Shuffle::None {
             shuffled(&mut files);
         } else {
-            // The accelerator reads the same files in every epoch. Keep only these, as whole files,
-            // so that the shard need not be cut out again.
+            // The accelerator reads the same files in every epoch. So keep only the files that
+            // contain its shard, as whole files.
             let (from, to) = (begin / per_file, (begin + shard).div_ceil(per_file));
             files = files[from as usize..to as usize].to_vec();
             shuffled(&mut files);

@@ -53,7 +53,7 @@ impl Shared {
     }
 
     /// Announce to the barrier that one accelerator's step will end at `end_ns`. Return the number
-    /// of the turn (step of all accelerators).
+    /// of the step, counted over all epochs.
     pub fn announce(&self, end_ns: u64) -> u64 {
         let (turn, latest_ns) = self.meeting.announce(end_ns);
         if let Some(latest_ns) = latest_ns {
@@ -62,8 +62,9 @@ impl Shared {
         turn
     }
 
-    /// Wait for the end of turn `turn` (a step of all accelerators), and return the time at which
-    /// it ends for the accelerators of all clients. `None` if the run is stopping.
+    /// Wait until all accelerators of all clients have announced when their step number `turn`
+    /// ends. Return the latest of these times, at which the step ends for all; `None` if the run is
+    /// stopping.
     pub fn end_of(&self, turn: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         let here_ns = self.meeting.end_of(turn, stopping)?;
         self.control.meeting().end_of(turn, here_ns, stopping)

@@ -166,7 +166,8 @@ impl TrainingJob {
         (if self.all_accelerators == 0 { self.accelerators } else { self.all_accelerators }) as u64
     }
 
-    /// Return the number of samples per accelerator and epoch; a remainder is not read.
+    /// Return the number of samples per accelerator and epoch. Samples that cannot be divided
+    /// evenly among the accelerators are not read.
     pub fn shard(&self) -> u64 {
         self.records.files * self.records.samples_per_file / self.everywhere()
     }

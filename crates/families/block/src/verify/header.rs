@@ -35,7 +35,7 @@ pub(super) enum Found {
     Zeros,
     /// No header: the data was not written in verify mode.
     Foreign,
-    /// A header with a valid magic number, possibly written under another state file. `sound`: the
+    /// A header with a valid magic number, possibly with the id of another state file. `sound`: the
     /// header itself is undamaged; `intact`: header and body are undamaged.
     Header { header: Header, sound: bool, intact: bool },
 }

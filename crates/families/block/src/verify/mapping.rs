@@ -24,8 +24,8 @@ impl Mapping {
     #[allow(unsafe_code)]
     pub(super) fn words32(&self) -> &[AtomicU32] {
         // SAFETY: the memory is page-aligned, stays mapped as long as `self` lives, and holds zeros
-        // or file content, of which any bits are valid. Other users of it, in any process, also use
-        // atomics.
+        // or file content, of which any bits are valid. All other code that accesses the memory, in
+        // any process, also uses atomics.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 4) }
     }
 

@@ -136,7 +136,8 @@ impl Reader {
         if let Err(error) = self.file.sync_data() {
             report.note(format!("{} could not be synced before verification: {error}", self.name));
         }
-        // It is harmless if the kernel ignores this advice: the pages were synced.
+        // Ignore errors: pages that remain in the cache have the same content as the device,
+        // because they were synced.
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 

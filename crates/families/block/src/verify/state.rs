@@ -35,7 +35,8 @@ const BOOT_WORD64: usize = 3;
 const CLEAN_WORD32: usize = 8;
 const RESTARTS_WORD32: usize = 9;
 /// Number of low bits of a generation that count writes; the bits above count restarts of the
-/// machine. A restart can lose far fewer generations than these bits can count.
+/// machine. The low bits can count far more writes than a restart can lose, so no generation is
+/// used twice.
 const GENERATION_BITS: u32 = 20;
 const RESTARTS_MAX: u32 = (1 << (32 - GENERATION_BITS)) - 1;
 const NEW_STATE: &str = "give another path, or delete the file to start a new state";
@@ -116,7 +117,8 @@ impl State {
         Ok(state)
     }
 
-    /// Return the id of this state, which is part of every header written under it.
+    /// Return the id of this state file. Every verification header that a run writes contains the
+    /// id of its state file.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
@@ -129,8 +131,8 @@ impl State {
         &self.map.words32()[self.body_word32 + 2 * granule + 1]
     }
 
-    /// Return whether the machine ever restarted while the state file was open, so that its last
-    /// records may be missing.
+    /// Return whether the machine ever restarted while the state file was open, so that the file's
+    /// last records may be missing.
     pub(super) fn outlived_restart(&self) -> bool {
         self.map.words32()[RESTARTS_WORD32].load(Ordering::Relaxed) > 0
     }
@@ -167,7 +169,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // If the flush fails, the state stays marked as open, which makes later checks less strict.
+        // If the flush fails, the state file stays marked as open, which makes later checks less
+        // strict.
         if self.map.sync().is_ok() {
             self.map.words32()[CLEAN_WORD32].store(1, Ordering::Relaxed);
             let _ = self.map.sync();
@@ -349,7 +352,8 @@ fn file_bytes(path: &Path, body: usize, granules: u64) -> Result<usize> {
     })
 }
 
-/// Return a random id, which differs between two states even if their seed is the same.
+/// Return a random id for a new state file. Two state files have different ids even if their seed
+/// is the same.
 fn new_id(seed: u64) -> u64 {
     use std::hash::BuildHasher as _;
     std::hash::RandomState::new().hash_one(seed)

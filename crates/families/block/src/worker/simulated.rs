@@ -230,7 +230,7 @@ pub fn after(ns: u64) -> Serve {
 }
 
 impl Bench {
-    /// Schedule an event that wakes the worker. Call in order of time.
+    /// Schedule an event that wakes the worker. Successive calls must have ascending times.
     pub fn at(self, ns: u64, event: impl FnOnce() + 'static) -> Self {
         self.device.borrow_mut().events.push_back((ns, Box::new(event)));
         self
@@ -242,7 +242,8 @@ impl Bench {
         self
     }
 
-    /// Let the device report completions with other tags.
+    /// Let the device report each completion with the tag that `retag` returns for the operation's
+    /// tag.
     pub fn retagged(self, retag: fn(u64) -> u64) -> Self {
         self.device.borrow_mut().retag = retag;
         self

@@ -343,8 +343,8 @@ pub struct IoStream {
     /// Heap-allocated parameters, which must neither move nor be freed while an I/O is in flight. A
     /// raw pointer, because cuFile writes to them: a reference would claim exclusive access.
     parameters: *mut Parameters,
-    /// Whether an I/O was started whose end was not observed. If it never is (the GPU is lost or
-    /// the worker panics), the I/O may still end later, so its parameters are leaked.
+    /// Whether an I/O was started whose end was not observed. If the flag stays set (the GPU is
+    /// lost or the worker panics), the I/O may still end later, so its parameters are leaked.
     in_flight: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Opening of cuFile's driver with a timeout.
 //!
-//! `cuFileDriverOpen` may hang, so it runs in a separate thread, which is abandoned if it does.
+//! `cuFileDriverOpen` may hang, so it runs in a separate thread, which is abandoned after the
+//! timeout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 static ABANDONED_CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Flag that the call that opens the driver sets when it returns, and that the waiting thread sets
-/// at the timeout. Whichever finds it set came second. So a call that returns just at the timeout
-/// is not counted as abandoned.
+/// at the timeout. The one that finds the flag already set was second, and corrects the count of
+/// abandoned calls. So a call that returns just at the timeout is not counted.
 #[derive(Clone, Default)]
 struct AbandonFlag(Arc<AtomicBool>);
 
@@ -34,7 +35,8 @@ impl AbandonFlag {
 
     /// Record that the waiting thread gives up. Return false if the call has returned meanwhile.
     fn wait_ends(&self) -> bool {
-        // Count first, because the call may return at any moment.
+        // Count before setting the flag: a call that then finds the flag set lowers the count at
+        // once.
         ABANDONED_CALLS.fetch_add(1, Ordering::Relaxed);
         let came_back = self.0.swap(true, Ordering::AcqRel);
         if came_back {
@@ -47,8 +49,8 @@ impl AbandonFlag {
 /// Run `call`, which opens the driver, in a separate thread and wait for it.
 ///
 /// # Errors
-/// If the call fails, if it does not return within `timeout_ns`, if `ended` returns true, or if an
-/// abandoned call of an earlier run still hangs.
+/// If the call fails, if it does not return within `timeout_ns`, if `ended` returns true (the run
+/// has ended), or if an abandoned call of an earlier run still hangs.
 pub fn open(
     call: impl Fn() -> Done<()> + Send + 'static,
     timeout_ns: u64,

@@ -1,4 +1,4 @@
-//! cuFile's statistics: how many I/Os of each GPU took which path.
+//! cuFile's statistics: number of I/Os of each GPU by data path (P2PDMA, nvidia-fs or POSIX).
 //!
 //! The size of the structs depends on cuFile's version. The library writes into a buffer larger
 //! than any of them, which is then read at the offsets of the loaded version.

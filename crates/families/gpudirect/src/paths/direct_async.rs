@@ -26,8 +26,8 @@ struct Lane {
 
 /// Data path between storage and GPU memory by cuFile's async API.
 pub struct DirectAsync {
-    /// One stream per operation in flight. They are waited for in `drop`, so that they are idle
-    /// before the buffers are dropped.
+    /// One stream per operation in flight. `drop` waits until all streams are idle, before the
+    /// buffers are dropped.
     lanes: Vec<Lane>,
     /// Event to wait for the only operation at queue depth 1; `None` at other depths.
     end: Option<Event>,
@@ -166,7 +166,7 @@ impl Mover for DirectAsync {
 impl Drop for DirectAsync {
     fn drop(&mut self) {
         for lane in self.lanes.iter().filter(|lane| lane.busy) {
-            // An error means that the context is lost, together with all its work.
+            // Ignore errors: they mean that the GPU's context is lost, so no I/O is running in it.
             let _ = lane.stream.stream().wait();
         }
     }

@@ -20,7 +20,7 @@ use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
 
-/// Indices of the two directions of copies: to the GPU after reads, and from the GPU before writes.
+/// Indices of the `lanes`: copies to the GPU after reads, and copies from the GPU before writes.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
@@ -242,7 +242,8 @@ impl<B: Backend> Overlapped<B> {
                     }
                     Ok(Some(slot)) => self.ask_kernel(slot),
                     Err(fault) => {
-                        // The context is lost, so no copy in it will end.
+                        // The GPU's context is lost, so the remaining copies will not end: complete
+                        // them all with the fault.
                         let all = self.lanes[lane].queue.drain(..);
                         ended.extend(all.map(|(slot, _)| Completion { slot, result: Err(fault) }));
                     }
@@ -314,7 +315,7 @@ impl<B: Backend> Mover for Overlapped<B> {
 impl<B> Drop for Overlapped<B> {
     fn drop(&mut self) {
         for lane in &self.lanes {
-            // An error means that the driver has failed, together with all copies.
+            // Ignore errors: they mean that the driver has failed, so no copy is running.
             let _ = lane.stream.wait();
         }
     }

@@ -54,8 +54,8 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Add the pairs whose key is found in its home line. Return the number of other pairs, which
-    /// are then at the front of `pairs`.
+    /// Add the pairs whose key is found in its home line (the cache line that is searched first).
+    /// Return the number of pairs that were not added; they are then at the front of `pairs`.
     fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
         let lines = self.lines.as_mut_slice();
         let mut left = 0;
@@ -146,8 +146,8 @@ impl<'b> Table<'b> {
     }
 
     /// Collect the values counted at least `threshold` times as sorted pairs (inverted count,
-    /// value) at the front of the table's own memory. Values of which a part of the count was moved
-    /// to `carried` are not stored there but returned.
+    /// value) at the front of the table's own memory. A value is returned instead if part of its
+    /// count was moved to `carried`.
     pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
         let mut heavy = Vec::new();
         let mut kept = 0;
@@ -202,8 +202,8 @@ fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
 }
 
-/// Store a key that is not in the table in the first free lane, searching from its home line. At
-/// least one lane must be free.
+/// Store a key that is not in the table in the first free lane, from the key's home line (the line
+/// that is searched first) on. At least one lane must be free.
 fn place(lines: &mut [Line], key: u32, count: u32) {
     let mut at = home(hash(key), lines.len());
     while full(&lines[at]) {

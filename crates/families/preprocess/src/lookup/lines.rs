@@ -6,7 +6,7 @@
 /// Number of lanes per line: each is a key with its number.
 pub const LANES: usize = 8;
 const WORDS: usize = 2 * LANES;
-/// Index in a line of the number that belongs to the last of its eight lanes.
+/// Index, among the words of a line, of the number in the last of the eight lanes.
 pub const LAST: usize = WORDS - 1;
 
 /// Line of the hash table: eight keys, then their numbers. Lanes are filled from the first one; a
@@ -42,8 +42,8 @@ impl Lines {
 
     /// Double the number of lines in place, without a second copy of the table.
     ///
-    /// The table has `entries` entries. Returns those that must be inserted again, because they
-    /// were not in the home line of their key.
+    /// The table has `entries` entries. Returns the entries that the caller must insert again,
+    /// because they were not in the home line of their key.
     pub fn double(&mut self, entries: usize, hash: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
         let (before, start) = (self.count, self.start);
         self.words.reserve_exact(before * WORDS);
