@@ -79,7 +79,10 @@ class BlockWorkload(Layout, Starter, InPlace):
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate duration and written bytes of a run; these are None if only time limits them."""
+        """Estimate duration and written bytes of a run.
+
+        The bytes are None if neither a rate nor a total size limits them.
+        """
         params = BlockParams.of(point.params)
         mix = mix_of(params)
         mean, rate = mean_size(params.block_size), params.rate_iops

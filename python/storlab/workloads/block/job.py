@@ -25,7 +25,7 @@ class Mix(Table):
 
 
 class Sync(Table):
-    """When to flush: after every ``every_writes`` writes of a job."""
+    """Flushes of a job: after every ``every_writes`` writes (0: none); ``final``: at the end."""
 
     kind: Literal["none", "fsync", "fdatasync"] = "none"
     every_writes: int = 0

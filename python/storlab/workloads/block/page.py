@@ -26,7 +26,7 @@ from storlab.workloads.common.metrics import FLUSH
 
 NBSP = "\u00a0"
 MIX = "read_percent"
-TRIMS = "trim_percent"  # share that joins the phrase of the mix if it is not 0
+TRIMS = "trim_percent"  # printed in the phrase for the mix, unless it is 0
 ONLY_WITH = {
     "zipf_theta": ("offsets", "zipf"),
     "hot_space_percent": ("offsets", "hot_cold"),
@@ -44,8 +44,8 @@ UNSAID_AT_ZERO = (
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``70/30 read/write`` or ``4 jobs``.
 
-    None stands for the default form, name and value. The percentage of trims is "", because the
-    phrase for reads includes it.
+    None means that reports print its name and value. The result for the percentage of trims is "",
+    because the phrase for reads includes it.
     """
     value = params[name]
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -185,8 +185,8 @@ def sizes_of(params: BlockParams) -> list[int]:
 def buffer_bytes(params: BlockParams, engine: str) -> int:
     """Estimate the memory of all jobs' buffers in bytes.
 
-    The native engine has separate buffers for reads and writes, and must compute the same in
-    crates/families/block/src/spec.rs.
+    The native engine has separate buffers for reads and writes. It computes this number again in
+    crates/families/block/src/spec.rs, so both formulas must be equal.
     """
     largest, depth = max(sizes_of(params)), int(params.queue_depth)
     kept = -(-REPEATED_BYTES // largest) if params.dedupe_percent else 0
@@ -204,7 +204,7 @@ def histograms(params: BlockParams) -> int:
 
 
 def write_percent(params: BlockParams) -> float:
-    """Return the percentage of writes, which is what reads and trims leave of 100 %."""
+    """Return the percentage of writes: 100 minus the percentages of reads and trims."""
     left: float = 100.0 - params.read_percent - params.trim_percent
     return max(0.0, round(left, 9))  # 33.3 + 66.7 must leave 0, not 1e-14
 

@@ -16,9 +16,10 @@ import math
 
 
 def of_whole(seconds: float, scale: float) -> float:
-    """Convert the time of a scaled-down checkpoint to the time of the whole one, at an equal rate.
+    """Convert the time of a scaled-down checkpoint to that of a full-size one, at an equal rate.
 
-    Costs that do not depend on the size are scaled up as well, so the result is an upper estimate.
+    The part of the time that does not depend on the size is scaled up as well, so the result is an
+    upper estimate.
     """
     return seconds / scale
 

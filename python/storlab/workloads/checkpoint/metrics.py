@@ -107,7 +107,7 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
 
 
 def _slowest(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
-    """Yield the longest time and the lowest rate of a rank per checkpoint, each as a mean."""
+    """Yield the longest time and the lowest rate of any rank, as means over checkpoints."""
     times, rates = [], []
     for piece in pieces:
         own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]
@@ -129,7 +129,7 @@ def _device_ratio(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
 
 
 def device_share(pieces: Sequence[Moved]) -> float | None:
-    """Return the bytes counted by the device, divided by those of checkpoints; None if unknown."""
+    """Return the bytes that the device counted per byte of checkpoints; None if not counted."""
     known = [(counted, m.bytes) for m in pieces if (counted := m.device_bytes) is not None]
     moved = sum(size for _, size in known)
     return sum(counted for counted, _ in known) / moved if moved else None

@@ -46,7 +46,7 @@ def scale_text(scale: float) -> str:
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """Return a parameter as a phrase, such as ``scaled to 1 %``; None for name and value."""
+    """Return a parameter as a phrase, such as ``scaled to 1 %``; None to print name and value."""
     value = params[name]
     if name == "scale":
         return scale_text(float(value))

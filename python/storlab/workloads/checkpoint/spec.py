@@ -11,7 +11,7 @@ from storlab.model.study import WorkloadSpec, study_table
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import combination_problems, own_profile
 
-RING_FILES = 4  # of each rank, for its io_uring, in addition to the files that it writes
+RING_FILES = 4  # open files of each rank for its io_uring, besides those it writes
 ASSUMED_BYTES_S = 1_000_000_000  # assumed rate, to estimate the time of runs
 
 

@@ -38,8 +38,8 @@ CLIENT_BOUND_PERCENT = 90.0
 BUSY_MACHINE_PERCENT = 10.0  # of all cores, used by other programs
 STARVED_PERCENT = 2.0  # of the window, spent waiting
 RATE_TOLERANCE = 0.01
-IN_FLIGHT_SHARE = 0.02  # of the offered operations, in flight at the end of a window
-UNFINISHED_SHARE = 0.001  # of all operations: p99.9 has as many above it
+IN_FLIGHT_SHARE = 0.02  # of the due operations, tolerated in flight at the end of a window
+UNFINISHED_SHARE = 0.001  # of all operations: the part that lies above p99.9
 NOTES_SHOWN = 8  # in a flag's message; the run stores all notes
 FLUSH: Operation = "sync"
 RATE_SIGMAS = 3.0  # tolerance for the number of Poisson arrivals, in standard deviations
@@ -396,8 +396,8 @@ def _cores_of(outcome: RunOutcome) -> str:
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     """Yield flags if other programs used much CPU time, or if workers waited for cores.
 
-    If a run has more workers than cores, they must wait. That is flagged only if other programs
-    used cores as well, or if this is unknown.
+    In a run with more workers than cores, workers must wait for each other. Their waits are flagged
+    only if other programs may have used cores as well.
 
     Args:
         outcome: Outcome of the run.
@@ -449,8 +449,8 @@ def rate_flag(
     """Flag an open loop that completed fewer operations than were due.
 
     Up to ``in_flight`` operations may be incomplete at the end of the window without being late.
-    But at most 2 % of the due ones are tolerated, since a deep queue may hide a backlog. With
-    Poisson arrivals, fewer operations than the mean may be due by chance.
+    This tolerance is at most 2 % of the due operations, since a deep queue may hide a backlog. With
+    Poisson arrivals it is larger, because fewer operations than the mean may be due by chance.
 
     Args:
         offered: Operations per second of the open loop; None for a closed loop.

@@ -47,7 +47,7 @@ def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
 
 
 def proof_by(evidence: Iterable[Evidence], outcome: RunOutcome) -> Proof | None:
-    """Judge a run by the evidence against its medium; None if nothing is known about the medium."""
+    """Judge a run by evidence that its medium did not serve it; None if the medium is unknown."""
     return None if Details.of(outcome).medium is None else judged(evidence)
 
 
@@ -85,11 +85,12 @@ def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
 def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
     """Yield evidence from the storage layers below a run's files, such as a file system in memory.
 
-    Families that compare the devices' byte counters themselves use it.
+    It is for families that compare the devices' byte counters with the I/O by rules of their own,
+    and replaces ``medium_evidence`` there.
 
     Args:
         outcome: Outcome of the run.
-        counted: Whether there are byte counters of the devices.
+        counted: Whether the devices' bytes were counted; if not, this is evidence, too.
     """
     medium = Details.of(outcome).medium
     if medium is None:
@@ -166,7 +167,7 @@ def _device_name(device: DeviceMoved) -> str:
 
 
 def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[Evidence]:
-    """Compare the bytes that a run read and wrote with those of a counter; yield contradictions."""
+    """Compare the bytes that a run read and wrote with a counter; yield evidence if bytes lack."""
     window = window_ns(outcome)
     for operation, done, cause, around, inside in (
         ("read", "read", "a cache, holes, blocks that were never written or compression may "
@@ -201,7 +202,7 @@ def _facts(moved: int, done: str, name: str, known: int) -> str:
 def _in_flight(outcome: RunOutcome, operation: str) -> float:
     """Estimate the bytes in flight when the window starts.
 
-    A device may have counted them before the window.
+    A device may have counted them before the window, so its counter may lack them.
     """
     totals = outcome.totals[operation]
     if totals.latency is None or window_ns(outcome) <= 0:

@@ -82,7 +82,7 @@ class Offsets(Table):
     kind: Literal["uniform", "sequential", "zipf", "hot_cold", "permutation"]
     theta: float = 1.1
     hot_space_percent: float = 10.0  # share of the region that is hot
-    hot_access_percent: float = 90.0  # share of the operations that go to it
+    hot_access_percent: float = 90.0  # share of the operations that access the hot part
 
 
 class OffsetParams(Protocol):

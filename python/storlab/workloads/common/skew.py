@@ -15,7 +15,7 @@ OWNERS = {
 
 
 def needless(chosen: str | None) -> list[str]:
-    """Return the fields that a distribution does not use; all fields for None."""
+    """Return the fields about skew that the distribution ``chosen`` does not use; all for None."""
     return [field for field, owner in OWNERS.items() if chosen != owner]
 
 

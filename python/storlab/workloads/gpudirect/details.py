@@ -1,4 +1,4 @@
-"""Records of an engine's report about a GPUDirect run, apart from metrics."""
+"""Records for the details of a GPUDirect run that an engine reports besides its totals."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class GpuRoute(DetailsTable):
 
 
 class RouteReport(DetailsTable):
-    """Bytes of a run with its ramp by route to the GPU, and the counter that told routes apart."""
+    """Bytes of a run and its ramp by route to the GPU, and the counter that the routes are from."""
 
     asked: str = ""
     bytes: int = 0  # moved by the load, from its own counter
@@ -95,7 +95,7 @@ class RouteReport(DetailsTable):
 
     @property
     def counter(self) -> str:
-        """Name of the counter that told the routes apart, for messages."""
+        """Name, for messages, of the counter that distinguished the routes."""
         return COUNTERS.get(self.by, self.by)
 
     @property
@@ -148,7 +148,7 @@ class GpuDirectDetails(Details):
     gpus: tuple[GpuReport, ...] = ()
     libraries: LibrariesTold = LibrariesTold()
     route: RouteReport = RouteReport()
-    load_device: DeviceMoved | None = None  # in the same span as the route
+    load_device: DeviceMoved | None = None  # in the time that ``route`` covers
     registration: Registration | None = None
     first_pass: Compared | None = None
     read_back: Compared | None = None

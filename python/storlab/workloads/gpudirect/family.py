@@ -79,7 +79,10 @@ class GpuDirectWorkload(InPlace):
         return engine_problems(GpuDirectParams.of(params), engine)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate duration and written bytes of a run; these are None if only time limits them."""
+        """Estimate duration and written bytes of a run.
+
+        The bytes are None if neither a rate nor a total size limits them.
+        """
         params = GpuDirectParams.of(point.params)
         writes = 100 - params.read_percent
         mean, rate = mean_size(params.block_size), params.rate_iops

@@ -41,8 +41,8 @@ UNSAID_AT: dict[str, Any] = {"workers_per_file": 1, "region_start": 0, "register
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``4 workers`` or ``batches of 16``.
 
-    None stands for the default form, name and value. A parameter is "" if another phrase includes
-    it, or if it has no effect on the path.
+    None means that reports print its name and value. "" means that the phrase for another
+    parameter includes it, or that it has no effect with the point's data path.
     """
     value = params[name]
     if name in ("path", "access"):

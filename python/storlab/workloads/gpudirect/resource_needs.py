@@ -104,11 +104,11 @@ def compared_bytes(params: GpuDirectParams, target: Target) -> int:
 
 
 def compared_once(point: Point, params: GpuDirectParams, target: Target) -> str:
-    """Return a key that is equal for runs that share the comparison of files.
+    """Return a key that is equal for runs of which only the first must compare its files.
 
-    It is empty if every run must compare its data. This holds for devices, because only files have
-    a change time, by which they are known to be unchanged. It also holds on a cluster, because
-    clients keep no record between runs.
+    The key is empty if every run must compare its own data with storage: if the run writes; on
+    devices, because only a file's change time shows that its data is unchanged; and on a cluster,
+    because clients keep no record of compared files between runs.
     """
     places = [Path(location) for location in target.locations]
     devices = target.directory is None and any(device_number(place) is not None for place in places)

@@ -1,4 +1,4 @@
-"""Records of an engine's report about a run of object requests, apart from metrics."""
+"""Records for the details of a run against S3 that an engine reports besides its totals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LEAST_FOR_MEDIAN = 100  # requests of each of two servers for a comparison of me
 LEAST_FOR_TAIL = 1000
 SLOW_MEDIAN = 1.5  # times the fastest server's median
 SLOW_TAIL = 2.0  # times the fastest server's p99
-SLOW_TAIL_SHARE = 0.05  # share of requests slower than that; with equal servers it is about 0.01
+SLOW_TAIL_SHARE = 0.05  # of requests slower than that; about 0.01 if servers are equal
 
 
 @dataclass(slots=True)

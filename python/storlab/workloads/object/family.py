@@ -68,7 +68,10 @@ class ObjectWorkload(Clear, Starter, Workload):
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate duration and written bytes of a run; these are None if only time limits them."""
+        """Estimate duration and written bytes of a run.
+
+        The bytes are None if the run has PUTs but no set rate.
+        """
         params = ObjectParams.of(point.params)
         asked = shares(params)
         size = mean_size(params.object_size)

@@ -46,8 +46,8 @@ WORDS = {
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``70/30 GET/PUT`` or ``concurrency 16``.
 
-    None stands for the default form, name and value. A parameter is "" if another phrase includes
-    it, as that of GETs includes all percentages of the mix.
+    None means that reports print its name and value. "" means that the phrase for another
+    parameter includes it, as the phrase for GETs includes all percentages of the mix.
     """
     value = params[name]
     if name == MIX:

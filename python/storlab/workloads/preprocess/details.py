@@ -1,4 +1,4 @@
-"""Records of an engine's report about a preprocessing run, apart from metrics."""
+"""Records for the details of a preprocessing run that an engine reports besides its totals."""
 
 from __future__ import annotations
 

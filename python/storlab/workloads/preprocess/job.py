@@ -62,7 +62,7 @@ class PreprocessJob(Job):
     modulo: int | None = Field(default=None, ge=1, le=1 << 32)
     numerical: Literal["float16", "float32"] = "float16"
     malformed: Literal["refuse", "skip"] = "refuse"
-    malformed_samples: int = Field(default=20, ge=0)  # largest number in a result
+    malformed_samples: int = Field(default=20, ge=0)  # most examples of malformed lines
     memory_bytes: int = Field(default=4 << 30, ge=1)
     cold: bool = True  # each stage reads inputs that were dropped from the page cache
     resume: bool = False  # continue the work of an earlier process in ``directory``

@@ -44,8 +44,8 @@ _MALFORMED = {"refuse": "malformed lines refused", "skip": "malformed lines skip
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``4 workers`` or ``400,000 rows``.
 
-    None stands for the default form, name and value. A parameter is "" if another phrase includes
-    it.
+    None means that reports print its name and value. "" means that the phrase for another
+    parameter includes it.
     """
     value = params[name]
     if name == "rows" and value is None:

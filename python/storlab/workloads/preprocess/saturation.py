@@ -46,11 +46,11 @@ TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
 LEAST_GAIN = 0.05  # smallest relevant reduction of the time
 DIGITS = 12  # of a ratio: further digits are floating-point noise
-HIDDEN_GAIN = 0.10  # excluded by the interval of "no faster"
+HIDDEN_GAIN = 0.10  # gain that the interval must exclude for "no faster"
 LEAST_SPAN = 1.25  # ratio of the last to the first number of a plateau
 BUSY_SHARE = 0.70  # share of the time that parts allow, from which workers count as busy
-LONG_PART = 0.5  # share of a stage taken by one part, above which sizes are very unequal
-MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program
+LONG_PART = 0.5  # share of a stage's time for one part, above which sizes are very unequal
+MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program: above it the machine is busy
 DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
 
 Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def uses_device(self) -> bool:
-        """Whether a device moved a relevant part of the data, rather than memory."""
+        """Whether a relevant part of the data was read from or written to a device, not memory."""
         if not self.device_mb_s:
             return False
         return fmean(self.device_mb_s) > DEVICE_SHARE * (self.moved_mb_s or 0.0)

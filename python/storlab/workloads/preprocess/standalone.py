@@ -360,7 +360,7 @@ def _held(directory: Path) -> Iterator[None]:
 
 
 def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
-    """Replace relative paths in a failure's fix by absolute ones; return if there were any."""
+    """Make relative paths in a failure's fix absolute; return whether there were any."""
     failure = outcome.failure
     if failure is None or "raw/" not in failure.fix:
         return False

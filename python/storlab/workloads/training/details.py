@@ -1,4 +1,4 @@
-"""Records of an engine's report about a training run, apart from metrics."""
+"""Records for the details of a training run that an engine reports besides its totals."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ class TrainingDetails(Details):
     """Report about a training run: epochs, and how its threads were scheduled."""
 
     epochs: tuple[EpochTimes, ...] = ()  # finished epochs, in order
-    # How the kernel was asked to prefer threads of accelerators to those of readers.
+    # How threads of accelerators precede those of readers: ``nice -15``, or ``normal`` for not.
     accelerator_precedence: str | None = None
     host_memory_bytes: int | None = 0  # of the machine that read; 0: this machine, None: unknown

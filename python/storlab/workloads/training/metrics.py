@@ -24,11 +24,11 @@ from storlab.workloads.training.rules import FEW_STEPS, Settings, settings_of, s
 
 # Smallest fraction of the bytes read after the first epoch that the device must have read.
 LEAST_DEVICE_SHARE = 0.9
-HOST_MEMORY = "host_memory_bytes"  # name in details: of the machine that read; None: unknown
+HOST_MEMORY = "host_memory_bytes"  # field of ``TrainingDetails``
 # Largest tolerated delay of threads after the end of computing, as a fraction of compute time.
 MOST_LATE = 0.01
 _STEP = "step"
-_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are no latency of I/O
+_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are not I/O latencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +256,11 @@ def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | 
     """Return the bytes read by the device, divided by those that readers read.
 
     The first epoch is left out if there are others: the device may serve it while a cache serves
-    the later ones. None if bytes of the device were not counted.
+    the later ones.
 
     Returns:
-        The ratio, and a phrase for the period it applies to.
+        The ratio (None if the device's bytes were not counted), and a phrase for the period to
+        which it applies.
     """
     later = epochs[1:]
     when = "after the first epoch"
@@ -357,8 +358,8 @@ def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> 
 def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
     """Yield flags about the S3 store of a target.
 
-    If bytes of the device behind the embedded S3 server were counted, this is better evidence than
-    the general flag that its page cache may have served requests, which is then left out.
+    The flag that the embedded S3 server's page cache may have served requests is left out if the
+    bytes of its device were counted, because the counts show whether it did.
     """
     share, _ = device_share(outcome, epochs)
     for flag in common.store_flags(target):

@@ -48,8 +48,8 @@ UNSAID_AT = {"scale": 1.0, "edition": OWN, "data_seed": 1, "profile_data": None}
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """Return a parameter as a phrase, such as ``3 accelerators``.
 
-    None stands for the default form, name and value. A parameter is "" if another phrase includes
-    it.
+    None means that reports print its name and value. "" means that the phrase for another
+    parameter includes it.
     """
     value = params[name]
     if name == "profile":

@@ -30,7 +30,7 @@ Shuffle = Literal["none", "same", "epoch"]
 Check = Literal["bytes", "header", "crc"]
 FOLDER = "train"  # below the data folder, as in DLIO
 OWN = "storlab"
-FEW_STEPS = 50  # of an epoch: with fewer, the first step matters
+FEW_STEPS = 50  # in an epoch; with fewer, utilisation is not reliable
 # Least steps of each accelerator in an epoch, a rule of MLPerf Storage for the data set's size.
 LEAST_STEPS = 500
 # Least size of a data set relative to the memory of all hosts, a rule of MLPerf Storage.

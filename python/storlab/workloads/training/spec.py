@@ -13,7 +13,7 @@ from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.profiles import is_path, make_profile, read_tables
 from storlab.workloads.training.rules import combination_problems, needless_fields
 
-READER_FILES = 4  # of each reader: its file and its io_uring
+READER_FILES = 4  # open files of each reader: the one it reads, and those of its io_uring
 READ_BYTES_S = 2_000_000_000  # assumed rate, to estimate the time of runs
 ENGINES = {"native": "native", "pytorch": "torch"}
 """Engine for each loader."""

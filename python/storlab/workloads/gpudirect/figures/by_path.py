@@ -23,7 +23,7 @@ KIND = "gpudirect_paths"
 # Parameters that describe a data path. Points that differ only in them do equal work.
 OF_PATH = ("path", "api", "queue_depth", "register_buffers")
 CPU = "cpu_s_per_gb.all"
-J_GB = 1_000.0  # divided by MB/J
+J_GB = 1_000.0  # divided by a value in MB/J, it gives J/GB
 GB = 1e-3  # converts MB/s to GB/s
 
 
@@ -196,7 +196,7 @@ def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
 
 
 def _place(same: _Same) -> Callable[[tuple[str, str, Cell]], int]:
-    """Return a key to sort results by the swept parameter; paths may have different values."""
+    """Return a sort key by the swept parameter, whose values may differ between paths."""
     places = {
         x_text(section, point): point.params[section.axes.x] or 0
         for section, points in same.ways.values()

@@ -28,7 +28,7 @@ class CuFileConfiguration:
     allow_compat: bool | None = None
     force_compat: bool | None = None
     p2pdma: bool | None = None
-    nvme_p2pdma: bool | None = None  # of NVMe drives only, in versions with a separate setting
+    nvme_p2pdma: bool | None = None  # setting for NVMe drives only, which some versions have
     poll_mode: bool | None = None
     poll_kb: int | None = None
     direct_io_kb: int | None = None

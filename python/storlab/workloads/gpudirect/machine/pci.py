@@ -22,7 +22,7 @@ _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7
 
 
 class Distance(IntEnum):
-    """Distance between two PCIe devices, by the nearest part that they share; far is larger."""
+    """Distance between two PCIe devices, by the nearest part of the topology above both."""
 
     SWITCH = 0  # both below one root port
     HOST_BRIDGE = 1  # different root ports of one host bridge
