@@ -254,8 +254,8 @@ fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     (edge(share.index), end)
 }
 
-/// Return the number of hot units of the space, and the probability that an I/O accesses a hot
-/// unit, as a fraction of 2^64.
+/// Return the number of hot units (smallest steps of an offset), and the probability that an I/O
+/// accesses one of them, as a fraction of 2^64.
 fn hot_share(units: u64, space_percent: f64, access_percent: f64) -> Result<(u64, u64)> {
     let field = "offsets.hot_space_percent";
     if !(space_percent > 0.0 && space_percent <= 100.0) {

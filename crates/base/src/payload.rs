@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::random::{Rng, stream};
 use crate::stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, mix};
 
-/// Number of distinct chunks of which all duplicates are copies. Must be a power of two.
+/// Number of reference chunks. Every duplicate is a copy of one of them. Must be a power of two.
 const REFERENCES: u64 = 16;
 
 /// Powers of the plastic number as fractions of 2^64. Slot times `SLOT_STEP` plus chunk times

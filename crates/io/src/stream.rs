@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// Fill one buffer with data, between two files.
+    /// Fill one buffer with data. Call this only while no file is being read or written.
     pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
         // SAFETY: no operation is in flight between two files.
         fill(unsafe { self.engine.arena().slot_mut(slot as u32) });

@@ -70,7 +70,7 @@ struct Target {
     block_device: bool,
 }
 
-/// Discards (trims) of block devices. If the kernel's `io_uring` cannot discard, they are held
+/// Discards (trims) of block devices. If the kernel's `io_uring` cannot discard, discards are held
 /// back, and the next submission performs them with blocking calls.
 #[derive(Default)]
 struct Discards {

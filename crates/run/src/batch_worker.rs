@@ -92,8 +92,8 @@ impl Schedule {
         self.bytes_left
     }
 
-    /// Subtract the bytes of an operation that is sent at `now` from the bytes left. Bytes in the
-    /// ramp do not count.
+    /// Subtract the bytes of an operation that is sent at `now` from the bytes left of the window.
+    /// Operations sent in the ramp are not subtracted.
     #[inline]
     pub fn spend(&mut self, bytes: u64, now: u64) {
         if self.by_bytes && now >= self.window.start_ns {

@@ -20,7 +20,7 @@ enum Start {
     At(u64),
 }
 
-/// Planned and actual start of a held run's load.
+/// Planned and actual start of the load of a held run, which waits for a set start time.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
     planned_ns: u64,
@@ -90,7 +90,7 @@ impl Control {
         &self.meeting
     }
 
-    /// Return whether a held run has finished all preparations.
+    /// Return whether a held run, which waits for a set start time, has finished all preparations.
     pub fn armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }

@@ -276,8 +276,8 @@ pub struct WorkerCpu {
     cores: u64,
     last: Reading,
     waited_ns: Option<u64>,
-    /// Wait in a run queue that the next result includes. It belongs to the window, but was read
-    /// with the ramp, because the thread was late at the window's start.
+    /// Time waited in a run queue, in ns, that is added to the next result. It belongs to the
+    /// window, but was read with the ramp, because the thread was late at the window's start.
     carried_ns: Option<u64>,
     /// CPU use between the last reading and the window's end that is not handed over yet.
     rest: Option<Spent>,

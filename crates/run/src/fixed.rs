@@ -125,7 +125,7 @@ impl WorkerRecorder {
         }
     }
 
-    /// Continue the worker in the calling thread. Its CPU time counts from now on.
+    /// Continue the worker in the calling thread. The thread's CPU time counts from now on.
     pub fn on_this_thread(&mut self) {
         self.cpu = Some(cpu_since(self.start_ns));
     }

@@ -133,7 +133,8 @@ impl Run {
         self.control.cancel();
     }
 
-    /// Return whether a held run is ready. The result stays true after [`Run::open_at`].
+    /// Return whether a held run is ready and waits for its start time. The result stays true after
+    /// [`Run::open_at`].
     pub fn armed(&self) -> bool {
         self.give_up();
         self.control.armed()

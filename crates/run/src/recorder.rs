@@ -234,8 +234,8 @@ impl Recorder {
     }
 
     /// Record that an operation of an open loop timed out and is not retried. If it was due in the
-    /// window, the time since then enters the histogram as a lower bound. Otherwise percentiles
-    /// would improve with every operation that hangs.
+    /// window, the time since it was due enters the histogram as a lower bound of its latency.
+    /// Otherwise percentiles would improve with every operation that hangs.
     pub fn time_out(&mut self, place: usize, due_ns: u64, now: u64) {
         let WindowPosition { due, ramp, .. } = self.place(due_ns, now);
         let stats = self.stats(place).filter(|_| due || ramp);

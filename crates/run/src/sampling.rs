@@ -373,7 +373,8 @@ impl Collector {
         }
     }
 
-    /// Add a report of a worker. Reports of one worker come in order, at most one per interval.
+    /// Add a report of a worker. Call this in order of interval for each worker, at most once per
+    /// interval.
     pub fn add(&mut self, report: &Report, window_start_ns: u64) {
         self.passed[report.job] = report.interval;
         let pending = self.pending.entry(report.interval).or_default();

@@ -30,8 +30,8 @@ use giving_up::Idle;
 
 /// Time in ns between setting the window and the first operation, in which all workers wake up.
 const START_DELAY_NS: u64 = 500_000;
-/// Time in ns by which the window of a held run is set before its load starts. It is long enough
-/// that no worker is delayed if the coordinator is scheduled late.
+/// Time in ns before a held run's start time at which its window is set. It is long enough that no
+/// worker starts late if the kernel schedules the coordinator late.
 const LEAD_NS: u64 = 50_000_000;
 /// Time in ns between two wake-ups of workers after the window's end. The workers then check their
 /// time-outs.

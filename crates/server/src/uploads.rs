@@ -223,7 +223,8 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
     Ok(files)
 }
 
-/// Original state of the first part's file, needed to undo the appending of other parts.
+/// Original size and modification time of the first part's file, needed to undo the appending of
+/// other parts.
 struct Undo {
     file: File,
     part: Object,

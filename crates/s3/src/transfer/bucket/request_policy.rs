@@ -32,7 +32,7 @@ pub struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// Create a policy that counts retries in `log`.
+    /// Create a policy that counts retries, and uploads that could not be aborted, in `log`.
     pub fn new(timeout_ns: u64, retry: RetryPolicy, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
         RequestPolicy { timeout, retry, log: log.clone() }
