@@ -169,12 +169,12 @@ def _refined(data: Floats, places: list[int]) -> list[Change]:
 
 
 def _counts(values: Floats) -> tuple[Floats, float]:
-    """Count, for each prefix of a series, the scores up to each point of a grid.
+    """Count, for each prefix of a series, the scores that do not exceed each point of a grid.
 
-    Distribution functions are compared at the grid points.
+    The counts are the distribution functions, which are compared at the grid points.
 
     Returns:
-        The counts by length of the prefix and grid point, and the distance of the grid points.
+        The counts by length of the prefix and by grid point, and the grid spacing.
     """
     scores = _scores(values)
     low, high = float(scores.min()), float(scores.max())
@@ -196,22 +196,26 @@ def _scores(values: Floats) -> Floats:
     return scores
 
 
-@lru_cache(maxsize=64)  # series of a site have the same few lengths
+@lru_cache(maxsize=64)  # a site's series have only a few different lengths
 def _quantiles(number: int) -> Floats:
     normal = NormalDist()
     return np.array([normal.inv_cdf((place + 0.5) / number) for place in range(number)])
 
 
 def _lengths(number: int) -> list[int]:
-    """Return the lengths 4, 8, 16, ... of a part that ends before a series of ``number`` does."""
+    """Return the lengths 4, 8, 16, ... to try for a part that ends before ``number`` values do."""
     return [1 << power for power in range(2, 30) if SHORTEST + (1 << power) < number]
 
 
 def _limits(number: int, share: float) -> list[float]:
-    """Interpolate the critical values for a number of values, one for each of ``LEVELS``.
+    """Interpolate ``TABLE``: return the critical difference at each probability in ``LEVELS``.
 
-    Interpolation is linear in the logarithm of the number of values and of the probability; beyond
-    the last probability it is extrapolated.
+    Interpolation is linear in the logarithms of series length and probability, and extrapolates
+    beyond the last probability.
+
+    Args:
+        number: Number of values that are tested.
+        share: Their number as a fraction of the whole series; each probability is multiplied by it.
     """
     sizes = list(TABLE)
     if number < sizes[0]:

@@ -140,8 +140,8 @@ def endings_of(cell: Cell) -> list[Ending]:
 def sections_by_clients(comparison: Comparison) -> list[Section]:
     """Return page sections that have the number of clients on their horizontal axis.
 
-    They supplement sections with another swept parameter on that axis, of which they show only the
-    largest value. Empty if the number of clients is on the axis already.
+    They supplement sections that have another parameter on that axis, and show only the largest
+    value of that parameter. Empty if all sections have the number of clients on it already.
     """
     sections: dict[tuple[object, ...], Section] = {}
     for section in comparison.sections:

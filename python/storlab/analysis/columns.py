@@ -61,7 +61,7 @@ class Column:
 
     @cached_property
     def time(self) -> str:
-        """Key in ``TIMES`` of the column's time distribution; empty if it is not a time."""
+        """Key in ``TIMES`` of the column's time distribution; empty if the metric is not a time."""
         return next((t for t in TIMES if self.name.startswith(f"{t}_")), "")
 
     @cached_property

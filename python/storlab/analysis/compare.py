@@ -274,7 +274,7 @@ class Comparison:
         return self._section_of.get(point.key)
 
     def planned(self, points: Sequence[WorkloadPoint]) -> list[str]:
-        """Return the targets that the study runs any of these points on; if none, all targets."""
+        """Return the targets on which the study runs any of these points, or else all targets."""
         rows = [self.row(point) for point in points]
         named = [t for t in self.targets if any(row.cells[t].point_id for row in rows)]
         return named or self.targets
@@ -311,7 +311,7 @@ class Comparison:
         return by_kind
 
     def series_index(self, cell: PublishedCell) -> int:
-        """Return the colour index of a published series: that of its target, else an unused one."""
+        """Return the colour index of a published series: its target's, or else an unused one."""
         if cell.config in self.targets:
             return self.targets.index(cell.config)
         others = dict.fromkeys(c.label for c in self.published if c.config not in self.targets)

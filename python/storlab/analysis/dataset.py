@@ -40,7 +40,7 @@ class RunData:
     record: RunRecord
     target: str  # label of the target in the data set
     store: ResultStore
-    # run id in the result directory, if ``record`` has another to be unique over all directories
+    # original run id; empty unless ``record`` has a new id, unique over all result directories
     stored_id: str = ""
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)

@@ -22,9 +22,9 @@ MONEY = 1000.0  # throughput is given per 1,000 units of currency
 
 @dataclass(frozen=True, slots=True)
 class RackFit:
-    """How many of one target fit into the rack by height and by power.
+    """Number of copies of one target that fit into the rack, by height and by power.
 
-    Fields are None if the fact that they need is not declared or measured.
+    A field is None if the fact that it needs is not declared or measured.
     """
 
     label: str
@@ -41,7 +41,7 @@ class RackFit:
 
     @property
     def count(self) -> int | None:
-        """Targets in the rack; None if their height is not declared."""
+        """Number of targets that fit into the rack; None if their height is not declared."""
         if self.by_height is None:
             return None
         return self.by_height if self.by_power is None else min(self.by_height, self.by_power)
@@ -124,7 +124,7 @@ def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
 
 
 def storage_price(target: Target) -> float | None:
-    """Return the price of the target, or the storage part of its cost."""
+    """Return the declared price of a target, or else the storage part of its declared cost."""
     if target.price is not None:
         return target.price
     return None if target.cost is None else target.cost.storage

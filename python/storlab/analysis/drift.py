@@ -38,7 +38,7 @@ LEAST_CHANGE = 0.05
 CLEAR_STEP = 0.25
 """Smallest change reported if one side is a single repeat, which may be an outlier."""
 CLEAR_GAP = 20
-"""Smallest ratio of the step to the difference of the other two, with three repeats."""
+"""Smallest reported step of three repeats, as a multiple of the difference of the other two."""
 FEWEST = 3
 
 
@@ -176,7 +176,10 @@ def _trend(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | N
 
 
 def _deviation(squares: float, count: int) -> float:
-    """Return the residual standard deviation (two fitted parameters), at least the resolution."""
+    """Return the standard deviation of residuals, but at least the resolution of the values.
+
+    Two parameters were fitted, so ``count`` residuals have ``count`` - 2 degrees of freedom.
+    """
     return max(math.sqrt(squares / (count - 2)), RESOLUTION)
 
 

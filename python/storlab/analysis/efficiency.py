@@ -246,7 +246,7 @@ def unequal(first: Account, other: Account) -> str:
 
 
 def account_of(runs: Sequence[RunData], boundary: Boundary | None) -> Account | None:
-    """Collect the energy of finished runs at a power boundary; None if no run has any there."""
+    """Collect the energy of finished runs at a power boundary; None if none was metered there."""
     if boundary is None:
         return None
     entries = [e for run in runs if (e := _entry(run.record, boundary)) is not None]
@@ -347,7 +347,7 @@ def _summaries(record: RunRecord, boundary: Boundary) -> list[PowerSummary]:
 
 
 def missing_reason(runs: Sequence[RunData]) -> str:
-    """Return why these runs have no energy: the meters' notes, or that there is no meter."""
+    """Return why these runs have no energy value: the meters' notes, or that no meter exists."""
     if not runs:
         return ""
     notes = [note for run in runs for s in run.record.power for note in s.notes]

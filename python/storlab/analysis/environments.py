@@ -31,7 +31,7 @@ _OF_MOUNTS = ("kind", "source", "options")  # total and free bytes change with t
 _PASSING_OPTIONS = frozenset({"lowerdir", "upperdir", "workdir", "clientaddr"})
 """Mount options that change without effect: a container's folders and the client's own address."""
 MEMORY_TOLERANCE = 0.03
-"""Relative tolerance: each kernel reserves a different amount, but a memory module is more."""
+"""Relative tolerance of memory sizes: more than kernels reserve, less than one memory module."""
 _MEMORY = ("memory.total_bytes", "cluster.memory_bytes")
 _DRIVE = re.compile(r"((?:.*\.)?drives)\.(\d+)\.([^.]+)")
 _KERNELS_NAMES = ("name", "number")  # of a drive; the kernel may assign others at each boot
@@ -235,7 +235,7 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
             machine = without_empty(environment.get("targets", {}).get(target.name, {}))
             settings = target_settings(target)
             if machine.get("kind") == "block_device":
-                # the drives of a block device are compared in detail instead
+                # Omit paths of block devices, because their drives are compared in detail.
                 del settings["places"]
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])

@@ -52,18 +52,18 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "J": {"J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH},
     "1/s": {"1/s": 1, "/s": 1, "IOPS": 1},
 }  # fmt: skip
-"""Units that a bound may be written in, as multiples of the metric's unit, by that unit."""
+"""By unit of a metric: units in which a bound may be written, with factors to the metric's."""
 
 
 class Check(Decision):
     """Check of one metric of one target at one point against a bound of a rule.
 
-    ``sides`` are the target and the bound. ``better`` says whether values below or above the bound
-    are allowed.
+    ``sides`` are the names of the target and of the bound. ``better`` is "less" if values below the
+    bound are allowed, and "more" if values above it are.
     """
 
     number: int
-    """Number of its rule, from 1."""
+    """Number of the rule that the check belongs to, from 1."""
     column: Column = Field(exclude=True)
     limit: Limit = Field(exclude=True)
     needed: int | None
@@ -102,7 +102,7 @@ class Check(Decision):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Inputs of one check: bound, column, and the results with their baseline."""
+    """Inputs of one check: rule and bound, metric, results of the target, and their baseline."""
 
     rule: int  # index of the rule, from 0
     side: Bound
@@ -302,13 +302,16 @@ def _measured_at(rule: GateRule, results: Comparison) -> str:
 
 
 def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell | None:
-    """Return the baseline's cell for the same point and target."""
+    """Return the results that the baseline has for the same point and target; None if none."""
     there = None if baseline is None else baseline.rows.get(row.point.key)
     return None if there is None else there.cells.get(target)
 
 
 def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
-    """Yield a target's results of one workload family; if it has meters, those of all targets."""
+    """Yield the results of all points of a cell's workload family.
+
+    They are those of the cell's target, or of all targets if that target has meters.
+    """
     targets = {target.label: target.target for target in results.dataset.targets}
     for other in results.rows.values():
         if other.point.kind == row.point.kind:

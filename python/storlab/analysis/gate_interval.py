@@ -158,9 +158,9 @@ def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]
 
 
 def _divides(cell: Cell, other: Cell) -> bool:
-    """Return whether both or neither result moved data during the entire window.
+    """Return whether data moved during the entire window in both results, or in neither.
 
-    Otherwise their rates per watt are not comparable.
+    Otherwise the rates per watt of the two results are not comparable.
     """
     first, second = (
         all(entry.divides for entry in measured.power.entries) if measured.power else True

@@ -29,7 +29,7 @@ MOST_NAMED = 8  # differing environment facts listed by name; further ones are o
 
 @dataclass(slots=True)
 class Work:
-    """Workload points of all points of all directories, and point ids unique over directories."""
+    """Workload point of each planned point, and its id, made unique over all directories."""
 
     points: dict[Place, WorkloadPoint] = field(default_factory=dict)
     ids: dict[Place, str] = field(default_factory=dict)
@@ -62,10 +62,10 @@ def work_of(stores: Sequence[ResultStore]) -> Work:
 
 
 def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
-    """Give the same work in several directories one name and one engine.
+    """Replace the workload points of the same work in several directories by a common one.
 
-    This is ambiguous if a directory did the work twice on a target. A second pass then compares all
-    parameters, not only those that define the work.
+    A match is ambiguous if one directory did the work twice on a target. A second pass then
+    compares all parameters of such points, not only those that define the work.
     """
     plans = {id(store): store.plan for store in stores}
     rest = [*points]
@@ -97,7 +97,10 @@ def _text(parts: list[Any]) -> str:
 def _belong_together(
     places: Sequence[Place], plans: Mapping[int, Plan], points: Mapping[Place, WorkloadPoint]
 ) -> bool:
-    """Return whether points are of several directories, with one variant of the work in each."""
+    """Return whether points match unambiguously.
+
+    They do if several directories have them, each with one set of parameters and once per target.
+    """
     cells = Counter((store, plans[store].points[point].target) for store, point in places)
     own: dict[int, set[str]] = {}
     for place in places:

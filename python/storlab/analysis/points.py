@@ -29,7 +29,7 @@ from storlab.model.study import UseCase
 
 NBSP = "\u00a0"
 CLIENTS = "clients"
-"""Name of the number of cluster clients: swept like a parameter, but part of no workload family."""
+"""Parameter name for the number of cluster clients, which belongs to no workload family."""
 
 
 def page_of(kind: str) -> Page:

@@ -38,7 +38,7 @@ class RunNames:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Return the names for the runs of a plan."""
+        """Create the names of all runs of a plan."""
         return cls(plan.points.values(), max((run.repeat for run in plan.runs), default=0))
 
     def __call__(self, run: PlannedRun, point: Point) -> str:

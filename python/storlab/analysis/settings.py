@@ -19,7 +19,7 @@ _SIZES = ("size", "offset", "stripe_chunk", "capacity")
 _REACHED_BY = frozenset(
     {"path", "ca", "user", "username", "timeout", "retries", "clock_offset", "clock_uncertainty"}
 )
-"""Fields of a meter that only say how its readings are transferred, such as names of files."""
+"""Fields of a meter that only affect how its readings are transferred, such as file names."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 
 
@@ -64,7 +64,7 @@ def _meter_settings(meter: MeterSpec) -> dict[str, Any]:
 
 
 def cluster_settings(cluster: Cluster | None) -> dict[str, Any]:
-    """Return the settings in ``[cluster]`` that place the clients.
+    """Return the settings in ``[cluster]`` that affect how MPI starts and places the clients.
 
     The number of clients is missing because it is part of each point.
     """

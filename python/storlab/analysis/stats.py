@@ -19,7 +19,7 @@ from storlab.model.decision import Interval
 CONFIDENCE = 0.95
 """Confidence of each interval, except of several that must hold simultaneously."""
 RESOLUTION = 1e-3 / math.sqrt(3)
-"""Relative standard uncertainty of one value: histograms resolve three significant digits.
+"""Relative standard uncertainty of one value, as histograms resolve three significant digits.
 
 A value is off by 0.1 % at most (a rectangular distribution). The error belongs to the scale, so
 more repeats do not reduce it.

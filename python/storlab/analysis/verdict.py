@@ -267,7 +267,10 @@ def _middle(contests: Sequence[_Compared], target: str) -> _Compared:
 
 
 def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decision:
-    """Return a decision, seen from a target, with its metric and point in words."""
+    """Return a comparison's decision with ``target`` as first side, and with printable texts.
+
+    The texts name the metric and the workload point.
+    """
     decision, section, row, per = contest
     page = section.page
     column = COLUMNS[PLACES[decision.quantity]]

@@ -36,7 +36,7 @@ class Worker:
     """Time of one rank or accelerator over all stages of a kind and all repeats, in seconds."""
 
     number: int
-    interval: Interval  # of the repeats' means (of their sums, for stalls)
+    interval: Interval  # interval over the repeats, each with its mean or sum
     least: float  # smallest value of any repeat
     most: float
     client: str = ""  # cluster client that it ran on, in the first repeat
@@ -58,7 +58,7 @@ def work_items_of(run: RunData, boundary: Boundary | None = None) -> list[WorkIt
 
 
 def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, float]:
-    """Return the energy in joules of each span of a kind, by its position among these spans."""
+    """Return the energy in joules of each stage of a kind, by its index within that kind."""
     places = [n for n, span in enumerate(run.record.spans) if span.kind == kind]
     return {
         places.index(power.span): power.energy_j
@@ -84,7 +84,7 @@ def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
 
 
 def interval_of(pieces: Sequence[WorkItem], name: str) -> Interval | None:
-    """Return the mean of a value with its interval; None if a repeat lacks the value."""
+    """Return the mean of value ``name`` over the stages; None if a stage lacks the value."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
     return mean_interval(values) if values and len(values) == len(pieces) else None
 

@@ -165,8 +165,8 @@ class Pair:
 def pairs(claim: Row, values: list[Value]) -> list[Pair]:
     """Return the pairs of values that a claim may compare.
 
-    A column that the claim leaves empty matches anything, but both values of a pair must agree in
-    it.
+    A column that is empty in the claim matches any text, but the two values of a pair must have the
+    same text in that column.
     """
     quantity = quantity_of(claim)
     wanted = place_of(claim)
@@ -186,7 +186,7 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
 def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
     """Return the pairs of values at different block sizes that a claim may compare.
 
-    They reveal a gain that was wrongly computed between unequal block sizes.
+    A pair that has the claimed ratio shows that the gain was computed between unequal block sizes.
     """
     quantity, wanted = quantity_of(claim), place_of(claim)
     anywhere: Place = (wanted[0], wanted[1], "", *wanted[3:])

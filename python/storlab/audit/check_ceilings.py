@@ -33,7 +33,7 @@ NVME_LANES = 4
 HDD_B_S = 300e6
 HDD_RANDOM_READS_S = 500.0
 HDD_RANDOM_S = (
-    1000.0  # above the read limit: caches of drives and controllers collect and sort writes
+    1000.0  # above the read limit: caches of drives and controllers combine and sort writes
 )
 HDD_SMALL_BYTES = 64 * 1024
 DDR_MT_S = {3: 2133.0, 4: 3200.0, 5: 9200.0}  # fastest JEDEC grade, in MT/s
@@ -80,7 +80,8 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
         over = []
         for place, value in flows:
             share = read_share(place[1])
-            # Links are full duplex: in a mix, reads load one direction and writes the other.
+            # Links are full duplex: reads load one direction and writes the other, so only the
+            # larger part of a mix counts.
             part = 1.0 if share is None else max(share, 1 - share)
             one_way = value.span.scaled(part if share is not None else 0.5)
             if one_way.low > limit * 1.01:

@@ -119,7 +119,7 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
 
 
 def _on_side(readings: list[Interval], above_one: bool) -> Interval:
-    """Return the first of a claim's possible ratios on the cells' side of 1, or else the first."""
+    """Return a claim's first possible ratio on the cells' side of 1, or else its first ratio."""
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 
@@ -186,7 +186,7 @@ def _of_pair(pair: Pair, is_direct: bool) -> Support:
 def _cell_claims(claim: Row, table: PublishedTable, given_supports: list[Support]) -> list[Support]:
     """Return evidence for a headline from the table's claims about single cells.
 
-    They are inverted if the measured pairs show that the ratio was published the other way round.
+    Their ratios are inverted if measured values show that they were published the other way round.
     """
     wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in given_supports}
     supports = []

@@ -78,7 +78,7 @@ def _is_result(row: Row) -> bool:
         return False
     if row.kind in ("config", "limit", "context"):
         return False
-    # A power limit is a property of the device, not a result.
+    # A claimed maximum of power is a limit of the device, not a result.
     return not (quantity.name == "power" and quantity.is_claim and quantity.statistic == "max")
 
 

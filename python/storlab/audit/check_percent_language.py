@@ -65,7 +65,7 @@ def _takes_away(row: Row) -> bool:
 
 
 def _work(row: Row) -> tuple[object, ...]:
-    """Return workload, mix, block size and operating point of a claim, without the operation."""
+    """Return a key of a claim: workload, mix, block size and operating point, but no operation."""
     place = place_of(row)
     return (*place[:3], *place[4:])
 

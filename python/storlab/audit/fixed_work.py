@@ -16,7 +16,7 @@ from storlab.model.result import RunRecord, Span
 
 
 def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
-    """Return the family's metric of this name; None if it does not declare its source counts."""
+    """Return the family's metric ``name``; None if it cannot be recomputed from recorded counts."""
     own = page_of(record.kind).metrics.quantities
     return next((q for q in own if q.name == name and q.counted is not None), None)
 

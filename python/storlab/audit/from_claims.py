@@ -283,7 +283,7 @@ def _number_findings(
 def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
     text = printed.replace(",", "")
     decimals = len(text.partition(".")[2])
-    # The step is limited to the number itself: a larger one would accept any value.
+    # The step may not exceed the recomputed value: a larger step would accept any number.
     half = 0.5 * max(float(f"1e-{decimals}"), min(step, abs(truth)))
     return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 

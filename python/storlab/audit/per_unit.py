@@ -43,7 +43,7 @@ class Part:
 
 
 def broken_quotients(table: PublishedTable) -> Iterator[Broken]:
-    """Yield numbers such as MB/s per drive that are not a stated total over a stated count."""
+    """Yield numbers, such as MB/s per drive, that equal no quotient of a stated total and count."""
     values = [v for v in (*measured(table), *facts(table)) if not v.unit]
     for row in table.rows:
         left, _, right = metric_name(row).partition("_per_")
@@ -78,7 +78,7 @@ def _broken(
 
 
 def _unit(row: Row, right: str) -> tuple[Unit | None, bool]:
-    """Return a row's unit, and whether only the metric's name, not the unit, has the divisor."""
+    """Return a row's unit, and whether only the metric's name states the divisor (as "per TB")."""
     unit = parse_unit(row.unit)
     if unit is None and "/" in row.unit:
         head, _, tail = row.unit.rpartition("/")
@@ -107,7 +107,7 @@ def _above(
 ) -> list[Part]:
     """Return the totals from which a published number per unit may have been computed.
 
-    They are those of the row's workload and point, or all if the row names neither.
+    Only totals at the row's workload and operating point count, or all if the row names neither.
     """
     whole_unit = {"throughput": "MB/s", "iops": "IOPS", "power": "W", "price": "USD"}
     wanted = quantity(left, "")

@@ -30,7 +30,10 @@ DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Published number that does not follow from others; both intervals have the same unit."""
+    """Published number that does not follow from others.
+
+    ``is_printed`` (as published) and ``should_be`` (as recomputed) have the same unit.
+    """
 
     rows: tuple[Row, ...]
     printed: str

@@ -100,7 +100,7 @@ def _axis(section: Section) -> str:
 
 
 def _of_all(point: WorkloadPoint, name: str) -> Any:
-    """Return a parameter's value over all clients: a load per client times their number."""
+    """Return a parameter's value; a load per client is multiplied by the number of clients."""
     value = point.params.get(name)
     if name == point.page.load.per_client and isinstance(value, int):
         return value * (point.clients or 1)
@@ -123,7 +123,7 @@ def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
 
 
 def _work(section: Section, point: WorkloadPoint) -> str:
-    """Return the text of the workload column, with the swept parameters that have no column."""
+    """Return the text of the workload column, with swept parameters that have no other column."""
     facet = point.page.parameters.facet if _block(point) else None  # random sizes fill no column
     own = (point.page.parameters.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]

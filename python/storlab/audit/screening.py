@@ -23,7 +23,7 @@ QUEUE_OFF = 1.8  # factor for operations in flight that selects a point; the rul
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selected points, the number of all points, and of those that contradict themselves."""
+    """Selected points, number of all points, and number of points with contradictory values."""
 
     points: list[WorkloadPoint]
     of: int

@@ -107,7 +107,8 @@ _UNITS = _table()
 _LOWER = {
     name.lower(): unit
     for name, unit in _UNITS.items()
-    # In lower case, mb, kb and similar mean bytes, because bits are usually written out.
+    # Leave out units that differ from another one only in case, such as kb (bits) from kB. So kb
+    # means bytes, because authors who mean bits usually write kbit.
     if not re.fullmatch(r"[kKMGTPE]?i?b|[Mm]W|[Mm]J|[Mm]Wh|MW", name)
 }
 _SHORT = {

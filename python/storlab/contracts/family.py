@@ -35,15 +35,15 @@ class Estimate:
     reads: bool = True  # whether it reads data that must exist before
     # size of the data set that ``prepare`` creates; 0 if storlab writes the files itself
     data_bytes: int = 0
-    # requests to create the data set, if their number determines the time; 0 if its bytes do
+    # number of requests to create the data set; 0 if its bytes determine how long that takes
     data_objects: int = 0
     data_set: str = ""  # name of the data set in a home; points with the same name share it
-    space_bytes: int | None = None  # largest space of a run's own files; None for bytes_written
+    space_bytes: int | None = None  # largest space of a run's own files; None: bytes_written
     buffer_bytes: int = 0  # memory of I/O buffers
     # names of the fields to whose product ``buffer_bytes`` is roughly proportional
     buffer_fields: tuple[str, ...] = ()
     histograms: int = 0  # histograms per worker; 0 for one per operation of the family's page
-    # bytes that are read before the load to verify data; compared_ns is the time for that
+    # bytes that are read to verify data before the load, and the time that this takes
     compared_bytes: int = 0
     compared_ns: int = 0
     compared_once: str = ""  # runs of a target with equal text verify unchanged data only once

@@ -94,15 +94,15 @@ class FigureKind:
     """Kind of figure, with its heading and its place in the brief.
 
     Figures of scope "section" are drawn once per mix. Others are drawn once for all mixes: "family"
-    before them, "workload" in the section on ratios, "power" in the section on power, and "own" in
-    a further section of the family. Scope "campaign" belongs to no family.
+    before the figures per mix, "workload" in the section on ratios, "power" in the section on
+    power, and "own" in a further section of the family. Scope "campaign" belongs to no family.
     """
 
     name: str
     scope: Literal["section", "family", "workload", "power", "own", "campaign"]
     heading: str
     lead: str
-    parts: tuple[Part, ...] = ()  # drawn in this order at the far point of each small multiple
+    parts: tuple[Part, ...] = ()  # drawn in this order at the last point of each small multiple
     place: str = ""  # "module:function" that takes comparison and sections, if there are no parts
     # If a section has more figures than this, a page shows them folded; 0 folds them always.
     most_open: int = 99

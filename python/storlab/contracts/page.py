@@ -21,8 +21,8 @@ class Counted:
     """Source in a run's record from which the audit of a brief recomputes a metric.
 
     The source is a list in the run's details whose entries have ``start_ns`` and ``bytes``. The
-    metric is their mean time or, in MB/s, bytes over time. Without a list, the spans of the
-    metric's kind are used: the time from the first to the last or, in MB/s, bytes over time.
+    metric is the entries' mean duration or, in MB/s, bytes over time. Without a list, the spans of
+    the metric's kind give it: the time from first start to last end or, in MB/s, bytes over time.
     """
 
     entries: str = ""  # name of a list in the details, such as writes
@@ -212,11 +212,11 @@ class Operations:
     # Operations, such as flushes, that have a rate and latencies of their own, but are excluded
     # from totals.
     auxiliary: tuple[str, ...] = ()
-    over_time: tuple[str, ...] = ()  # those for throughput over time; default: ``moved``
+    over_time: tuple[str, ...] = ()  # operations in throughput over time; default: moved
     names: Mapping[str, str] = field(default_factory=dict)  # display names: get -> GET
     by_operation: bool = False  # whether throughput and rate are also shown by operation
-    # Whether rates are operations or bytes per time of the spans of the same kind, rather than per
-    # time of the whole window.
+    # Whether rates are operations or bytes divided by the time of the spans of that operation,
+    # instead of the time of the whole window.
     over_spans: bool = False
     # latency percentiles to show; if there are several, they have a table of their own
     percentiles: tuple[str, ...] = ("p99",)
@@ -319,7 +319,7 @@ class Metrics:
     findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
     # keys of the metrics in a one-line summary of a run; by default the rate
     run_line: tuple[str, ...] = ()
-    # metrics to divide by mean power, with the name of the quotient by name of the metric
+    # name of a metric per watt, by name of the metric to divide by mean power
     per_watt: Mapping[str, str] = field(default_factory=dict)
     # relative differences up to which two engines agree, by metric; None: not compared
     margins: Mapping[str, float | None] = field(default_factory=margins)

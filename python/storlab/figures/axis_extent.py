@@ -18,7 +18,7 @@ EDGE_WORDS = "Intervals that leave the drawing end at its edge"
 
 
 def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
-    """Return the values that an axis must show; ends of intervals are limited.
+    """Return the values that an axis must show: means, runs, and ends of intervals up to a limit.
 
     Args:
         values: Means and runs.
@@ -59,8 +59,8 @@ def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[f
 def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, int]:
     """Return ``low`` and ``high`` of an interval, cut at the ends of the axis.
 
-    Without an interval both are the estimate. Cutting is needed because a logarithmic axis cannot
-    show 0, where an interval may begin.
+    Without bounds, ``low`` and ``high`` are the estimate. Cutting is needed because a logarithmic
+    axis cannot show 0, where an interval may begin.
     """
     low, high = bounds
     estimate = interval.estimate

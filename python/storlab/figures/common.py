@@ -169,7 +169,7 @@ def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) ->
 
 
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
-    """Return the last point of the sweep at which the most targets were measured; None if none."""
+    """Return the last point of the sweep among those with the most measured targets, or None."""
     return comparison.last_point(section, facet)
 
 

@@ -1,4 +1,4 @@
-"""Draw figures of a kind with Vega-Lite (through Altair), by its parts or its own function."""
+"""Draw a kind of figure with Vega-Lite (through Altair), from listed parts or by a function."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Lines:
 
     @property
     def values(self) -> list[float]:
-        """Values that the vertical axis must show; ends of long intervals are limited."""
+        """Values that the vertical axis must show: means, runs, and interval ends up to a limit."""
         return in_sight(
             [*(m["mean"] for m in self.means), *(d["value"] for d in self.dots)],
             [m["high"] for m in self.means],
@@ -125,7 +125,7 @@ class Lines:
         return log_bounds([*(m["low"] for m in self.means if m["low"] > 0), *self.values])
 
     def at(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Return the mean of each target at the value of the sweep that ``places`` gives for it."""
+        """Return each target's mean at the sweep value that ``places`` gives for the target."""
         return [mean for mean in self.means if places.get(mean["target"]) == mean["x"]]
 
     def figure(self, look: Look, text: str) -> Figure:
@@ -231,7 +231,10 @@ def _numbers(high: float) -> str:
 def _ends(
     means: list[dict[str, Any]], order: Sequence[str], look: Look
 ) -> list[tuple[dict[str, Any], int]]:
-    """Return each target's last mean, with an offset in px so that labels do not overlap."""
+    """Return each target's last mean, with an offset in px so that labels do not overlap.
+
+    Empty if there are more than two targets.
+    """
     ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
     if len(ends) > 2:
         return []

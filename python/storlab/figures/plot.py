@@ -216,7 +216,7 @@ class Plot:
         self.add(dots, y=alt.Y("value:Q"), color=INK)
 
     def labels(self, name: str, width: float = WIDTH, at: str = "high") -> None:
-        """Add the text ``label`` above each bar, unless labels would overlap."""
+        """Add the text in data field ``label`` above each bar, unless the texts would overlap."""
         if not label_room([record["label"] for record in self.data[name]], width):
             return
         ground: dict[str, Any] = {"stroke": role("fig-paper"), "strokeWidth": 4}

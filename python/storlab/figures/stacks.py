@@ -70,7 +70,7 @@ class Stacks:
         self.dots += runs_of(cell, column, x)
 
     def known(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of ``names`` that are parts of any bar."""
+        """Return the names in ``names`` that are parts of any bar, in the given order."""
         return tuple(name for name in names if any(part["part"] == name for part in self.parts))
 
     def spec(

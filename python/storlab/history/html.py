@@ -60,7 +60,7 @@ class Pages:
         directories: Sequence[DirectoryRow],
         problems: Sequence[Problem],
     ) -> bytes:
-        """Render the first page: points, result directories, and those that failed to read."""
+        """Render the first page: points, result directories, and those that could not be read."""
         template = self._environment.get_template("index.html.j2")
         text = template.render(
             root="", points=points, directories=directories, problems=problems, heads=HEADS,

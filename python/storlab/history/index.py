@@ -30,7 +30,7 @@ _SCHEMA = pa.schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Record of one result directory as JSON, with the directory's fingerprint at that time."""
+    """Record of a result directory as JSON, with the directory's fingerprint when it was read."""
 
     fingerprint: str
     plan_hash: str

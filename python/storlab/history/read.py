@@ -80,7 +80,7 @@ def _directories(given: Iterable[Path]) -> Iterator[Path]:
     for path in given:
         directory = path.resolve()
         inside = [directory]
-        # Both calls treat an inaccessible path as missing. The error is raised when it is read.
+        # Both calls treat an inaccessible path as missing; reading the directory raises the error.
         if os.path.isdir(directory) and not os.path.exists(directory / "result.json"):  # noqa: PTH110, PTH112
             results = sorted(p.parent for p in directory.glob("*/result.json"))
             inside = results or ([] if directory.name == BASELINES else inside)

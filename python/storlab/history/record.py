@@ -28,8 +28,8 @@ _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 class Value(TypedDict):
     """Value of one quantity at one point, with the values of all runs.
 
-    It equals the value in the directory's brief, except for power: here it is that at the target's
-    reported power boundary, in the brief that at a boundary that all targets share.
+    It equals the value in the directory's brief, except for power: a history shows power at the
+    boundary that the target reports, a brief at a boundary that all targets share.
     """
 
     estimate: float

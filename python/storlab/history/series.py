@@ -291,7 +291,8 @@ class _Steps:
     def around(self, place: int, last_before: int) -> Iterator[Candidate]:
         """Yield changed facts that may have caused a change of level, most likely ones first.
 
-        These are the nearest in time and, if equally near, those that change rarely.
+        Facts that changed nearest in time come first; of equally near ones, those that change
+        rarely.
 
         Args:
             place: Index of the first result of the new level.
@@ -311,7 +312,7 @@ class _Steps:
 
 
 def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
-    """Yield for each result the facts that concern one target and engine; none if imported.
+    """Yield for each result the facts that concern one target and engine; empty if imported.
 
     Equal facts of consecutive results are the same object, so that they compare fast.
     """

@@ -26,7 +26,7 @@ FIRST = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """History site that was written, with its content and the directories that failed to read."""
+    """History site that was written: its content, and the directories that could not be read."""
 
     path: Path
     history: History

@@ -234,7 +234,7 @@ class ClientRun(Table):
     armed_ns: int | None = None  # from the order until files, buffers and workers are ready
     first_io_late_ns: int | None = None  # first I/O, relative to the common start
     last_worker_late_ns: int | None = None  # first I/O of the worker that started last
-    # time from the first client's start until this one finished its part of fixed work, else None
+    # time from the first client's start until this client finished; None without fixed work
     done_ns: int | None = None
     window_share: float = 1.0  # share of the client's window that lies in the common window
     operations: Count = 0
@@ -262,7 +262,7 @@ class ClusterRun(Table):
     # Fraction of the planned window in which all clients measured. If work ends after a number of
     # bytes, it is a fraction of the longest client's window.
     window_kept: float
-    divided: bool = False  # whether the clients divided one work, each with a given share
+    divided: bool = False  # whether one piece of work was divided among the clients
     # Throughput of all clients until the first one finished its fixed work; None without fixed work
     # or with a single client.
     bytes_s_till_first_done: float | None = None

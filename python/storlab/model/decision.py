@@ -89,7 +89,7 @@ class Interval:
 def outcome_of(
     interval: Interval | None, bound: float, better: Better, *, reached: bool = False
 ) -> Outcome:
-    """Decide from its interval whether a value is better or worse than a bound.
+    """Decide whether a value, given as an interval, is better or worse than a bound.
 
     If the metric has no direction, more is better.
 
@@ -139,11 +139,11 @@ class Decision(BaseModel):
     points: tuple[str, ...] = ()
     """Ids of the points compared, first side's first."""
     runs: tuple[tuple[str, ...], ...] = ()
-    """Ids of the runs that have a value, by side."""
+    """Ids of the runs that have a value: those of the first side, then those of the second."""
     concurrency: tuple[float, float] | None = None
     """Effective concurrency of both sides, if it differs by more than 10 %."""
     boundaries: str = ""
-    """Power boundaries of both sides if they differ and the study accepts it."""
+    """Power boundaries of both sides if they differ and the study allows the comparison."""
     share: float = 1.0
     """Factor applied to the ratio to compare values per terabyte or per price."""
 

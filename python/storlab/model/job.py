@@ -81,7 +81,7 @@ class RereadJob(Job, ABC):
 
     @abstractmethod
     def with_state(self, path: Path) -> Self:
-        """Return the job with another file to record written blocks in; only for verify mode."""
+        """Return the job, set to record written blocks in ``path``; only valid in verify mode."""
 
 
 class CheckedJob(Job, ABC):
@@ -89,7 +89,7 @@ class CheckedJob(Job, ABC):
 
     @abstractmethod
     def remembering(self, path: Path) -> Self:
-        """Return the job with a file that lists which files and devices have been checked."""
+        """Return the job, set to keep its list of checked files and devices at ``path``."""
 
 
 class Arrival(Table):

@@ -47,7 +47,8 @@ class OperationTotals(Table):
     late_operations: Count = 0  # open loop: due inside the window, completed after it
     # closed loop: operations in flight at the end of the window; no other field counts them
     unfinished_operations: Count = 0
-    unfinished_longest_ns: Count = 0  # longest time of these from submission to the end
+    # longest time of an unfinished operation, from its submission to the end of the window
+    unfinished_longest_ns: Count = 0
     latency: LatencySummary | None = None  # submission to completion
     latency_mean_ns: Amount | None = None  # mean latency, if the engine reports no distribution
     intended: LatencySummary | None = None  # open loop: from the intended start
@@ -294,7 +295,8 @@ class RunRecord(Table):
     final_sync_ns: Count | None = None
     drain_ns: Count = 0
     first_io_late_ns: int | None = None  # first operation, relative to the planned start
-    last_worker_late_ns: int | None = None  # same for the worker that started last
+    # first operation of the worker that started last, relative to the planned start
+    last_worker_late_ns: int | None = None
     verify: VerifyReport | None = None
     samples_sha256: str | None = None
     histograms: dict[str, dict[str, str]] = Field(default_factory=dict)  # see model.samples.merged

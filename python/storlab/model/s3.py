@@ -137,9 +137,9 @@ class S3Access(Table):
 
 
 def grant(access: S3Access) -> dict[str, Any]:
-    """Convert access to plain values for the order of a run.
+    """Convert access to plain values, to be sent to the process or client that does a run.
 
-    They contain the credentials, and must never be written to a file.
+    The values contain the credentials, and must never be written to a file.
     """
     keys = access.store.credentials
     return {"access": access.dump(), "credentials": None if keys is None else keys.as_dict()}

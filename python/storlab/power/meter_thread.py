@@ -161,7 +161,7 @@ class MeterThread:
         return self._meter
 
     def _live(self) -> None:
-        """Run the loop. At its end, record an error's reason, and fail the tasks not yet done."""
+        """Run the thread's loop. If it fails, record the reason. At its end, fail waiting tasks."""
         try:
             self._loop()
         finally:

@@ -202,10 +202,10 @@ class Metering:
                 meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
-        """Summarise the power of a run; must be called after the idle pause that follows it.
+        """Summarise the power of a run; must be called after the idle pause that follows the run.
 
-        :meth:`idle_begins` must be called before that pause. Errors of meters become notes of the
-        run instead of exceptions, because the run itself is valid.
+        :meth:`idle_begins` must be called at the start of that pause. Errors of meters become notes
+        of the run instead of exceptions, because the run itself is valid.
         """
         meters = self._meters.get(target.name, [])
         if not meters:

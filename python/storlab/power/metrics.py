@@ -79,7 +79,7 @@ def per_watt_metrics(
 def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
     """Return whether pauses fill so much of the window that energy per byte is misleading.
 
-    That is the case if the run's spans that transfer data cover less than MOVING_SHARE of it.
+    That is the case if spans that transfer data cover less than MOVING_SHARE of the window.
     """
     if page.load.whole_window:
         return False
@@ -231,8 +231,8 @@ def _efficiency(
     moved = bytes_moved(outcome, page.operations.moved)
     operations = operations_done(outcome, page.operations.main)
     straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
-    # Of the operations in flight at an edge of the window, between none and all of the work may lie
-    # inside (uniform distribution).
+    # An operation in flight at an edge of the window may have done any part of its work inside the
+    # window, with equal probability.
     edge = straddling / math.sqrt(12) / operations if operations else 0.0
     energy = None
     if power.energy_uncertainty_j is not None:

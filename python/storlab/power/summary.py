@@ -225,7 +225,7 @@ def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """Mean power over an idle pause; ``step_w`` is one step of an energy counter over the pause."""
+    """Mean power over an idle pause; ``step_w`` is a counter's step / length of the pause."""
 
     watts: float | None = None
     step_w: float = 0.0
@@ -258,7 +258,7 @@ def _idle(
 
 
 def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
-    """Return an energy counter's smallest step in J, scaled by its share; 0 if unknown.
+    """Return the smallest step of an energy counter in J, times the target's share; 0 if unknown.
 
     If the sensor does not state its step, it is inferred: some readings must be equal, and all
     changes must be multiples of the smallest one, which is then the step.
@@ -310,7 +310,7 @@ def stated_uncertainty_j(
     if info.gain_accuracy is None and info.offset_accuracy_w is None:
         return None
     idle = [power for power in idle_w if power is not None]
-    # Change of power at the window's edges; all of the power if idle power is unknown.
+    # Step of power at the window's edges; a step from 0 is assumed if idle power is unknown.
     step_w = taken.mean_w - min(idle) if idle else taken.mean_w
     sync_ns = info.clock_uncertainty_ns + edge_ns
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
