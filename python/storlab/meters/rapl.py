@@ -51,7 +51,7 @@ class Zone:
 
     @property
     def is_default(self) -> bool:
-        """Whether the counter is read by default: packages, and memory, which packages exclude."""
+        """Whether the counter, of a package or its memory, is read if the study lists no zones."""
         top, _, inner = self.name.partition("/")
         return top.startswith("package") and inner in ("", "dram")
 

@@ -83,7 +83,7 @@ def _groups_below(mount: str, groups: Sequence[str], controller: str) -> Iterato
     if path is None:
         return
     root, point = (_unescaped(field) for field in place.split(" ")[3:5])
-    # In a container, the mount may expose only part of the hierarchy.
+    # Take the path relative to the mount: in a container, it may show only part of the hierarchy.
     below = PurePosixPath(path)
     inside = below.relative_to(root) if below.is_relative_to(root) else PurePosixPath()
     if ".." in inside.parts:

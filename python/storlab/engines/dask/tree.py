@@ -33,7 +33,7 @@ class Stored:
         return [self.place / f"{self.name}.{kind}" for kind in KINDS]
 
     def moved(self, place: Path) -> Stored:
-        """Return the location of this tally in another directory; no file is moved."""
+        """Return this location with another directory, ``place``; no file is moved."""
         return Stored(place, self.name)
 
 
@@ -65,7 +65,7 @@ def by_value(tally: Tally) -> Tally:
 
 
 def store(stored: Stored, tallies: Iterator[Tally]) -> None:
-    """Write a tally from consecutive blocks, whose values must ascend from block to block."""
+    """Write a tally (values with counts) in blocks; values must ascend from block to block."""
     for path in stored.paths:
         path.write_bytes(b"")
     for tally in tallies:
@@ -115,9 +115,9 @@ def _until(block: Tally, last: np.uint32) -> int:
 
 
 def gathered(tallies: Iterator[Tally], least: int) -> Iterator[Tally]:
-    """Join consecutive tallies, which share no value, into tallies of at least ``least`` values.
+    """Join consecutive tallies (values with counts) into ones of at least ``least`` values.
 
-    The last one may be smaller.
+    The last one may be smaller. Tallies must not share values, since counts are not added up.
     """
     waiting: list[Tally] = []
     for tally in tallies:

@@ -62,7 +62,7 @@ class Library(Protocol):
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """Count the values of a column, taken modulo ``modulo``, in ``[keys[0], keys[1])``."""
+        """Count a column's values modulo ``modulo`` that lie in ``[keys[0], keys[1])``."""
         ...
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:

@@ -92,7 +92,7 @@ class Worker:
 
         Args:
             row_bytes: Memory per row, in bytes.
-            least: A number of rows that may exceed the fixed limit ``_MOST_ROWS``.
+            least: A number of rows to which the fixed limit ``_MOST_ROWS`` is raised.
         """
         return min(self.memory_bytes // 4 // row_bytes, max(_MOST_ROWS, least))
 
@@ -204,7 +204,7 @@ def _paths(files: Files, rows: int) -> Iterator[list[Path]]:
 def _expect(files: Files, count: int) -> None:
     """Raise OSError if the number of rows read differs from the number that ingest counted.
 
-    Later rows would be written at wrong positions.
+    If it did not fail, later rows would be written at wrong positions.
     """
     due = sum(rows for _, rows in files)
     if count != due:

@@ -11,7 +11,7 @@ from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
-# Options that a field of the workload or target, or the length of the run, represents.
+# Options that are represented by fields of the workload or target, or by the run's length.
 _TOLD = {
     "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
     "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
@@ -194,7 +194,7 @@ def untold(options: Options) -> dict[str, str]:
 
 
 def _overfull(options: Options) -> Iterator[str]:
-    """Yield the names of options whose values their fields cannot fully express."""
+    """Yield the names of options that have a field which cannot fully express their value."""
     rw = options.get("rw", "")
     if ":" in rw or "trimwrite" in rw:  # repeated offsets, or trim followed by write
         yield "rw"

@@ -22,7 +22,7 @@ _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
-# Options that a field of the workload or target, or the recorded requests, represent.
+# Options that are represented by fields of the workload or target, or by recorded requests.
 _TOLD = {
     "host", "host-select", "tls", "bucket", "concurrent", "duration", "objects", "obj.size",
     "obj.randsize", "range", "range-size", "get-distrib", "stat-distrib", "put-distrib",
@@ -137,7 +137,7 @@ def untold(flags: Flags) -> dict[str, str]:
 
 
 def _overfull(flags: Flags) -> Iterator[str]:
-    """Yield the names of options whose values their fields cannot fully express."""
+    """Yield the names of options that have a field which cannot fully express their value."""
     if flags["benchmark"] not in _BENCHMARKS:
         yield "benchmark"
     if "range" in flags and "range-size" not in flags:

@@ -71,7 +71,7 @@ class OperationSummary:
 
     @property
     def bytes_moved(self) -> int | None:
-        """Bytes of successful requests; None if unknown, because some of different sizes failed."""
+        """Bytes of successful requests; None if requests failed and their sizes are unknown."""
         if not self.errors:
             return self.bytes
         return None if self.size is None else self.size * self.succeeded

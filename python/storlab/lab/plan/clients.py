@@ -136,7 +136,7 @@ def _client_problems(cluster: Cluster) -> Iterator[Problem]:
     except ClusterError as error:
         yield Problem(error.field, error.what, error.fix)
     except (StudyError, PreflightError):
-        # counts_of raises this error, too, and its error names the host file or the scheduler.
+        # Report nothing: counts_of raises this error, too, with the host file or the scheduler.
         return
 
 

@@ -111,7 +111,7 @@ class _Bars(Progress):
 
 
 class _Figures(ProgressColumn):
-    """Column for rates and the like; long text is truncated, so that rich keeps the bar's width."""
+    """Progress column with rates; long text is truncated, so that rich keeps the bar's width."""
 
     def __init__(self, console: Console, beside: int) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ class ClientsReach:
         self._go_on = go_on
 
     def absences(self, target: Target, clients: int | None) -> list[Absence]:
-        """Return the clients that do not answer, and all parts of a target that do not."""
+        """Return the clients that do not answer, and what the others cannot reach of a target."""
         hold = self._guard.stores.get(target.name)
         found = [] if hold is None else list(store_absences(hold))
         if found:

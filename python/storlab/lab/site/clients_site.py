@@ -438,7 +438,7 @@ def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
 def claim_of(store: ResultStore, base: Path, campaign: str) -> dict[str, Any]:
     """Return the arguments with which clients lock all directories of a campaign during a task.
 
-    Between its tasks, other campaigns must wait (see ``away_ns``).
+    Between tasks of the campaign, other campaigns must wait (see ``away_ns``).
     """
     return _claim(store, base, campaign, claimed_directories(store), away_ns(store))
 

@@ -488,7 +488,7 @@ def _busy(nics: NicBytes | None, speeds: Sequence[int | None]) -> float | None:
 
 
 def windows(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> tuple[int, int]:
-    """Return the first client's start and the last client's end, on the controller's clock."""
+    """Return the earliest start and latest end of all windows, on the controller's clock."""
     starts = [clock.controller_ns(outcome.window_start_ns) for outcome, clock in clients]
     ends = [clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients]
     return min(starts), max(ends)
@@ -545,7 +545,7 @@ def _idle(
 
 
 def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
-    """Merge the spans that all clients have; each lasts from the first start to the last end."""
+    """Merge time spans that all clients have: from the earliest start to the latest end of each."""
     by_name: dict[tuple[str, str], list[Span]] = {}
     for outcome, clock in clients:
         for span in outcome.spans:
@@ -570,7 +570,7 @@ def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
 
 
 def whole_details(kind: str, clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Return the clients' details merged by the workload family; None if it does not merge them."""
+    """Return the details of all clients, merged by the workload family if it can, else None."""
     family = FAMILIES[kind]
     parts = [
         ClientDetails(
@@ -595,8 +595,8 @@ def meeting_times(
     """Return how long synchronisation between clients took; None if there was none.
 
     At each synchronisation point, the latency lasts from the last client's announcement that it
-    will be ready until the last client has the answer. ``waited_ns`` is the part of it after all
-    clients were ready, in which they did no work.
+    will be ready until the last client has the answer. ``waited_ns`` is the part of the latency
+    after all clients were ready, in which they did no work.
     """
     count = min((len(met) for _, met in clients), default=0)
     if not count:

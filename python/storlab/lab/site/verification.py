@@ -263,9 +263,9 @@ class States:
 
 
 def handed_on(written: Sequence[Written], places: Sequence[ClientPlace]) -> dict[int, bytes]:
-    """Return which client's blocks each client must reread: packed job and state by rank.
+    """Return by rank the packed job and state of the client whose blocks that rank must reread.
 
-    Each client rereads those of the client before it, and the first client those of the last. A
+    Each client rereads blocks of the client before it, and the first client those of the last. A
     single client rereads its own blocks.
     """
     ranks = {place.name: place.rank for place in places}
