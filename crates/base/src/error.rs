@@ -77,7 +77,7 @@ pub enum Error {
         place: String,
         /// Number of operations still in flight.
         outstanding: usize,
-        /// Time waited for them, in ms.
+        /// Time waited for these operations to complete, in ms.
         waited_ms: u64,
     },
     /// Workers made no progress for too long while they prepared for the load.

@@ -33,7 +33,7 @@ pub enum Pattern {
     HotCold {
         /// Hot share of the space, in percent.
         hot_space_percent: f64,
-        /// Share of operations on the hot part, in percent.
+        /// Share of operations that access the hot share of the space, in percent.
         hot_access_percent: f64,
     },
     /// Permutation: each block is visited once before any is visited again.

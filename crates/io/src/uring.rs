@@ -37,7 +37,7 @@ const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
 /// Backend that submits operations to an `io_uring` ring.
 pub struct UringBackend {
-    // These three fields borrow from `ring`, so Drop releases them before it.
+    // This field and the next two borrow from `ring`, so Drop releases all three before `ring`.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,

@@ -236,7 +236,7 @@ pub struct Reading {
     pub used_ns: u64,
     /// CPU time of the worker's helper threads.
     pub helpers_ns: u64,
-    /// Time just after both were read, in ns on the run's clock.
+    /// Time just after both CPU times were read, in ns on the run's clock.
     pub at_ns: u64,
 }
 

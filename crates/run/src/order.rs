@@ -14,7 +14,7 @@ use crate::host_memory;
 
 /// Version of the format of orders.
 const VERSION: u32 = 1;
-/// Longest accepted time in ns. Sums of a few of them fit into 64 bits.
+/// Longest accepted time in ns. The sum of a few such times fits into 64 bits.
 const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
 /// Sector size of a block device in bytes: smallest and largest.
 const SECTOR: u64 = 512;

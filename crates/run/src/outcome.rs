@@ -307,15 +307,15 @@ impl EngineInfo {
 /// Named part of the window, such as the write of one checkpoint, one epoch or one stage.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Span {
-    /// Kind of part: `write`, `restore`, `epoch`, ...
+    /// Kind of this part of the window: `write`, `restore`, `epoch`, ...
     pub kind: &'static str,
-    /// Name of the part, such as `checkpoint 3`.
+    /// Name of this part of the window, such as `checkpoint 3`.
     pub name: String,
-    /// Start of the part, in ns on the run's clock.
+    /// Start of this part of the window, in ns on the run's clock.
     pub start_ns: u64,
-    /// End of the part, in ns on the run's clock.
+    /// End of this part of the window, in ns on the run's clock.
     pub end_ns: u64,
-    /// Bytes read or written in the part.
+    /// Bytes read or written in this part of the window.
     pub bytes: u64,
 }
 

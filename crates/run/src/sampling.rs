@@ -18,7 +18,7 @@ use crate::cpu::Spent;
 pub struct Unfinished {
     /// Number of operations.
     pub operations: u64,
-    /// Longest time from submission to end among these operations, in ns.
+    /// Longest time from submission to end among the operations in flight, in ns.
     pub longest_ns: u64,
 }
 
@@ -35,7 +35,7 @@ impl Unfinished {
 pub struct KindStats {
     /// Operations completed inside the window.
     pub operations: u64,
-    /// Bytes read or written by these operations.
+    /// Bytes read or written by the operations completed inside the window.
     pub bytes: u64,
     /// Open loop: number of operations that were due inside the window but completed after it.
     pub late: u64,
@@ -121,7 +121,7 @@ impl KindStats {
 /// not have.
 pub type KindTable = Vec<Option<Box<KindStats>>>;
 
-/// Create counters for these kinds of operation, all 0.
+/// Create a table with counters, all 0, for the operation kinds `kinds`.
 pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
     let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
     let mut table: KindTable = (0..places).map(|_| None).collect();

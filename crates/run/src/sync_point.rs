@@ -13,11 +13,11 @@ use storlab_base::{Signal, monotonic_ns};
 /// part's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// Time at which this part announced when it would be ready.
+    /// Time at which this part of the distributed run announced when it would be ready.
     pub announced_ns: u64,
-    /// Time at which this part received the time at which all parts are ready.
+    /// Time at which this part of the distributed run received the value of `ready_ns`.
     pub told_ns: u64,
-    /// Time at which all parts were ready.
+    /// Time at which all parts of the distributed run were ready.
     pub ready_ns: u64,
 }
 

@@ -24,7 +24,7 @@ use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
 use requests::{Answered, Body, Link, RequestSender, Stopping, number_in};
 
-/// Size and timing of a part that was transferred.
+/// Size and timing of a part of an object that was transferred.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     /// Number of bytes transferred.
@@ -43,7 +43,7 @@ pub struct Bucket {
     ending: Box<dyn Fn() -> bool + Send>,
 }
 
-/// Function that is called for every part that was transferred.
+/// Function that is called for every part of an object that was transferred.
 type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 
 impl Bucket {
