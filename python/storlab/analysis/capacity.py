@@ -20,7 +20,7 @@ from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
-MOST_BATCHES = 3  # an undecided N is run up to this many times ``repeats`` times
+MOST_BATCHES = 3  # an undecided trial gets at most this many times ``repeats`` runs
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
 Outcome = Literal["found", "at-least", "undecided"]
@@ -88,7 +88,7 @@ class Tried:
     verdict: Verdict | None  # None: more runs are needed to decide
     flags: tuple[str, ...]  # distinct flag kinds of all its runs
     failures: tuple[str, ...]
-    power_w: float | None  # mean over the runs, at the boundary of the headline
+    power_w: float | None  # mean over the runs, at the reported power boundary
 
     def as_dict(self, search: Search) -> dict[str, Any]:
         """Return the fields as plain values for ``capacity.json``."""

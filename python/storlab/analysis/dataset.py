@@ -30,7 +30,7 @@ class IntervalPoint:
     throughput_mb_s: float
     latency_p99_ns: float | None  # None if no operation completed
     errors: int = 0  # failed operations, which no other field includes
-    flush_p99_ns: float | None = None  # of operations outside the work; None if there were none
+    flush_p99_ns: float | None = None  # 99th percentile of flushes; None without any
 
 
 @dataclass(slots=True)

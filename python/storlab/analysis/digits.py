@@ -13,9 +13,9 @@ from collections.abc import Callable
 from storlab.model.decision import Interval
 
 NOT_DECIDED = "not decided"
-WIDE = 10.0  # high over low; beyond this the size is unknown
-LOOSE = 4.0  # high over low; beyond this a decided ratio is printed as "at least 1.5 times"
-SLIGHT = 1.1  # bound near 1; below this "at least" says nothing about the size
+WIDE = 10.0  # upper / lower bound of an interval; beyond this the size is unknown
+LOOSE = 4.0  # upper / lower bound; beyond this a decided ratio is printed as "at least 1.5 times"
+SLIGHT = 1.1  # bound near 1; "at least" a smaller ratio is no information about the size
 
 
 def is_open(interval: Interval) -> bool:
@@ -68,7 +68,7 @@ def ends_text(ratio: Interval) -> str:
 def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:
     """Format the bounds of an interval, ``1,200-1,260`` with a dash.
 
-    Empty without bounds, or if the text of the estimate already covers them.
+    Empty without bounds, or if the text of the estimate already states them.
     """
     if interval.low is None or interval.high is None or is_open(interval) or _from_zero(interval):
         return ""

@@ -81,7 +81,7 @@ class Account:
     provenance: str
     entries: tuple[RunEnergy, ...]
     runs: int  # finished runs; more than entries if some have no energy
-    lost: str  # the reason in the meter's words; empty if no run lacks energy
+    lost: str  # the meter's reason why a run has no energy; empty if all have
     sensors: tuple[str, ...]
     share_rules: tuple[str, ...]
 

@@ -34,7 +34,7 @@ MEMORY_TOLERANCE = 0.03
 """Relative tolerance of memory sizes: more than kernels reserve, less than one memory module."""
 _MEMORY = ("memory.total_bytes", "cluster.memory_bytes")
 _DRIVE = re.compile(r"((?:.*\.)?drives)\.(\d+)\.([^.]+)")
-_KERNELS_NAMES = ("name", "number")  # of a drive; the kernel may assign others at each boot
+_KERNELS_NAMES = ("name", "number")  # names of a drive that may change at each boot
 _IDENTITY = ("serial", "loop_backing_file")
 
 Drives = dict[str, dict[int, dict[str, Any]]]
@@ -59,7 +59,7 @@ class Candidate:
     """Fact of the environment that changed near a change of a metric, and may be its cause."""
 
     difference: Difference  # ``there`` is the value before the change
-    offset: int  # results between the quantity's change and the fact's
+    offset: int  # number of results from the quantity's change to the fact's
     elsewhere: int  # number of other changes of the fact in this point's history
 
 

@@ -334,7 +334,7 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     outcome = outcome_of(value.interval, bound, better, reached=True)
     if value.interval is None and value.boundaries:
         outcome = "refused"
-    if cell.failed:  # the remaining runs say nothing about the failed ones
+    if cell.failed:  # the finished runs are no evidence about failed ones
         outcome = "worse"
     needed, reason = None, value.reason
     if outcome == "within noise" and not reason:

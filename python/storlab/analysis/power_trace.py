@@ -23,7 +23,7 @@ class Moment:
 def power_trace(run: RunData, boundary: Boundary, most: int = 300) -> list[Moment]:
     """Return a target's power at a boundary over time, summed over sensors.
 
-    Each sensor is multiplied by the target's share of it.
+    Each reading is multiplied by the target's share of the sensor.
 
     Readings of counters and interval means are placed in the middle of their interval. More than
     ``most`` readings are thinned to means of neighbours. Empty if the run has no readings.

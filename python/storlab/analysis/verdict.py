@@ -223,7 +223,7 @@ def _size(contest: _Compared) -> float:
 
 
 def _texts(answers: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
-    """Merge textual answers by target, adding where they apply if a target has several.
+    """Merge textual answers by target; if a target has several, add to each where it applies.
 
     Args:
         answers: Tuples of target, text, and a phrase with the points that the text is about.
@@ -319,7 +319,7 @@ def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
 
 
 def _caveat(contest: _Compared, target: str) -> Caveat | None:
-    """Return the most important caveat: first bias of the comparison, then values not measured."""
+    """Return the first caveat that applies: bias, then values not measured, then few repeats."""
     decision = contest.decision.seen_from(target)
     column = COLUMNS[PLACES[decision.quantity]]
     cells = [contest.row.cells[side] for side in decision.sides]

@@ -124,7 +124,7 @@ def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
 
 def _work(section: Section, point: WorkloadPoint) -> str:
     """Return the text of the workload column, with swept parameters that have no other column."""
-    facet = point.page.parameters.facet if _block(point) else None  # random sizes fill no column
+    facet = point.page.parameters.facet if _block(point) else None  # mixed sizes have no column
     own = (point.page.parameters.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
     text = describe(point.page, point.params, others)

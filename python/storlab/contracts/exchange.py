@@ -19,7 +19,7 @@ class ImportedRun:
     label: str | None  # label of the workload, if the file has one
     target: str  # name of the target, if the file has one
     locations: list[str]  # paths of the target, if the file has them
-    direct: bool | None  # whether the page cache was bypassed; None if the file does not say
+    direct: bool | None  # whether the page cache was bypassed; None if not stated in the file
     engine: str  # name of a registered engine
     outcome: RunOutcome
     metrics: list[Metric]  # stated metrics that cannot be derived from samples

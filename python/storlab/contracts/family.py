@@ -64,7 +64,7 @@ class Access:
 
     members: list[Member] = field(default_factory=list)
     s3: S3Access | None = None
-    home: Path | None = None  # absolute path; exists unless the guard only looks
+    home: Path | None = None  # absolute path; created for runs, only named for plans
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,12 +64,12 @@ class StackOverSweep:
 class WorkerBars:
     """Bar chart of times by worker (ranks, accelerators), with the longest one marked."""
 
-    pieces: str  # kind of the pieces of a run: write, restore, epoch
+    pieces: str  # kind of work item: write, restore, epoch
     worker: str  # rank, accelerator
     title: str  # title of the vertical axis
     what: str  # description of the longest: "the longest stall"
     name: str
-    summed: bool = False  # whether times are summed over the pieces of a run, otherwise averaged
+    summed: bool = False  # whether times are summed, not averaged, over the work items of a run
     when: When = "always"
 
 

@@ -40,7 +40,7 @@ class Quantity:
     group: str  # caption of the table that shows it
     operation: str = "all"
     short: str = ""  # column head; default: the title
-    power: bool = False  # whether it is based on power, and so shown at the brief's boundary
+    power: bool = False  # whether it depends on power, so that it is shown at a power boundary
     compared: bool = False  # whether it is compared with the baseline
     time: str = ""  # name of its distribution: latency, or one of the page's own times
     most: float | None = None  # largest possible value
@@ -316,7 +316,7 @@ class Metrics:
     headline: Headline = THROUGHPUT
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL
-    findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
+    findings: tuple[str, ...] = ()  # keys of metrics in findings; if empty, rates and latencies
     # keys of the metrics in a one-line summary of a run; by default the rate
     run_line: tuple[str, ...] = ()
     # name of a metric per watt, by name of the metric to divide by mean power

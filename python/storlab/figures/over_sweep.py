@@ -43,8 +43,9 @@ class Look:
     rules: Sequence[Rule] = ()
     log: bool = False
     below: Sequence[alt.Chart] = ()  # layers under the lines
-    rings: Sequence[dict[str, Any]] = ()  # those of the means that get a ring
-    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)  # of the layers below
+    rings: Sequence[dict[str, Any]] = ()  # means to mark with a ring
+    # data sets of the layers in ``below``, by name
+    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     latencies: bool = False
 
     def height(self, value: float) -> float:
@@ -84,7 +85,7 @@ class Lines:
     column: Column
     means: list[dict[str, Any]]
     dots: list[dict[str, Any]]
-    factor: float = 1.0  # from the column's unit to the drawn unit
+    factor: float = 1.0  # factor from the column's unit to the drawn unit
 
     @classmethod
     def of(

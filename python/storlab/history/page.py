@@ -75,7 +75,7 @@ class CourseView:
     figure: Figure
     key: str
     places: list[int]
-    drawings: list[tuple[str, str, list[float]]]  # class, SVG, and position of each result
+    drawings: list[tuple[str, str, list[float]]]  # CSS class, SVG, and positions of the results
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from storlab.model.types import Amount, Count, Duration, StudyTable, Swept, Tabl
 Clients = Annotated[int, Field(ge=1, le=65_536)]
 LOCALHOST = "localhost"
 MOST_LOCAL = 256
-LEAST_LOST_NS = 3 * NS_PER_S  # clients report their progress every second
+LEAST_LOST_NS = 3 * NS_PER_S  # shorter is unsafe: clients report progress only every second
 
 
 def is_whole_path(path: str) -> bool:
@@ -230,7 +230,7 @@ class ClientRun(Table):
     host: str
     offset_ns: int  # client's clock minus the controller's, before the run
     round_trip_ns: int  # smallest round-trip time of the clock measurement
-    drift_ns: int  # change of the offset until after the run
+    drift_ns: int  # change of ``offset_ns`` from before to after the run
     armed_ns: int | None = None  # from the order until files, buffers and workers are ready
     first_io_late_ns: int | None = None  # first I/O, relative to the common start
     last_worker_late_ns: int | None = None  # first I/O of the worker that started last

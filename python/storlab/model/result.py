@@ -190,7 +190,8 @@ class RunOutcome:
     # start of the last worker's first operation after the planned start; None if not reported
     last_worker_late_ns: int | None = None
     verify: VerifyReport | None = None
-    raw: dict[str, bytes] = field(default_factory=dict)  # content by file name, for raw/
+    # content of files to store in the run's ``raw`` directory, by file name
+    raw: dict[str, bytes] = field(default_factory=dict)
     server_cpu: CpuUse | None = None  # CPU of storlab's own server in the window
     details: dict[str, Any] = field(default_factory=dict)  # facts specific to the family, as JSON
     spans: list[Span] = field(default_factory=list)  # in time order

@@ -12,6 +12,6 @@ is optional.
 WAITS = "waits"
 """Key of the CPU wait counters in ``course.json``.
 
-The value has ``time_ns`` and the cumulative ``waited_ns`` (in each interval of the worker that
-waited longest), ``stolen``, and all ``ticks`` of the machine's cores.
+The value has ``time_ns`` and three cumulative counters: ``waited_ns`` (in each interval, the wait
+of the worker that waited longest), and ``stolen`` and all CPU ``ticks`` of the machine.
 """

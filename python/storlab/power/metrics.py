@@ -18,7 +18,7 @@ from storlab.model.study import Target
 from storlab.power.summary import BoundaryPower, weakest_provenance
 from storlab.workloads.common.metrics import bytes_moved, operations_done
 
-MOVING_SHARE = 0.95  # of the window; below, its energy is mostly that of pauses
+MOVING_SHARE = 0.95  # of the window; if data moves in less of it, pauses distort energy per byte
 _KILO = 1_000
 _PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units whose quotient by W has a simpler name
 

@@ -24,7 +24,7 @@ from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo
 from storlab.model.types import Provenance
 
 LEAST_COVERAGE = 0.95  # share of a window that readings must cover to give an energy
-LEAST_READINGS = 2  # needed inside a window
+LEAST_READINGS = 2  # fewest readings inside a window that give a power
 STALE_READINGS = 10  # number of equal readings in a row that causes a note
 STEP_SLACK = 0.01  # tolerance when a counter's step is inferred
 LEAST_STEPS = 10  # of a counter; with fewer, power is mostly quantisation
