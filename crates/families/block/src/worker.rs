@@ -426,8 +426,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
 
     /// Start no more operations, and wait for those in flight.
     ///
-    /// After an early stop they are cancelled. If some do not end within the drain timeout, the run
-    /// fails, and their buffers are leaked because the kernel may still write to them.
+    /// After an early stop, operations in flight are cancelled. If some operations do not end
+    /// within the drain timeout, the run fails, and their buffers are leaked because the kernel may
+    /// still write to them.
     fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
         let load_end_ns = now;
         self.schedule.stop();

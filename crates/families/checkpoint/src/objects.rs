@@ -112,7 +112,7 @@ impl<'o> Objects<'o> {
     }
 
     /// Let every rank write or read its files. Return the ranks' times; `None` if the run is
-    /// stopping. The first error of a rank stops all.
+    /// stopping. The first error of a rank stops all ranks.
     fn move_all(
         &mut self,
         below: &str,

@@ -55,7 +55,7 @@ impl CheckpointDirectory {
         self.home.join(format!("{WHOLE}{number:06}"))
     }
 
-    /// Return the path under which checkpoint `number` is written.
+    /// Return the path under which checkpoint `number` is written before it is published.
     pub fn aside(&self, number: u32) -> PathBuf {
         match self.publish {
             Publish::Rename => self.home.join(format!("{PARTIAL}{number:06}")),
@@ -131,15 +131,16 @@ impl CheckpointDirectory {
         Ok(aside)
     }
 
-    /// Publish a checkpoint: write its manifest and give it its final name. All its files must be
-    /// written.
+    /// Publish a checkpoint: write its manifest and give it its final name. All files of the
+    /// checkpoint must already be written.
     ///
     /// # Errors
     /// [`storlab_base::Error::Io`] if the file system refuses; the checkpoint is then not
     /// published.
     pub fn publish(&self, manifest: &Manifest) -> Result<()> {
         let aside = self.aside(manifest.number);
-        // The manifest marks the checkpoint as complete, so all files in it must be durable before.
+        // The manifest marks the checkpoint as complete, so all its files must be durable before
+        // the manifest is written.
         if self.sync == SyncMode::Fsync {
             sync_tree(&aside)?;
         }

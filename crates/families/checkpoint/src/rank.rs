@@ -165,7 +165,7 @@ impl Rank {
             &|| control.stopping(),
             |offset, slot, buffer| {
                 if offset > 0 && slot == 0 && !header.is_empty() {
-                    let end = buffer.len().min(HEADER); // the header was there
+                    let end = buffer.len().min(HEADER); // slot 0 still holds the header
                     buffer[..end].copy_from_slice(&content.pattern(slot)[..end]);
                 }
                 content.stamp_all(whose, offset, buffer);

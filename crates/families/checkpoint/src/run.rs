@@ -24,7 +24,7 @@ const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Function that is called regularly while ranks work, to collect their statistics.
 pub type Look<'l> = &'l mut dyn FnMut();
 
-/// Storage for checkpoints, together with the ranks that write and read them.
+/// Storage for checkpoints, together with the ranks (threads) that write and read the files.
 pub trait Home {
     /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, factory: &RecorderFactory) -> Result<()>;
@@ -101,7 +101,8 @@ pub struct Checkpoints<'b, H> {
     extras: Extras,
     writes: Vec<Value>,
     restores: Vec<Value>,
-    /// Number of barriers passed so far with the ranks of other clients.
+    /// Number of barriers that this client's ranks have passed so far, together with the ranks of
+    /// other clients.
     met: u64,
 }
 

@@ -13,7 +13,8 @@ pub enum Task {
     /// Write and restore checkpoints.
     #[default]
     Run,
-    /// Remove all checkpoints, and their directory if they are files.
+    /// Remove all checkpoints. If they are stored as files, also remove the directory that contains
+    /// them.
     Clean,
 }
 
@@ -23,7 +24,7 @@ pub enum Task {
 pub struct FileSpec {
     /// Path relative to the checkpoint's directory.
     pub name: String,
-    /// Rank that writes the file.
+    /// Number of the rank (thread) that writes and reads the file.
     pub rank: usize,
     /// Size of the file in bytes.
     pub bytes: u64,

@@ -2,8 +2,9 @@
 //!
 //! The content is generated once, into a buffer (the pool) from which writes are sent. The offset
 //! of a write selects the part of the pool, so nothing is copied or changed per write. The content
-//! of the pool repeats after a prime number of blocks, and each file starts at a different position
-//! in it. Therefore misplaced data differs from the expected data.
+//! of the pool repeats after a prime number of blocks, and the content of each file starts at a
+//! different position in the pool. Therefore data written to a wrong offset or file differs from
+//! the expected data.
 
 use storlab_base::{CHUNK_BYTES, Content, mix};
 
@@ -23,12 +24,13 @@ impl Source {
         Source { seed, content: Content::new(seed, 1, PERIOD as usize) }
     }
 
-    /// Return the size in bytes that a pool needs for writes of up to `block` bytes.
+    /// Return the size in bytes that the pool (source buffer of writes) needs for writes of up to
+    /// `block` bytes.
     pub fn pool_bytes(block: usize) -> usize {
         PERIOD as usize + block
     }
 
-    /// Fill `part` with the pool's content from byte `at` on.
+    /// Fill `part` with the content of the pool (source buffer of writes) from byte `at` on.
     pub fn fill(&self, at: usize, mut part: &mut [u8]) {
         let (pattern, mut at) = (self.content.pattern(0), at % PERIOD as usize);
         while !part.is_empty() {
@@ -56,8 +58,8 @@ fn begin_of(seed: u64, file: usize) -> u64 {
     mix(seed ^ mix(file as u64 + 1)) % BLOCKS * CHUNK_BYTES as u64
 }
 
-/// Return the position in the pool that belongs to `offset` of a file whose content begins at
-/// `begin`.
+/// Return the position in the pool (source buffer) from which a write to `offset` of a file is
+/// sent. `begin` is the position at which the file's content begins.
 #[inline]
 pub fn place_of(begin: u64, offset: u64) -> usize {
     ((begin + offset % PERIOD) % PERIOD) as usize

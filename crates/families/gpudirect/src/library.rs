@@ -88,8 +88,8 @@ impl Library {
     }
 }
 
-/// Return the loader's error message. The candidate's name is put before it unless it contains it
-/// already.
+/// Return the loader's error message. The candidate's name is put before the message unless the
+/// message contains it already.
 fn reason(candidate: &str, error: &libloading::Error) -> String {
     let text =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);

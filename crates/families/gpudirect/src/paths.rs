@@ -122,7 +122,8 @@ pub trait Mover {
     /// Queue an operation; the next call of [`Mover::turn`] starts it.
     fn push(&mut self, io: Io);
 
-    /// Start the queued operations, and append those that have ended to `ended`.
+    /// Start the queued operations, and append the completions of operations that have ended to
+    /// `ended`.
     ///
     /// Waits at most `limit` until one ends. Data paths that run one operation at a time wait until
     /// that operation has ended.

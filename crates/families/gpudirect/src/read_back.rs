@@ -104,7 +104,8 @@ mod tests {
     use super::*;
     use crate::spec::tests::job;
 
-    /// Return a run that claims to have written the first block of a file with other content.
+    /// Return the state of a run that recorded a write to the first block of a file, although the
+    /// file has other content.
     fn written() -> (Shared, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [0; 4096]).unwrap();

@@ -155,7 +155,8 @@ fn difference(now: &GpuOps, then: Option<&GpuOps>) -> GpuOps {
     }
 }
 
-/// Split bytes by the number of operations per path, assuming the same mean size on all paths.
+/// Split bytes among the data paths by their numbers of operations, assuming the same mean size on
+/// all paths.
 fn parts(bytes: u64, ops: [u64; 3]) -> [u64; 3] {
     let all: u64 = ops.iter().sum();
     if all == 0 {

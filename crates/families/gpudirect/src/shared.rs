@@ -118,14 +118,15 @@ impl Shared {
         }
     }
 
-    /// Fail the run with `error`. If `fault` makes the CUDA context unusable, it is reset after the
-    /// run.
+    /// Fail the run with `error`. If `fault` makes the CUDA context unusable, the context is reset
+    /// after the run.
     pub fn fail_by(&self, fault: Fault, error: Error) {
         self.note_fault(fault);
         self.timed.fail(error);
     }
 
-    /// If `fault` makes the CUDA context unusable, mark it, so that the next run gets a new one.
+    /// If `fault` makes the CUDA context unusable, mark the context as lost, so that the next run
+    /// gets a new context.
     pub fn note_fault(&self, fault: Fault) {
         if fault.sticky()
             && let Some(stack) = self.opened()

@@ -264,7 +264,8 @@ impl GpuDirectJob {
             format!("{} is too small for a block of {bytes} bytes", small.map_or("", |m| &m.name))
         };
         require(small.is_none(), "size", what, "use larger files or smaller blocks")?;
-        // The overlapped path allocates its buffers in large pages.
+        // The overlapped path allocates its buffers in large pages, so each worker needs at least
+        // one large page.
         let least = if self.path == Route::BounceOverlapped { LARGE_PAGE } else { 0 };
         let needed = self.workers as u64 * (self.queue_depth as u64 * bytes).max(least);
         let which = "workers x queue_depth x block_size";

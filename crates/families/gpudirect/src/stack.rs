@@ -27,7 +27,7 @@ pub struct Stack {
     pub driver: Option<Driver>,
     /// Properties that cuFile's driver reported when it was opened.
     pub properties: Option<Properties>,
-    /// Whether cuFile counts I/Os by path.
+    /// Whether cuFile counts I/Os by data path.
     pub counts: bool,
     /// Generator of the content to write; `None` if the job does not write.
     pub source: Option<Source>,
@@ -127,7 +127,7 @@ impl Stack {
             source.fill(at, part);
             buffer.put(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
         }
-        let registers_pool = job.register && !job.on_streams(); // those copy from the pool
+        let registers_pool = job.register && !job.on_streams(); // streams copy from the pool
         let cufile = self.driver.as_ref().filter(|_| registers_pool).map(Driver::cufile);
         let Some(cufile) = cufile else {
             self.pools.push(IoBuffer::unregistered(buffer));

@@ -226,7 +226,8 @@ impl<'r, M: Mover> Worker<'r, M> {
                 moved,
                 wanted: u64::from(flight.len),
             }),
-            // Cancelled operations end with one of these errors.
+            // Do not report an error: operations that a stop cancelled end with one of these two
+            // faults.
             Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
                 if self.shared.timed.control.stopping() => {}
             Err(fault) => self.shared.fail_by(fault, fault.of_io(operation, name, offset)),

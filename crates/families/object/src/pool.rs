@@ -56,7 +56,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Create the record for a run. `deletes` tells whether the run sends deletes.
+    /// Create the record for a run. `deletes` is true if the run sends deletes.
     pub fn new(job: &ObjectJob, deletes: bool) -> Result<Self> {
         let names = job.pool.as_ref().map(Names::new).transpose()?;
         let sizes = job.sizes.as_ref();

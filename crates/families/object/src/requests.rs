@@ -346,8 +346,8 @@ impl Slot {
                 answer.request.succeed();
                 Ok(moved)
             }
-            // The connection ended before the end of the body, but the bytes received were not
-            // wrong.
+            // The connection ended before the end of the body. No received byte was found wrong, so
+            // this does not count as wrong data.
             bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
             bytes => {
                 Err(Failure::WrongBody(format!("{bytes} bytes were received instead of {len}")))

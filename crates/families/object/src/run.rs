@@ -311,7 +311,8 @@ mod tests {
         assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1, 0));
         assert!(!is_given_up(long, 0, HOPELESS_ERRORS, 0));
         assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1, 0));
-        // Attempts are few if they are spaced, so the pauses count instead.
+        // Slots that pause make too few attempts to reach `HOPELESS_ERRORS`, so the number of
+        // pauses decides.
         assert!(is_given_up(long, 0, 200, HOPELESS_RESTS + 1));
         assert!(!is_given_up(long, 1, 200, HOPELESS_RESTS + 1));
     }

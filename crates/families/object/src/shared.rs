@@ -59,9 +59,9 @@ pub struct Example {
 /// Response bodies with one kind of fault.
 #[derive(Default)]
 pub struct Bodies {
-    /// Descriptions of the first few such bodies.
+    /// Descriptions of the first few bodies with this fault.
     pub examples: Vec<String>,
-    /// Number of such bodies.
+    /// Number of bodies with this fault.
     pub count: u64,
 }
 

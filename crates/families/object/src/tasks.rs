@@ -155,7 +155,7 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
 }
 
 /// List the uploads below `asked` and abort those whose key starts with `prefix`. Return whether
-/// there were any.
+/// any such upload was listed.
 async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
     let (mut any_listed, mut after) = (false, None);
     loop {

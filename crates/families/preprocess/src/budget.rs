@@ -58,7 +58,8 @@ impl Budget {
 }
 
 impl Held<'_> {
-    /// Reserve `bytes` bytes in addition. Return false, with nothing changed, if fewer are left.
+    /// Enlarge this reservation by `bytes` bytes. Return false, with nothing changed, if fewer
+    /// bytes are left.
     pub fn more(&mut self, bytes: usize) -> bool {
         let taken = self.budget.take(bytes);
         self.bytes += if taken { bytes } else { 0 };

@@ -16,8 +16,8 @@ use super::spec::Codec;
 pub const INTEGERS: usize = 13;
 /// Number of category columns, `C1` to `C26`.
 pub const CATEGORIES: usize = 26;
-/// Memory per row while rows are parsed and written, in bytes: values, mask, levels and unfinished
-/// pages.
+/// Memory per row while rows are parsed and written, in bytes: values, mask of non-null columns,
+/// and definition levels and unfinished pages of Parquet.
 pub const ROW_BYTES: usize = 240;
 
 const NULLABLE: usize = INTEGERS + CATEGORIES;

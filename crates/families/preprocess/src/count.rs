@@ -256,14 +256,15 @@ impl<'b> Counting<'b> {
     }
 }
 
-/// Value whose count exceeded the limit of a table. It precedes all others in the vocabulary.
+/// Value whose count exceeded the limit of a table. Such values precede all others in the
+/// vocabulary.
 #[derive(Clone, Copy, Debug)]
 struct Heavy {
     count: u64,
     value: u32,
 }
 
-/// Counts of one pass, sorted in the order of a vocabulary.
+/// Counts of one pass, sorted by descending count, then by ascending value.
 #[derive(Debug)]
 pub struct Sorted<'b> {
     /// First shard of the next pass; [`SHARDS`] if there is none.

@@ -79,7 +79,7 @@ pub fn run(
     let dense = Dense::new();
     for (pass, slices) in plan.iter().enumerate() {
         if pool.is_over() {
-            break; // do not build its tables in vain
+            break; // build no tables for a pass that will not run
         }
         let encoder = Encoder {
             job,

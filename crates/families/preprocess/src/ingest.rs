@@ -98,7 +98,7 @@ impl<'j> Output<'j> {
         Ok(())
     }
 
-    /// Write the rows of `columns` as a row group, and clear them.
+    /// Write the rows of `columns` as a row group, and empty `columns`.
     fn write(&mut self, columns: &mut Columns, facts: &mut PartFacts) -> Result<()> {
         self.begin(columns)?;
         if let Some(writer) = self.writer.as_mut().filter(|_| columns.rows() > 0) {

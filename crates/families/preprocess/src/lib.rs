@@ -234,7 +234,7 @@ impl Stages<'_> {
         if self.pool.is_over() {
             return Ok(());
         }
-        // An entry has 4 bytes of value and 8 bytes of count.
+        // The vocabulary files have 4 bytes of value and 8 bytes of count per entry.
         let output_bytes = outputs().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
         let (rows, tasks) = (findings.rows, parts.len());
         self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, tasks, resumed, passes });

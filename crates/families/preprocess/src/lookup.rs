@@ -6,8 +6,8 @@ mod tests;
 
 use lines::{LAST, Lines, find, full, home, last, mix, next, prefetch, put};
 
-/// Average number of used lanes per cache line of eight lanes. A higher number costs time, a lower
-/// one memory.
+/// Average number of entries per cache line, which has room for eight. A higher number costs time,
+/// a lower one memory.
 const ENTRIES_PER_LINE: u64 = 4;
 /// Flag in the id stored in the last lane of a full cache line: some values did not fit and are in
 /// later lines. A search that finds nothing in this line then continues in the next one.

@@ -17,7 +17,8 @@ pub struct Run<R> {
 }
 
 impl<R: Read> Run<R> {
-    /// Create a sorted run that reads its values and counts from these readers, with buffers.
+    /// Create a sorted run that reads its values and counts from `values` and `counts` through
+    /// buffers.
     pub fn new(values: R, counts: R) -> Self {
         let buffered = |reader| BufReader::with_capacity(RUN_BUFFER_BYTES, reader);
         Run { values: buffered(values), counts: buffered(counts) }
@@ -100,8 +101,9 @@ pub const END: u128 = (1 << 96) - 1;
 /// smallest sort key with one comparison per level.
 #[derive(Debug)]
 pub struct Tournament {
-    /// The overall winner, then the loser of each match, the final first. Match n is played by the
-    /// winners of matches 2n and 2n + 1. A node is a sort key, with its source in the low 32 bits.
+    /// Nodes of the tree: first the overall winner, then the loser of each match, beginning with
+    /// the final. Match n is played by the winners of matches 2n and 2n + 1. A node is a sort key,
+    /// with its source in the low 32 bits.
     nodes: Vec<u128>,
 }
 

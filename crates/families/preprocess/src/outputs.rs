@@ -28,7 +28,7 @@ pub fn aside(path: &Path) -> PathBuf {
     path.with_file_name(format!("{PARTIAL}{name}"))
 }
 
-/// Rename a file from its temporary path ([`aside`]) to `path`. It must be flushed before.
+/// Rename a file from its temporary path ([`aside`]) to `path`. The file must already be flushed.
 pub fn name_file(path: &Path) -> Result<()> {
     durable::name(&aside(path), path)
 }
@@ -57,7 +57,7 @@ pub fn evict_page_cache(
     Ok(())
 }
 
-/// Describe an input file: path, size and modification time.
+/// Describe an input file by path, size and modification time, so that changes can be detected.
 fn state(path: &Path) -> Result<Value> {
     let metadata = fs::metadata(path).map_err(failed("open", path))?;
     let modified = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());

@@ -10,7 +10,8 @@ use super::columns::{CATEGORIES, Columns, INTEGERS};
 
 /// Number of fields in a line of a click log.
 pub const FIELDS: usize = 1 + INTEGERS + CATEGORIES;
-/// Number of bytes that must be readable after the end of a line.
+/// Number of bytes that must be readable after the end of a line, because fields are loaded as
+/// eight bytes at once.
 pub const PADDING: usize = 8;
 
 const TAB: u8 = b'\t';
@@ -19,7 +20,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Reason why a line is malformed. If several fields are invalid, it is that of the leftmost one.
+/// Reason why a line is malformed. If several fields are invalid, the leftmost one determines the
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {

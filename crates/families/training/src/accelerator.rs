@@ -98,10 +98,10 @@ fn run_epoch(
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
     lane.begin(epoch, order);
-    let mut free_ns = times.start_ns; // end of the previous step on schedule
+    let mut free_ns = times.start_ns; // scheduled end of the previous step
     let mut woken = None;
     for step in 0..job.steps() {
-        let asked_ns = times.end_ns; // end of the previous step
+        let asked_ns = times.end_ns; // actual end of the previous step
         let Some(batch) = lane.take(step, &stopping).filter(|batch| !batch.stopped) else {
             times.stopped = true;
             return times;

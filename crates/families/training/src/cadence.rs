@@ -17,7 +17,8 @@ pub fn precedence_to_be_had() -> &'static str {
 /// priority, as text for the results.
 ///
 /// The priority is not a real-time one: on shared cores, threads with a real-time priority woke up
-/// sooner, but readers lost more CPU time than these threads used, which reduced utilisation.
+/// sooner, but readers lost more CPU time than the accelerator threads used, which reduced
+/// utilisation.
 pub fn take_precedence() -> &'static str {
     // `None` means the calling thread.
     if setpriority_process(None, NICE).is_ok() { "nice -15" } else { "normal" }

@@ -271,7 +271,7 @@ fn make_file(
         layout.len,
         &|| works.control.stopping(),
         |offset, slot, buffer| {
-            // The buffer still contains headers from its previous use.
+            // Restore the pattern, because the buffer still contains headers from its previous use.
             buffer.copy_from_slice(&works.content.pattern(slot)[..buffer.len()]);
             works.content.stamp_all(whose, offset, buffer);
             layout.overlay(offset, buffer);

@@ -15,11 +15,11 @@ pub struct Npz {
 }
 
 enum State {
-    /// Collecting the local header of a zip member and the NPY header after it.
+    /// The parser collects the local header of a zip member and the NPY header after it.
     Head,
-    /// Inside the data of a zip member.
+    /// The parser is inside the data of a zip member.
     Data { left: u64, hasher: Option<crc32fast::Hasher>, wanted: u32 },
-    /// In the central directory or after it.
+    /// The parser is in the central directory or after it.
     Rest,
 }
 

@@ -35,8 +35,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Create a reader with its own buffers or connection. `turn` is the reader's number. `begin`
-    /// is called when everything else is ready, and opens the counters.
+    /// Create a reader with its own buffers or connection. `turn` is the reader's number, which
+    /// selects its first endpoint in a store. `begin` is called when everything else is ready, and
+    /// opens the counters.
     pub fn new(
         shared: Arc<Shared>,
         turn: usize,

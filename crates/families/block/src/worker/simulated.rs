@@ -254,7 +254,8 @@ impl Bench {
         self
     }
 
-    /// Return the end of the window as the coordinator sees it.
+    /// Return the time at which the window ends, after the ramp; `u64::MAX` if the window is
+    /// limited by bytes.
     pub fn end_ns(&self) -> u64 {
         let job = &self.shared.job;
         job.window_ns.map_or(u64::MAX, |length| START + job.ramp_ns + length)

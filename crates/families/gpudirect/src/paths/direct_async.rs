@@ -76,7 +76,7 @@ impl DirectAsync {
         }
         // SAFETY: `drop` waits for the stream before the buffers and the file are dropped.
         if let Err(fault) = unsafe { lane.stream.start(opcode, handle, io.offset, len, place) } {
-            // The copy started above must have ended when the buffers are dropped.
+            // Wait, because the copy started above must have ended before the buffers are dropped.
             let _ = lane.stream.stream().wait();
             return Err(fault);
         }

@@ -16,7 +16,7 @@ const COUNT: usize = size_of::<u64>();
 
 /// Check all vocabularies, and digest the bytes of their values and counts, column by column.
 ///
-/// Returns `None` if the run ends before that.
+/// Returns `None` if the run ends before all vocabularies are digested.
 ///
 /// # Errors
 /// [`storlab_base::Error::Io`] if a file cannot be read, [`storlab_base::Error::Spec`] if a

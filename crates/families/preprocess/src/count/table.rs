@@ -8,7 +8,7 @@ use crate::merge::rank;
 
 use super::{HASH_BITS, Heavy};
 
-/// Average number of used lanes per cache line of eight lanes, above which the table grows.
+/// Average number of entries per cache line, which has room for eight, above which the table grows.
 const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
 /// Number of lines up to which tables are not prefetched: the tables of all shards of a column then
