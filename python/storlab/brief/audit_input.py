@@ -19,7 +19,7 @@ from storlab.results.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
-    """Recompute the claims from their runs, then check published values and the comparison."""
+    """Recompute claims from their runs; then audit printed published values and the comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
     assertions = [

@@ -13,9 +13,9 @@ OPEN = 16  # figures of mixes: four mixes with two sizes, throughput and latency
 
 
 def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
-    """Collapse the figures of mixes, except for mixes with the most clients while few are open.
+    """Collapse the figures of mixes; those with the most clients stay open, up to ``OPEN`` figures.
 
-    The first mix with the most clients stays open however many figures it has.
+    The first mix with the most clients stays open even if it has more figures.
     """
     most = max((clients_of(section) for section, _ in mixes), default=0)
     blocks, left = [], OPEN

@@ -104,7 +104,7 @@ class HeatTable:
 class TableRow:
     """Row of a table; ``heads`` are its headings, each with the number of rows that it spans.
 
-    The number is 0 if a row above already shows the heading.
+    A heading that a row above already shows spans 0 rows.
     """
 
     heads: list[tuple[str, int]]

@@ -15,7 +15,7 @@ LEAD = (
     "and wrote. Unproven: it is not known what served them. Contradicted: a counter, the file "
     "system or the data shows that something else served at least a part."
 )
-MOST_REASONS = 3  # reasons of one state shown in full
+MOST_REASONS = 3  # reasons for one state of proof that are printed in full
 _NUMBER = re.compile(r"\d[\d.,]*(?: [kMGTP]?B\b)?")
 
 

@@ -39,7 +39,7 @@ class _Claim:
     compare: str
     quantity: Quantity
     words: str  # claim as printed
-    ratio: float | None  # config over compare; None if the claim is impossible
+    ratio: float | None  # value of ``config`` / value of ``compare``; None if impossible
     rows: tuple[str, ...]
     sizes: tuple[float, ...] = ()  # transfer sizes in bytes; empty if not stated
     x_name: str = ""  # published name of the swept parameter, such as gdsio_workers

@@ -258,7 +258,7 @@ def table_of(
 def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
     """Return the headings of each row, each with the number of rows that it spans.
 
-    The number is 0 if the row above has the same heading.
+    A heading that the row above has as well spans 0 rows.
     """
     rows: list[list[tuple[str, int]]] = []
     for place, texts in enumerate(heads):

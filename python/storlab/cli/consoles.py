@@ -38,9 +38,9 @@ def leave_pipe() -> int:
 
 
 class PipeConsole(Console):
-    """Console that exits without a message on a broken pipe, and shows control characters.
+    """Console that exits without a message on a broken pipe, and replaces control characters.
 
-    They must not reach the terminal, as names of targets may come from files of other people.
+    Control characters could control the terminal, and names of targets may come from strangers.
     """
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:

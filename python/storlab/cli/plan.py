@@ -180,7 +180,7 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
 
 
 def _is_load(planned: Plan, name: str) -> bool:
-    """Return whether a parameter, such as jobs, sets the load of each client, not that of all."""
+    """Return whether a parameter, such as jobs, applies to each client, not to their total."""
     from storlab.contracts.registry import FAMILIES
 
     return any(

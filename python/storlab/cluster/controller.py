@@ -58,7 +58,8 @@ class Controller:
         """Execute the task on all clients.
 
         Returns:
-            False if a client stopped responding: LOST names it, and the caller must end all ranks.
+            False if a client stopped responding. The file LOST names it; the caller must end all
+            ranks.
         """
         try:
             facts = self._gather_facts()
@@ -176,7 +177,7 @@ class Controller:
             return
         self._beat_ns, self._stopping = now, stopping
         for rank in self._names:
-            # With four unsent messages, the client is not receiving and will soon count as lost.
+            # A client with four unsent messages does not receive: more would only fill memory.
             if self._link.pending(rank) < 4:
                 content = messages.STOP_LOAD if stopping else b""
                 self._link.send(rank, messages.BEAT, content)

@@ -73,7 +73,7 @@ def client_folder() -> Iterator[Path]:
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Rename after locking: under the final name, another client would remove it if unlocked.
+        # Rename only after locking: other clients remove unlocked folders that have the final name.
         folder = folder.rename(folder.with_name(folder.name.removeprefix("storlab-new-")))
         _folders.add(folder)
         yield folder

@@ -1,6 +1,6 @@
 """Synchronisation points ("meetings") of clients that divide one load among them.
 
-Each client predicts when it will be ready; rank 0 replies with the time at which all will be.
+Each client predicts when it will be ready; rank 0 replies with the latest of these times.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Feed:
             self._tell("note", {"text": text})
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Add the runs of earlier sessions to the table of runs, before any subscription."""
+        """Add runs of earlier sessions to the table of runs; call it before the first ``watch``."""
         with self._lock:
             self._state.runs.extend(rows)
 

@@ -225,7 +225,7 @@ class _Course:
     ) -> None:
         self._earlier, self._own = earlier[-MOST_MOMENTS:], list[list[int]]()
         self._has_dips = has_dips
-        self._before_ms = before_ms  # time of the moment before the first one
+        self._before_ms = before_ms  # time of the last values before this run's first
         self._moments: deque[tuple[int, int, float, float]] = deque(maxlen=MOST_MOMENTS)
 
     def next(self, *, has_dips: bool) -> _Course:
@@ -359,7 +359,7 @@ def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict
 
 
 def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
-    """Encode the latency distribution of an interval as the value ``heat`` of a moment.
+    """Encode the latency distribution of an interval as digits, from which the page draws shades.
 
     Digits grow more slowly than the fraction of operations, as do the shades in the brief.
 

@@ -15,7 +15,7 @@ from storlab.model.result import LatencySummary, RunRecord
 
 _TOLERANCE = 1e-6  # relative difference of two ways to sum the same numbers
 _BUCKET = 0.02  # relative width of the coarsest histogram buckets, those of fio
-_SLACK_NS = NS_PER_S  # clocks of clients differ, and windows are cut to whole intervals
+_SLACK_NS = NS_PER_S  # allowed excess: clocks of clients differ, and windows are whole intervals
 # Units of metrics that cannot be negative. W and J are left out, because net energy can be.
 _NEVER_NEGATIVE = ("ns", "us", "s", "1/s", "MB/s", "1")
 _ORDER = ("p50", "p90", "p99", "p999", "p9999", "max")

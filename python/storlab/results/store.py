@@ -302,7 +302,7 @@ class ResultStore:
             replace_file(path, to_json(attempts))
 
     def _attempts(self, run_id: str) -> list[Attempt]:
-        """Return all failed attempts of a run: those saved, and that of the stored run."""
+        """Return all failed attempts of a run, including the stored run if it failed."""
         attempts: list[Attempt] = []
         if self.run_dir(run_id).exists():
             stored = self.record(run_id)
@@ -311,7 +311,7 @@ class ResultStore:
                 attempts.append(Attempt(started_at=stored.started_at, failure=stored.failure))
         with suppress(FileNotFoundError):
             kept = json.loads(self._attempts_file(run_id).read_bytes())
-            # After a crash, these may already be in the record of the stored run.
+            # After a crash, the saved attempts may already be in the record of the stored run.
             attempts += [a for a in map(Attempt.model_validate, kept) if a not in attempts]
         return attempts
 

@@ -221,7 +221,7 @@ def _lead(verdict: Verdict, best: Decision, more: str = "") -> str:
 
 
 def _which_point(verdict: Verdict) -> str:
-    """Return the clause that says from which of the points the quoted lead is."""
+    """Return a clause on the origin of the quoted lead, such as ``, the median of 8 points``."""
     if verdict.points == 1:
         return ""
     if verdict.won == verdict.points:

@@ -75,7 +75,7 @@ def spread_text(
 def cell_texts(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> tuple[str, str]:
-    """Format a table value and its interval; "not decided" if that spans over a factor of ten."""
+    """Format a table value and its interval; "not decided" if its ends differ tenfold."""
     if digits.is_open(interval):
         return digits.NOT_DECIDED, ""
     return show(interval.estimate / factor), spread_text(interval, factor, show)

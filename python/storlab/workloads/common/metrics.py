@@ -102,7 +102,7 @@ def rate_metrics(
 
 
 def span_ns(outcome: RunOutcome) -> dict[Operation, int]:
-    """Add up the spans (timed stages) of a run by operation, in ns, if each is one operation."""
+    """Add up by operation the time in ns of a run's spans (timed stages of one operation each)."""
     spent: dict[Operation, int] = {}
     for span in outcome.spans:
         spent[span.kind] = spent.get(span.kind, 0) + span.end_ns - span.start_ns

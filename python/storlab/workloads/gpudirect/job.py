@@ -54,7 +54,7 @@ class GpuDirectJob(CheckedJob):
 
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Rename ``register_buffers`` to ``register``, a name that Python classes cannot have."""
+        """Rename ``register_buffers`` to ``register``, which no field of a model can be called."""
         order: dict[str, Any] = dump(self)
         order["register"] = order.pop("register_buffers")
         return order
@@ -70,7 +70,7 @@ class GpuDirectJob(CheckedJob):
         return max(size.bytes for size in self.block_sizes)
 
     def remembering(self, path: Path) -> Self:
-        """Return a copy that names a file with a list of compared files, for the engine to skip."""
+        """Return a copy with the path of a list of compared files, which are not compared again."""
         return self.model_copy(update={"checked": str(path)})
 
     def places(self) -> list[Member]:

@@ -14,7 +14,7 @@ WHEEL = "nvidia-cufile"
 def cufile_places(explicit: str | None) -> list[str]:
     """Return the places to search for libcufile, in order.
 
-    This is only the explicit path if there is one. Otherwise these are the Python wheel, the
+    An ``explicit`` path is the only place. Without one, the places are installed Python wheels, the
     loader's search path and CUDA_HOME.
     """
     if explicit is not None:

@@ -121,7 +121,6 @@ def slow_endpoints(run: HasDetails) -> Iterator[SlowEndpoint]:
 
     docs/method/object.md gives the limits.
 
-
     Raises:
         ValueError: A histogram is damaged.
     """

@@ -120,7 +120,7 @@ def _work(scope: Scope) -> Iterable[Metric]:
 
 
 def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[Metric]:
-    """Yield CPU time, memory, and the percentage of the workers' time that they are on CPU."""
+    """Yield CPU time, peak memory, and the percentage of time for which workers are on CPU."""
     yield _metric("cpu_s", scope.cpu_ns / NS_PER_S, "s", scope)
     yield _metric("peak_memory_mb", scope.peak_memory_bytes / MB, "MB", scope)
     if cores:

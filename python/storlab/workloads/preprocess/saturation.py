@@ -236,9 +236,9 @@ def saturations(
 
 
 def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
-    """Withdraw a verdict that the device saturates if a target without a device is no faster.
+    """Change the verdict "device" to "waiting" if a target that uses no device is no faster.
 
-    Then the workers wait for something else than the device.
+    In this case, workers wait for something other than the device.
     """
     if saturation.verdict != "device":
         return saturation

@@ -89,7 +89,7 @@ fn run(job: &ExampleJob, control: &Arc<Control>, board: &Board) -> Outcome {
     let interval_ns = job.interval_ns;
     let mut pool =
         WorkerPool::new("example", job.workers, interval_ns, &PHASES, None, board, control);
-    // Tasks are shared, so a worker that begins late means nothing: `takes_tasks`.
+    // Workers take tasks from a shared queue, so the delay of one that begins late is meaningless.
     let mut extras = Extras { failure: created.err(), takes_tasks: true, ..Extras::default() };
     for kind in PHASES {
         if extras.failure.is_some() || pool.is_over() {

@@ -18,9 +18,9 @@ from storlab.workloads.gpudirect.rules import longest
 
 
 def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -> list[Check]:
-    """Check this machine with the libraries that points name, by default with the usual ones.
+    """Check this machine with all libraries that points name, or else with the usual ones.
 
-    Results that are equal for several sets of libraries appear once.
+    A result that is equal for several sets of libraries is returned once.
     """
     every = [GpuDirectParams.of(point.params) for point in points]
     named = [_libraries(values.cuda_library, values.cufile_library) for values in every]
@@ -33,7 +33,7 @@ def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -
 def examine_points(
     points: Sequence[Point], places: Sequence[Path], machine: Machine | None = None
 ) -> list[Check]:
-    """Check one target; results that are equal for several sets of libraries appear once."""
+    """Check one target with all libraries that points name; return each distinct result once."""
     asked: dict[Libraries, list[Demand]] = {}
     for point in points:
         params = GpuDirectParams.of(point.params)

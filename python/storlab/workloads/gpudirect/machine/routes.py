@@ -118,7 +118,7 @@ def _nvidia_fs_row(version: str | None, serves: bool, possible: bool) -> Check:
 
 
 def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bool) -> Check:
-    """Check P2PDMA; ``needless`` states that another direct route exists."""
+    """Check P2PDMA, which ``against`` may prevent; ``needless``: another direct route exists."""
     if not against:
         return ok("P2PDMA", "no known obstacle")
     whats = ", ".join(what for what, _ in against)
