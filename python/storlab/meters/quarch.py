@@ -173,7 +173,7 @@ def _choose(qis: Qis, wanted: str | None) -> tuple[str, str]:
     """Return name and details of the requested module; None requests the only one.
 
     Raises:
-        MeterError: There is no such module, or several if None.
+        MeterError: There is no such module, or ``wanted`` is None and there are several.
     """
     devices = qis.devices()
     listed = ", ".join(devices) or "none"

@@ -23,7 +23,7 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
 ROOT = Path("/sys")
-# intel-rapl-mmio does not match, because it repeats the same packages
+# Exclude intel-rapl-mmio, because it repeats the same packages.
 _ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")
 _UJ = 1e-6
 _HOW_READ = "run as root, or let this user read energy_uj under /sys/class/powercap"

@@ -61,7 +61,7 @@ def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
 
 
 def resolve(get: Get, path: str, quantity: Quantity) -> str | None:
-    """Return the best path of a resource with the quantity, or None if it has no value.
+    """Return the path at which to read a resource's quantity, or None if it has no value.
 
     If the resource at ``path`` refers to a Sensor resource with a value, the Sensor is returned,
     because it has more details; otherwise ``path``.

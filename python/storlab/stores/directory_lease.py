@@ -103,7 +103,7 @@ class DirectoryLease:
         handle = _open(self.path)
         try:
             try_lock_exclusive(handle)
-            # Another process may have replaced or written the file since it was read.
+            # Compare again: another process may have replaced or written the file meanwhile.
             if _is_same(handle, self.path) and _read(self.path) == self._watch.holder:
                 _write(handle, self._own)
                 self._handle, handle = handle, -1

@@ -104,7 +104,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "record_length": records.record_bytes,
             "record_length_stdev": records.record_stdev_bytes,
             "record_length_resize": records.resize_bytes,
-            # The three settings above have these names in DLIO's main branch.
+            # The same three settings, by their names in DLIO's main branch.
             "record_length_bytes": records.record_bytes,
             "record_length_bytes_stdev": records.record_stdev_bytes,
             "record_length_bytes_resize": records.resize_bytes,

@@ -44,7 +44,7 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
 
 
 def _checkable(points: Iterable[Point]) -> list[Point]:
-    """Return the points on which two engines should agree, because they only measure a target.
+    """Return the points that only measure a target, so that two engines should agree on them.
 
     In other workloads, such as preprocessing, the engines themselves are compared.
 

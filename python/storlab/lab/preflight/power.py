@@ -14,7 +14,7 @@ from storlab.power.states import check_power_state
 
 
 def power_checks(target: Target, base: Path) -> Iterator[Check]:
-    """Check that each meter of a target can be read, and the target's power state be set.
+    """Check that a target's meters can be read, and that its power state can be set.
 
     Nothing is changed. A meter that cannot be reached gives a check with status ``error``.
 

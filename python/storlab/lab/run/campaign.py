@@ -63,7 +63,7 @@ class Summary:
 def left_behind(store: ResultStore, todo: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Return the runs of which an earlier session may have left files or objects on targets.
 
-    These are the last stored run, whose clean-up may have failed, and the first missing run.
+    These are the last stored run, whose clean-up may have failed, and the first without a result.
     """
     # Reversed, so that of two runs that started in the same second the later one is taken.
     records = reversed(store.records())

@@ -18,9 +18,9 @@ TEMPERATURE_EVERY_NS = round(EVERY_S * NS_PER_S)
 
 
 class Gauges:
-    """Callable that reads and returns the current gauges; it does no work until it is called.
+    """Callable that takes the live readings of a run: power, temperatures and device bytes.
 
-    The constructor's ``devices`` are the block devices of each target.
+    It reads only when it is called. The constructor's ``devices`` are each target's block devices.
     """
 
     def __init__(

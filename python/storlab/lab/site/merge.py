@@ -317,7 +317,7 @@ def _verified(clients: Sequence[Client]) -> VerifyReport | None:
 def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
     """Return the details of the run, with facts about devices, processes and medium.
 
-    They are merged by the workload family, or else those of the first client.
+    The workload family merges the details of all clients; if it cannot, the first client's count.
     """
     whole = whole_details(kind, clients)
     details = clients[0].outcome.details if whole is None else whole

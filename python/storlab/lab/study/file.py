@@ -113,7 +113,7 @@ def parse_study(text: str, file: str = "study.toml") -> StudyBase:
             suggest(name, published_names()),
         )
         for index, name in enumerate(study.study.published)
-        # Names that end in .csv are paths, which are resolved only when the brief is written,
+        # Do not check names that end in .csv: these paths are resolved when the brief is written,
         # maybe on another machine.
         if Path(name).suffix != ".csv" and name not in published_names()
     ]

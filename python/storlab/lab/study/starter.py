@@ -72,7 +72,7 @@ def found_devices() -> list[FoundDevice]:
             continue
         vendor = read_fact(entry / "device" / "vendor") or ""
         model = read_fact(entry / "device" / "model")
-        # A virtio disk has no model, and its vendor is a PCI number.
+        # A virtio disk has no model, and its vendor is a PCI number such as 0x1af4, not a name.
         if model is None:
             model = "drive"
         elif not vendor.startswith("0x"):
