@@ -128,7 +128,7 @@ class PointAgreement:
 
     @property
     def needed(self) -> int | None:
-        """Number of repeats per engine that would end the verdict ``inconclusive``.
+        """Number of repeats per engine with which the verdict would not be ``inconclusive``.
 
         A single metric that differs suffices for ``differ``; for ``agree``, more than half of the
         metrics must agree. None if the verdict is not ``inconclusive``, or if no number of repeats

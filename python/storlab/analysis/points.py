@@ -258,7 +258,7 @@ def matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) ->
 
 
 def as_read(page: Page, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as read from a study, with durations (text or seconds) converted to ns."""
+    """Return parameter values with durations, given as text or in seconds, converted to ns."""
     return {name: _duration(page, name, value) for name, value in wanted.items()}
 
 

@@ -307,7 +307,7 @@ def _standings(
 
 
 def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
-    """Return every compared metric, followed by those of questions per terabyte or price."""
+    """Return every compared metric, then the metrics of questions per terabyte or per price."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
     divided = [
         (key, question.per)

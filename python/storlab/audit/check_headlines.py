@@ -281,7 +281,7 @@ def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> 
 
 
 def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
-    """Return the values of the swept parameter that the table's configuration rows list."""
+    """Return the values of the swept parameter that the table lists as settings."""
     names = {s.place[4] for s in supports if s.place[4]}
     return {
         normal(exact_number(row.value))

@@ -108,10 +108,10 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
 
 
 def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
-    """Return whether a cell's power agrees with others of its block size or mix.
+    """Return whether a cell's power agrees with that of others of its block size or mix.
 
-    Also true if no other cell has its block size, because small blocks draw less power than large
-    ones, and writes more than reads.
+    Small blocks draw less power than large ones. So, if ``test`` is ``_far_from``, the result is
+    also True if no other cell has the same block size.
     """
     same_block = [w for w in others if w.place[2] == watts.place[2]]
     if test is _far_from and size_bytes(watts.place[2]) and not same_block:

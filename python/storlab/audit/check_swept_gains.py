@@ -53,8 +53,8 @@ class Sweep:
 def sweep_of(claim: Row) -> Sweep | None:
     """Return the swept parameter over which a claim states a gain, or None for other claims.
 
-    A claim that names no second configuration may refer to something outside the table. It counts
-    only if it names the swept parameter or two of its points.
+    A claim that names no second configuration may refer to something outside the table. Such a
+    claim is checked only if it names the swept parameter or two of its points.
     """
     if claim.kind not in ("ratio_claim", "headline_claim") or not quantity_of(claim).is_claim:
         return None

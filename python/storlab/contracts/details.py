@@ -52,7 +52,7 @@ class MediumFindings(DetailsTable):
     cached: tuple[str, ...] = ()  # layers that use the page cache
     unknown: tuple[str, ...] = ()  # reasons why devices are unknown
     holes: tuple[str, ...] = ()  # files with a share that was never written
-    blank: tuple[str, ...] = ()  # members whose sampled blocks held one repeated byte
+    blank: tuple[str, ...] = ()  # files or devices whose sampled blocks held one repeated byte
     unsampled: tuple[str, ...] = ()  # reasons why no blocks were sampled before reads
 
 

@@ -39,7 +39,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 def _figure(mixes: Mixes) -> Figure | None:
     data, missing = _data(mixes)
-    if not data:  # other facets have data
+    if not data:  # only other facets have data
         return None
     place, mix = mixes.whole_place, mixes.section.page.parameters.mix
     return mixes.figure(

@@ -68,7 +68,7 @@ class PowerSummary(Table):
     peak_w: float | None = None
     idle_before_w: float | None = None
     idle_after_w: float | None = None
-    idle_step_w: float = 0.0  # one step of a counter, over the shorter of the two idle pauses
+    idle_step_w: float = 0.0  # one step of a counter / length of the shorter idle pause
     coverage: float = 0.0  # share of the window that readings cover
     notes: list[str] = Field(default_factory=list)
 
@@ -93,7 +93,7 @@ class AppliedPowerState(Table):
 
     device: str
     index: int
-    max_power_w: float | None = None  # from the identify table, like the following fields
+    max_power_w: float | None = None  # from the drive's identify data, like the following two
     entry_latency_us: int | None = None
     exit_latency_us: int | None = None
     former_index: int  # state before the campaign, restored afterwards

@@ -70,7 +70,7 @@ def _one_or_many(value: object) -> str:
 
 def _distinct(values: list[Any]) -> list[Any]:
     plain: set[Any] = set()
-    tables: list[Any] = []  # not hashable
+    tables: list[Any] = []  # a list, since tables are not hashable
     for value in values:
         if value in (tables if isinstance(value, (dict, list)) else plain):
             raise ValueError(f"{value!r} is in the list twice; remove one, as each value runs once")
