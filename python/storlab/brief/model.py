@@ -262,7 +262,7 @@ class Answer:
     marks: list[Mark]
     # Answers that are text instead of a winner: target, text, colour index.
     texts: list[tuple[str, str, int | None]]
-    as_under: tuple[str, int] | None = None  # earlier answer with equal better and worse
+    as_under: tuple[str, int] | None = None  # earlier answer that lists the same pros and cons
 
     @property
     def points(self) -> list[tuple[str, str]]:

@@ -379,7 +379,8 @@ class HistoryChange(Part):
 class HistoryCandidate(Part):
     """Possible cause of a change point: a fact such as the kernel that changed at about that time.
 
-    `offset` is the distance in results. `elsewhere` is how often the fact changed at other times.
+    `offset` is its distance from the change point in results. `elsewhere` is how often the fact
+    changed at other times.
     """
 
     field: str

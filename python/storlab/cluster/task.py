@@ -78,7 +78,7 @@ class Order(Table):
 
     @property
     def gives_up(self) -> bool:
-        """Return whether clients may release the campaign's claims on directories at the end."""
+        """Return whether clients may release the campaign's leases on directories at the end."""
         return self.task in ("clean", "verify")
 
     @property

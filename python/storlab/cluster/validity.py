@@ -84,7 +84,7 @@ def _limits(cluster: ClusterRun) -> Iterator[Flag]:
 
 
 def _is_unseen(cluster: ClusterRun) -> bool:
-    """Return whether every client's interfaces counted less than 1 % of its transferred bytes."""
+    """Return whether every client's interfaces counted less than 1 % of the bytes it moved."""
     counted = [
         (client, client.nic_received_bytes + client.nic_sent_bytes)
         for client in cluster.clients
@@ -98,7 +98,8 @@ def _is_unseen(cluster: ClusterRun) -> bool:
 def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
     """Yield a flag for network counters that miss the transferred data on every client.
 
-    If the counters of only one client miss it, a cache outside the kernel may be the reason.
+    If the counters of only some clients miss it, there is no such flag, because caches of these
+    clients outside the kernel may be the reason.
     """
     worst = max((c.nic_received_bytes or 0) + (c.nic_sent_bytes or 0) for c in cluster.clients)
     yield Flag(

@@ -9,7 +9,7 @@
     runs/<run>/       run.json, samples.parquet, power.parquet if meters were read, raw/,
                       SHA256SUMS (also verified by `sha256sum -c`)
     prepare/          one record per preconditioned target
-    verify/           state of verify-mode runs (generation of each block)
+    verify/           state files of verify-mode runs: the writes of each block
     attempts/         failed attempts of runs that will be repeated
     brief.html, brief.pdf
 

@@ -44,7 +44,7 @@ def _restore(
 
 
 def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]) -> dict[str, Any]:
-    """Merge fields that checkpoints and restores share; the start is that of the first client."""
+    """Merge fields that checkpoints and restores share; the start is the earliest client's."""
     pairs = list(zip(entries, parts, strict=True))
     ranks = [
         {**moved(rank, part, _RANK_TIMES), "client": part.client}

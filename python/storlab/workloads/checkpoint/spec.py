@@ -39,7 +39,7 @@ class CheckpointSpec(WorkloadSpec):
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """Remove parameters that have no effect, and add the content of a user's profile file.
 
-        So the plan and its hash contain the profile as it is now.
+        So the plan and its hash contain the profile as it was when the plan was made.
         """
         point = CheckpointParams.combined(params)
         if point.writer != "native":

@@ -9,7 +9,7 @@ from storlab.contracts.family import ClientDetails
 
 
 def zipped(parts: Sequence[ClientDetails], name: str) -> list[tuple[Mapping[str, Any], ...]]:
-    """Group the clients' entries by stage (epoch, checkpoint), for stages that all completed.
+    """Group the clients' entries by stage (epoch, checkpoint), for stages that all clients ended.
 
     Args:
         parts: What each client reports about its part of the run.

@@ -1,4 +1,4 @@
-"""Find how many emulated accelerators each target keeps busy: at a required utilisation."""
+"""Find how many emulated accelerators each target keeps at or above a required utilisation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Largest number of accelerators that a target keeps busy: at the required utilisation."""
+    """Largest number of accelerators that a target keeps at or above the required utilisation."""
 
     place: str  # number as text; empty if there is none
     text: str  # phrase such as ``at least 3``

@@ -39,8 +39,8 @@ class TrainingSpec(WorkloadSpec):
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """Remove parameters that have no effect, and add the content of a user's profile file.
 
-        So the plan contains the profile as it is now. If the file cannot be read, nothing is added:
-        the plan is refused later, but stored results that name the file can still be read.
+        So the plan contains the profile as it was when the plan was made. If the file cannot be
+        read, nothing is added: the plan is refused later, but stored results can still be read.
         """
         point = TrainingParams.combined(params)
         own = {"profile_data": _own_profile(point.profile)}
