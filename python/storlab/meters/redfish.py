@@ -27,7 +27,7 @@ _SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/
 
 
 class RedfishOptions(MeterOptions):
-    """Fields of a meter with ``kind = "redfish"``; ``url`` is the service or one resource."""
+    """Fields of a meter with ``kind = "redfish"``; ``url`` names the service or a resource."""
 
     boundary: Boundary = "host"
     url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
@@ -170,7 +170,7 @@ def _client(options: RedfishOptions, base: str) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """Return an entry with whether httpx is installed; services are not searched for."""
+    """Return one entry: whether httpx is installed. Services are not searched for."""
     try:
         import httpx  # noqa: F401
     except ImportError:

@@ -256,7 +256,7 @@ def _client(options: SnmpOptions) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """Return an entry with whether pysnmp is installed; PDUs are not searched for."""
+    """Return one entry: whether pysnmp is installed. PDUs are not searched for."""
     try:
         import pysnmp  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:

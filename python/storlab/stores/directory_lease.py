@@ -117,10 +117,11 @@ class DirectoryLease:
 
 
 def await_lease(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
-    """Wait until the first client has locked the directory for this task; for other clients.
+    """Wait, on any other client, until the first client has locked the directory for this task.
 
-    The first client locks the file before it writes it. Until then, the locked file may contain the
-    name of a dead campaign, so a conflict counts only if it lasts for several checks.
+    The first client locks the file before it writes its campaign into it. Until then, the locked
+    file may contain the name of a dead campaign, so a conflict counts only if it lasts for several
+    checks.
 
     Raises:
         GuardError: Another campaign is using the directory.

@@ -96,6 +96,6 @@ class Journal:
     def remove(self) -> None:
         """Delete the journal.
 
-        Call this when the output is durable, and when a flush failed: listed output may be lost.
+        Call this when the output is durable, or when a flush failed and listed output may be lost.
         """
         self._path.unlink(missing_ok=True)

@@ -122,7 +122,10 @@ def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
 
 
 def _until(block: Tally, minus_count: int, value: int) -> int:
-    """Return how many values of a block precede or equal one, given with its negated count."""
+    """Return how many values of a block precede or equal ``value`` in order of ids.
+
+    That order is by descending count, then by value; ``minus_count`` is the negated count.
+    """
     values, counts = block
     before = (counts > -minus_count) | ((counts == -minus_count) & (values <= value))
     return int(np.count_nonzero(before))

@@ -35,7 +35,7 @@ OWN_KEY = "storlab"  # key in the jobs of files that `storlab export` wrote
 
 
 class OwnFacts(Table):
-    """Facts about a storlab run that fio's format cannot hold, stored in files of the exporter."""
+    """Facts about a storlab run that have no field in fio's format, added by storlab's exporter."""
 
     schema_version: int = 1
     run_id: str

@@ -113,7 +113,7 @@ def is_on(options: Options, name: str) -> bool:
 
 
 def number(options: Options, name: str, default: float) -> float:
-    """Return a numeric option, also from ``10k``; the default if it is missing or malformed."""
+    """Return a numeric option, such as ``10k``; the default if it is missing or malformed."""
     try:
         return float(options.get(name, default))
     except ValueError:

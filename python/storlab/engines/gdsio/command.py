@@ -81,7 +81,7 @@ def groups(job: GpuDirectJob) -> list[Group]:
 
 
 def _threads(job: GpuDirectJob, workers: int) -> int:
-    """Return ``-w`` for a shared file: the entries of a batch if used, else the workers."""
+    """Return ``-w`` for a shared file: entries per batch if I/O is batched, else the workers."""
     return job.queue_depth if job.in_batches else workers
 
 

@@ -74,7 +74,7 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
 def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
     """Return the default paths of the file and device targets that a plan uses, by target.
 
-    Single clients may use other paths.
+    Individual clients may use other paths.
     """
     used = {point.target for point in plan.points.values()}
     return {

@@ -58,7 +58,7 @@ def capacity_cases(
 ) -> list[Case]:
     """Return the capacity searches of a study: one per target and workload with accelerators.
 
-    With a cluster, there is one search per number of clients.
+    On a cluster, there is a separate search for each number of clients.
 
     Args:
         loaded: Study with its text.

@@ -153,7 +153,7 @@ def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
 
 
 def guard_of(study: StudyBase, plan: Plan, **settings: Any) -> Guard:
-    """Return a new guard: of this machine's targets, or of the controller of a cluster."""
+    """Return a new guard: for this machine's targets, or for the controller of a cluster."""
     return (Guard if study.cluster is None else ClusterGuard)(study, plan, **settings)
 
 
@@ -176,7 +176,7 @@ def clients_of(study: StudyBase, base: Path) -> Clients | None:
 def places_of(
     clients: Clients | None, store: ResultStore, guard: Guard, stop: StopRequest, told: Reporter
 ) -> dict[str, Any]:
-    """Return the arguments ``site`` and ``reach`` of ``Campaign`` for a cluster; else no arguments.
+    """Return the arguments ``site`` and ``reach`` of ``Campaign``; an empty dict without cluster.
 
     They make the campaign generate its load on the clients.
     """

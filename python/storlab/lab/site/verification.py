@@ -182,7 +182,7 @@ def read_by_others(target: Target) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Job and state of one client's verify-mode run, with which another client can reread it."""
+    """Job and state of a client's verify-mode run, so that another client can reread its blocks."""
 
     writer: str
     mount: str | None  # mount point on the client that wrote
@@ -196,7 +196,7 @@ class Written:
 
     @classmethod
     def unpack(cls, content: bytes) -> Written:
-        """Restore the result of ``pack``.
+        """Return the object that ``pack`` has serialised.
 
         This is safe only for content from a process of this user, since it is pickled.
         """
@@ -216,13 +216,13 @@ def collect(directory: Path) -> dict[str, bytes]:
 
 
 class States:
-    """State of verify mode per client, stored in the result directory of a cluster campaign."""
+    """Verify-mode state (job and written blocks) of each client, in the result directory."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory / "verify"
 
     def forget(self, study: StudyBase, target: Target) -> None:
-        """Remove verify-mode state of all targets at this location, before a run overwrites it."""
+        """Remove verify-mode state of all targets at this location, as runs overwrite the data."""
         for other in study.target:
             if other.name == target.name or other.directory == target.directory:
                 shutil.rmtree(self._root / target_slug(other.name), ignore_errors=True)

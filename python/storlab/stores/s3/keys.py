@@ -49,7 +49,7 @@ def prefix_problem(options_prefix: str) -> str | None:
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Return whether storlab creates keys like this; a "directory" that ends in a slash counts."""
+    """Return whether storlab creates keys like ``key``, which may be a "directory" (end with /)."""
     if not key.startswith(prefix):
         return False
     below = key.removeprefix(prefix)
