@@ -48,7 +48,7 @@ class Drawing:
     """Figure of the brief; a notebook draws it if it is the value of a cell."""
 
     figure: Figure
-    plain: str  # SVG with colour roles of the theme
+    plain: str  # SVG with names of theme colours instead of values
 
     @property
     def title(self) -> str:

@@ -52,7 +52,7 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _room(answered: Sequence[Verdict]) -> list[str]:
-    """Return one more sentence on the first answer: its caveat, or a textual answer's comparison.
+    """Return a further sentence on the first answer: its caveat or, if it is text, its comparison.
 
     The list is empty if the study has several workload families or there is no such sentence.
     """

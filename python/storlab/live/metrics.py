@@ -53,7 +53,7 @@ def _families(state: State) -> Iterator[Family]:
     run: Mapping[str, Any] = state.run or {}
     last = dict(zip(MOMENT, state.moments[-1], strict=True)) if state.moments else {}
     if last.get("run") != run.get("number"):
-        last = {}  # the last moment belongs to the previous run
+        last = {}  # the newest values are of the previous run
     of_run = {**study, "target": run.get("target", ""), "workload": run.get("workload", "")}
     yield from _campaign(state, study)
     if run:

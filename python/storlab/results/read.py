@@ -83,7 +83,7 @@ def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0
     except ValidationError as error:
         raise damaged(path, f"its details: {_first_of(error)}", run_dir) from error
     _check_params(path, record, run_dir)
-    if b"NaN" in content or b"Infinity" in content:  # no model validates the details
+    if b"NaN" in content or b"Infinity" in content:  # in the details, which no model validates
         json_object(path, content, run_dir)
     if problem := contradiction(record, ramp_ns):
         raise damaged(path, problem, run_dir)

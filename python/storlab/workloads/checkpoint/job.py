@@ -43,10 +43,10 @@ class CheckpointJob(Job):
     writes: int = Field(default=1, ge=0)
     restores: int = Field(default=1, ge=0)  # how often the newest checkpoint is restored
     interval_ns: int = NS_PER_S
-    pause_ns: int = Field(default=0, ge=0)  # emulated training between two writes
+    pause_ns: int = Field(default=0, ge=0)  # emulated training between two checkpoints
     sync: Literal["none", "fsync"] = "fsync"
     publish: Literal["rename", "in_place"] = "rename"
-    keep_last: int | None = None  # older checkpoints are deleted after publishing
+    keep_last: int | None = None  # number of the newest checkpoints that are not deleted
     io_bytes: int = 4 << 20
     queue_depth: int = 8  # I/Os in flight of each rank
     preallocate: bool = True  # allocate the whole file before writing its data

@@ -22,7 +22,7 @@ from storlab.workloads.gpudirect.rules import (
     verified_bytes,
 )
 
-POOL_BYTES = 4093 * 4096  # source of a GPU's writes, in addition to one block
+POOL_BYTES = 4093 * 4096  # pool of the data to write, without the block that is added
 LARGE_PAGE = 2 << 20
 _BUFFER_GRAIN = 64 << 10
 _FILES = {"direct": 2, "bounce": 1, "bounce-overlapped": 3, "host": 1}  # open files of each worker

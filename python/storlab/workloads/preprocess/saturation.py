@@ -8,8 +8,8 @@ Definitions, for one target and the swept numbers of workers (docs/method/prepro
 - The *plateau* starts at the smallest number W for which every larger number is no faster. It must
   reach to 1.25 W at least, because from 23 to 24 workers, for example, even perfect scaling gains
   only 4 %.
-- Workers are *busy* if they are on CPU for at least 70 % of the time that their parts allow. For
-  example, 9 workers that share 16 parts must be idle for a ninth of the time, with any storage.
+- Workers are *busy* if they are on CPU for at least 70 % of the time that the number of parts of
+  the input allows. For example, 9 workers that share 16 parts are idle for a ninth of the time.
 
 The verdict depends on the largest number of workers:
 
@@ -301,7 +301,7 @@ def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[fl
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
-    """Return the largest fraction of time (0 to 1) for which the parts can keep workers busy."""
+    """Return the largest fraction of time (0 to 1) for which workers can have parts to process."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
         (float(stage.end_ns - stage.start_ns), _stage_share(record, stage, workers, at_once))

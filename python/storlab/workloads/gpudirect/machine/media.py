@@ -61,7 +61,7 @@ def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
 
 
 def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:
-    """Check block device layers and drives; yield warnings for those that are never direct."""
+    """Check layers and drives below a target; yield warnings if they prevent direct transfers."""
     for layer in under.layers:
         yield _layer_row(layer.name, layer.kind, nvidia_fs)
     for drive in under.drives:

@@ -25,7 +25,7 @@ class Demand:
     workers: int
     block_size: int  # longest transfer in bytes
     worker_bytes: int  # buffers of one worker in its GPU
-    pool_bytes: int = 0  # per GPU, source of its writes
+    pool_bytes: int = 0  # per GPU: pool of the data to write
     least_block: int = 0  # shortest transfer in bytes
 
     @property

@@ -35,7 +35,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
-    """Return the ends of a vertical axis that shows all values of metrics, and means' intervals."""
+    """Return the ends of a vertical axis that shows these metrics, and the intervals of means."""
     cells = [cell for _, _, cell in mixes.cells()]
     known = [(key, c.values[key]) for c in cells for key in keys if key in c.values]
     means = [value for key, value in known if "_mean_ns" in key]
