@@ -129,7 +129,7 @@ class CaseResult:
     def first_not_kept(self) -> Tried | None:
         """Trial of the smallest number of accelerators at which the threshold was not met.
 
-        It missed the threshold, was undecided or failed. None if every trial met it.
+        That trial missed the threshold, was undecided or failed. None if every trial met it.
         """
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
         return min(wanted, key=lambda tried: tried.number, default=None)

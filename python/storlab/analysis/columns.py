@@ -66,7 +66,7 @@ class Column:
 
     @cached_property
     def is_latency(self) -> bool:
-        """Whether the column is an I/O latency, which depends on the concurrency."""
+        """Whether the column is an I/O latency, and so depends on the concurrency."""
         return bool(self.time) and self.time not in FAMILY_DISTRIBUTIONS
 
     @property

@@ -486,7 +486,7 @@ def decide(
 
     Args:
         cell: Results of the first target.
-        base: Results of the second.
+        base: Results of the second target.
         column: Metric to compare.
         confidence: Confidence of the interval.
         accepted: Whether power at unequal boundaries may be compared; otherwise it is refused.

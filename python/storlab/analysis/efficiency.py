@@ -312,7 +312,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
 def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float | None:
     """Return the uncertainty of the energy above idle in joules.
 
-    Runs of older versions did not record it; for these it is computed from the meters' accuracy.
+    If a run of an older version lacks the uncertainty, it is computed from the meters' accuracy.
     """
     if net.uncertainty is not None or net.boundary is None:
         return net.uncertainty

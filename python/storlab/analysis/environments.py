@@ -199,7 +199,7 @@ def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
 
 
 def unaccepted(differences: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
-    """Return the differences without those at or below the accepted paths."""
+    """Return the differences in fields that are neither at nor below an accepted path."""
     return [
         difference
         for difference in differences
@@ -268,6 +268,6 @@ def _client(client: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lasting(options: str) -> str:
-    """Return mount options without those that differ at every mount."""
+    """Return mount options, except for options whose value differs at every mount."""
     lasting = (o for o in options.split(",") if o.partition("=")[0] not in _PASSING_OPTIONS)
     return ",".join(lasting)

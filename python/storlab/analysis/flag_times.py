@@ -91,7 +91,7 @@ def _waits(run: RunData, beside: Mapping[str, Any]) -> Iterator[Span]:
 def _late(run: RunData) -> Iterator[Span]:
     """Yield the time from the common start of all clients to the last client's first operation.
 
-    If the last client started during the ramp, the span has length 0 at the start of the window.
+    If the last client started during the ramp, the span is empty, at the start of the window.
     """
     record = run.record
     if record.cluster is None:

@@ -137,7 +137,7 @@ def _differing(
     names: Sequence[str],
     told: Callable[[ResultStore], str],
 ) -> str:
-    """Return a sentence such as ``Engine: native 0.9 in new, fio 3.33 in old.``, if they differ."""
+    """Return ``Engine: native 0.9 in new, fio 3.33 in old.`` or the like; empty if all agree."""
     values = [told(store) for store in stores]
     if len(set(values)) == 1 or not any(values):
         return ""
@@ -163,12 +163,12 @@ def _engines(store: ResultStore) -> str:
 
 
 def _repeats(store: ResultStore) -> str:
-    """Return the number of repeats from the plan: the study of an import does not contain it."""
+    """Return the number of repeats from the plan: the study of imported results lacks it."""
     return str(max((run.repeat for run in store.plan.runs), default=0))
 
 
 def _windows(store: ResultStore) -> str:
-    """Return the window lengths of the runs: an import's study only reflects its first file."""
+    """Return the runs' window lengths: the study of imported results has only the first file's."""
     kinds = {point.kind for point in store.plan.points.values()}
     if all(FAMILIES[kind].fixed_work for kind in kinds):
         return "the whole of fixed work"

@@ -157,7 +157,7 @@ def _supports(claim: Row, cells: Cells) -> list[Support]:
 
 
 def _by_place(supports: list[Support]) -> list[Support]:
-    """Merge evidence for the same workload and operating point; the interval spans all of it."""
+    """Merge evidence for the same workload and operating point; its interval spans all values."""
     groups: defaultdict[PlaceKey, list[Support]] = defaultdict(list)
     for support in supports:
         groups[support.place].append(support)

@@ -84,7 +84,7 @@ def _pairs(
 def _side(implied_load: Implied, fact: Fact) -> str:
     """Return whether the implied load is "less" or "more" than the configured one.
 
-    Empty if they differ by at most a factor ``OFF``.
+    Empty if the two loads differ by at most a factor ``OFF``.
     """
     if implied_load.whole and implied_load.span.high * OFF < fact.value.low:
         return "less"

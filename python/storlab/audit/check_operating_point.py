@@ -28,7 +28,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
-    """Yield findings on efficiencies without an operating point, or without throughput at it."""
+    """Yield findings on efficiencies that lack an operating point, or throughput at that point."""
     points: dict[tuple[str, Place], set[str]] = {}
     rates: dict[tuple[str, Place], list[str]] = {}
     for row in table.rows:

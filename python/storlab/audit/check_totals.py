@@ -52,7 +52,7 @@ def _operations(values: list[Value]) -> Iterator[Finding]:
 def _is_named_total(value: Value) -> bool:
     """Return whether a value is labelled as a total of reads and writes.
 
-    Without the label, it may be from a separate test.
+    Without such a label, the value may be from a separate test of reads and writes.
     """
     words = {value.rows[0].op.lower(), *quantity_of(value.rows[0]).part.split("_")}
     return bool(words & {"total", "sum", "aggregate", "combined", "get+put"})

@@ -363,7 +363,7 @@ def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
 def recompute(metric: str, record: RunRecord) -> float | None:
     """Return a metric in SI base units, recomputed from the run's counters if possible.
 
-    Other metrics are returned as recorded, converted to these units.
+    Other metrics are returned as recorded, converted to SI base units.
 
     Args:
         metric: Column key such as ``latency_mean_ns.read``.

@@ -1,7 +1,7 @@
 """Recomputation of numbers per node, drive, rack unit, accelerator, terabyte or currency unit.
 
 All totals and counts that the table states for the configuration are tried. A number is reported
-only if no quotient of them agrees with it.
+only if no quotient of a total and a count agrees with it.
 """
 
 from __future__ import annotations

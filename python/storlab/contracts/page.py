@@ -96,7 +96,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class WorkItemColumn:
-    """Column of the table of work items; it is marked with the flags of the metric ``flagged``."""
+    """Column of the table of work items; flags of the metric ``flagged`` mark its values."""
 
     name: str
     head: str

@@ -59,7 +59,7 @@ class ClearsBuckets(Protocol):
 
 
 def dividing_family(kind: str) -> Workload | None:
-    """Return the workload family of a kind if clients divide its work, otherwise None."""
+    """Return the workload family ``kind`` if clients can divide its work, otherwise None."""
     family = FAMILIES[kind]
     return family if family.pieces_word else None
 

@@ -132,7 +132,7 @@ def window_words(section: Section) -> str:
 def latency_kind(
     comparison: Comparison, section: Section, operation: str | None = None
 ) -> tuple[str, str]:
-    """Return the prefix of latency metrics to show, and the words for it.
+    """Return the prefix of the latency metrics to show, and their name for readers.
 
     In open loop, latency counts from the intended start. Flushes have no intended start, so their
     latency always counts from submission.

@@ -54,7 +54,7 @@ class Reading:
 
 
 class PowerSummary(Table):
-    """Power of one sensor over a measure window, multiplied by the target's share of it.
+    """Power of one sensor over a measure window, multiplied by the target's share of the sensor.
 
     Fields are None if they were not measured.
     """
@@ -76,8 +76,8 @@ class PowerSummary(Table):
 class SpanPower(Table):
     """Energy of one span of a run, such as an epoch, at one power boundary.
 
-    It is the sum over sensors, each multiplied by the target's share of it. A span with too few
-    readings has no record.
+    It is the sum over sensors, each multiplied by the target's share of the sensor. A span with too
+    few readings has no record.
     """
 
     span: int  # index in the run's ``spans``

@@ -280,7 +280,7 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
-    # None if the engine does not report it, or in a cluster, where each client's record has it
+    # None if the engine does not report it. In a cluster, it is in the result of each client.
     by_worker: ByWorker | None = None
     cpu: CpuUse | None = None
     server_cpu: CpuUse | None = None  # CPU of storlab's own server on the same machine
