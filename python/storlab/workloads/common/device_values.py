@@ -6,7 +6,7 @@ from storlab.base.units import MB
 
 
 def device_values(counted: int | None, size: int) -> dict[str, float]:
-    """Return ``counted`` bytes in MB and in percent of ``size``; empty if one is missing or 0."""
+    """Return ``counted`` bytes in MB and in percent of ``size`` bytes; empty if not counted."""
     if counted is None or not size:
         return {}
     return {"device_mb": counted / MB, "device_percent": 100 * counted / size}

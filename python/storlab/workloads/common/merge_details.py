@@ -9,7 +9,7 @@ from storlab.contracts.family import ClientDetails
 
 
 def zipped(parts: Sequence[ClientDetails], name: str) -> list[tuple[Mapping[str, Any], ...]]:
-    """Group the clients' entries by stage (epoch, checkpoint), for stages that all clients ended.
+    """Group the entries of all clients by stage (epoch, checkpoint) up to the last common stage.
 
     Args:
         parts: What each client reports about its part of the run.

@@ -167,7 +167,7 @@ def _device_name(device: DeviceMoved) -> str:
 
 
 def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[Evidence]:
-    """Compare the bytes that a run read and wrote with a counter; yield evidence if bytes lack."""
+    """Compare bytes that a run read and wrote with a counter; yield evidence if it has fewer."""
     window = window_ns(outcome)
     for operation, done, cause, around, inside in (
         ("read", "read", "a cache, holes, blocks that were never written or compression may "

@@ -78,7 +78,7 @@ class GpuRoute(DetailsTable):
 
 
 class RouteReport(DetailsTable):
-    """Bytes of a run and its ramp by route to the GPU, and the counter that the routes are from."""
+    """Bytes of a run and its ramp by route to the GPU, as counted by cuFile or nvidia-fs."""
 
     asked: str = ""
     bytes: int = 0  # moved by the load, from its own counter
