@@ -94,7 +94,7 @@ class DirectoryLease:
     def __exit__(self, kind: object = None, *_: object) -> None:
         with suppress(OSError):
             if self.ends and kind is None and _is_same(self._handle, self.path):
-                # Truncate first: in another user's sticky directory, unlink is not allowed.
+                # Truncate first: in a sticky directory, unlink fails for all but the owners.
                 os.ftruncate(self._handle, 0)
                 self.path.unlink()
         os.close(self._handle)
@@ -230,9 +230,10 @@ class _Watch:
 
 
 def _open(path: Path) -> int:
-    """Open the lock file, created if missing; for writing too, as NFS requires to lock it."""
+    """Open the lock file, created if missing; also to write, because NFS then permits a lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    # With O_CREAT, the kernel may refuse to open another user's file in a sticky directory.
+    # Pass O_CREAT only for a missing file: with it, opening another user's file in a sticky
+    # directory may fail.
     if path.exists():
         return os.open(path, flags)
     handle = os.open(path, flags | os.O_CREAT, 0o666)

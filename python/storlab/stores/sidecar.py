@@ -277,7 +277,8 @@ class DataFileHold:
 
     def _claim(self) -> bool:
         try:
-            # With O_CREAT, the kernel may refuse to open another user's file in a sticky directory.
+            # Pass O_CREAT only for a missing file: with it, opening another user's file in a sticky
+            # directory may fail.
             create = self._make and not self._path.exists()
             handle = _open_and_lock(self._path, os.O_CREAT if create else 0)
         except FileNotFoundError:

@@ -134,7 +134,7 @@ def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | Non
     run = directory / "run.json"
     if resume and run.exists():
         if json.loads(run.read_text()) == mark:
-            # Users may have removed these directories after a complete run.
+            # Create these again: users may have removed the directories after a complete run.
             for name in ("parquet", "vocabulary"):
                 (directory / name).mkdir(exist_ok=True)
             return None

@@ -16,8 +16,8 @@ EVIDENCE = ("device", "process", "medium")
 """Keys of a run's details that hold evidence of which medium served the I/O."""
 _SECTOR_BYTES = 512  # unit of /sys/block/*/stat, whatever the device's sector size
 _DIRECTIONS = ("read", "write")
-# fio may miss the I/O of the last 250 ms: version 3.33 missed 11 % of a run of 1 s, and 3.5 % of a
-# run of 3 s.
+# Shorter runs are not compared: fio may miss the I/O of the last 250 ms. Version 3.33 missed 11 %
+# of a run of 1 s, and 3.5 % of a run of 3 s.
 _SHORTEST_NS = 5 * NS_PER_S
 _UNSAMPLED = "the imported file does not record whether the blocks read had been written before"
 

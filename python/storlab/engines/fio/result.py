@@ -304,7 +304,7 @@ def summary(latency: Latency) -> LatencySummary | None:
     """
     if latency.bins:
         merged = histogram(latency.bins)
-        # The first and last bucket extend beyond the exact minimum and maximum.
+        # Clip percentiles: the first and last bucket extend beyond the exact minimum and maximum.
         low, high = latency.min_ns, latency.max_ns
         values = {
             name: max(low, min(high, merged.percentile(percent)))

@@ -91,7 +91,7 @@ def check_clients(
     if gathered.failure is None:
         _tell_clocks(facts, gathered.clocks)
     elif facts and answers.facts:
-        # Clients that were asked separately could not see each other's files.
+        # Empty clocks mean "asked separately": then clients could not see each other's files.
         gathered = replace(gathered, clocks=[])
     else:
         return checks, facts

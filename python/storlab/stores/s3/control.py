@@ -149,7 +149,7 @@ class S3Control:
             if answer[0] == 403 and asked != prefix:
                 return uploads  # these credentials may list only below ``prefix``, listed before
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
-            # Some stores ignore the prefix in this request.
+            # Filter keys, because some stores ignore the prefix in this request.
             pairs = zip(page.keys, page.ids, strict=True)
             uploads += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
             if not page.after or (limit is not None and len(uploads) >= limit):
@@ -283,7 +283,7 @@ class S3Control:
             there = parsedate_to_datetime(date or "").timestamp()
         except ValueError:
             return
-        # The header contains whole seconds, so on average it is half a second behind.
+        # The Date header contains whole seconds, so on average it is half a second behind.
         self._skew_s = there + 0.5 - wall_at_ns(at_ns) / NS_PER_S
 
     def _expect(self, answer: Answer, operation: str) -> bytes:

@@ -211,7 +211,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
         chained = session.get_credentials()
         frozen = None if chained is None else chained.get_frozen_credentials()
     except (errors.BotoCoreError, errors.ClientError, OSError, ValueError) as error:
-        # Errors about a credential program may quote its output, which may contain a secret.
+        # Hide errors about a credential program: they may quote its output and thus a secret.
         of_program = getattr(error, "kwargs", {}).get("provider") == "custom-process"
         is_told = isinstance(error, (errors.BotoCoreError, errors.ClientError)) and not of_program
         way = f'profile "{profile}"' if profile else "the role of this machine"

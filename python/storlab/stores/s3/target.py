@@ -317,7 +317,7 @@ class S3Hold:
                 f"belongs to another campaign, according to its {MARKER}",
                 "begin a new campaign with `storlab run`",
             )
-        # A later session than that of the record may have created the bucket.
+        # Ask the marker, too: a session after the one of the record may have created the bucket.
         self.made_bucket = self.made_bucket or marker.get("made_bucket") is True
 
     def _take(self) -> None:
