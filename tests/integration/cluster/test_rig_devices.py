@@ -183,7 +183,7 @@ def test_a_typed_serial_consents_to_one_device(drives: Drives) -> None:
     with drives.run(wrong, "refused") as refused:
         assert refused.end() != ExitCode.OK
     assert "c2: " in refused.printed
-    assert "is not that of" in " ".join(refused.printed.split())
+    assert "is not the serial number of" in " ".join(refused.printed.split())
     assert drives.written()[1] is False
     study = drives.study("typed", drives.devices, (first, other))
     for image in drives.images:
