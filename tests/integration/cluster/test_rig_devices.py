@@ -170,7 +170,7 @@ def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
         done = drives.storlab(*verb, study)
         printed = " ".join((done.stdout + done.stderr).split())
         assert done.returncode == (ExitCode.PREFLIGHT if verb == ["doctor"] else ExitCode.GUARD)
-        pair = f"{drives.links[0]} on c1 and {drives.devices[0]} on c2 are one device"
+        pair = f"{drives.links[0]} on c1 and {drives.devices[0]} on c2 are the same device"
         assert pair in printed
     assert not (drives.place / "refused").exists()
     assert drives.written() == [False, False]
