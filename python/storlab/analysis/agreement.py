@@ -73,7 +73,7 @@ class MetricAgreement(Decision):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """Verdict on the metric; ``reported`` if it has no margin."""
+        """Verdict on the metric; ``reported`` if no margin is set to judge it by."""
         if self.margin is None:
             return "reported"
         verdicts: dict[Outcome, Verdict] = {

@@ -52,7 +52,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Values of a table, stated and derived, against which headlines are checked."""
+    """Values of a published table, stated and derived, to check headline claims against."""
 
     table: PublishedTable
     direct: list[Value]

@@ -53,7 +53,7 @@ def members(config: str) -> list[str]:
 
 
 def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> list[Row]:
-    """Return the rows that state a setting of a configuration whose name matches a pattern.
+    """Return the rows for a configuration that state a setting whose name matches ``pattern``.
 
     Rows that name the configuration take precedence over rows for all configurations.
     """

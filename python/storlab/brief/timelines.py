@@ -1,4 +1,4 @@
-"""Sections with figures of single runs over time: the deepest dips, or runs that users chose."""
+"""Sections that draw single runs over time: those with the deepest dips, or those users chose."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class Meetings:
         self.broken = False  # whether a client waits for one that has ended its part
 
     def look(self, offsets: Mapping[int, ClockOffset], ended: set[int]) -> None:
-        """Receive predicted times; once every client has sent one, send the latest to all.
+        """Receive the times at which clients expect to be ready, and send the latest one to all.
+
+        It is sent once every client has sent its own.
 
         Args:
             offsets: Clock offset of each client, by rank.

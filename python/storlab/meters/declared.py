@@ -148,7 +148,7 @@ def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
 def _costs_of_stages(
     outcome: RunOutcome, stages: Sequence[StageTimes], options: DeclaredOptions
 ) -> dict[int, float]:
-    """Return the energy of the bytes that a workload's stages transfer, in J by end of interval.
+    """Return the energy in J charged for the bytes that stages transfer, by end of interval.
 
     Workloads in stages do not count reads and writes. So bytes are taken from the device's
     counters, or else from the stage's input and output, and spread evenly over the stage.

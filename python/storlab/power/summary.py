@@ -390,7 +390,7 @@ def _total(
     except ValueError:
         return None  # the sensors' readings do not overlap in time
     if not taken.energy_j > 0 or taken.coverage < LEAST_COVERAGE:
-        # Each sensor may cover enough of the window, but not the time that all cover together.
+        # Each sensor alone may cover enough, but the time that all cover at once is too short.
         return None
     # Uncertainties are added, because errors of sensors of one make may have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]

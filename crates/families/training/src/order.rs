@@ -27,7 +27,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Create the order of epoch `number` (from 0) for accelerator `index`.
+    /// Create the order in which accelerator `index` reads samples in epoch `number` (from 0).
     pub fn new(job: &TrainingJob, number: u32, index: usize) -> Self {
         let seed = job.seed;
         let shuffled = |files: &mut Vec<u64>| match job.shuffle {

@@ -384,7 +384,7 @@ impl Upload<'_> {
     /// Begin a multipart upload, and return its ID.
     ///
     /// A failed attempt may still have begun an upload on the store. Such uploads are aborted after
-    /// the last attempt. If that fails, they are counted together as one.
+    /// the last attempt. If aborting fails, they count together as one abandoned upload.
     async fn begin(&self, link: &mut Link) -> Answered<String> {
         let sender = self.sender;
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };

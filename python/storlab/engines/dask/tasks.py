@@ -51,7 +51,7 @@ class Reading(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Latency of a unit of work, its passes over the data, and the worker's CPU and memory use."""
+    """Latency of a unit of work, how often it read the data, and its worker's CPU and memory."""
 
     latency_ns: int
     passes: int

@@ -19,9 +19,9 @@ _LOAD_PER_CORE = 0.5
 
 
 def spin_ns(campaign_ns: int) -> int:
-    """Return how long the test of lost CPU time may take for a campaign of this length, in ns.
+    """Return how long to keep all cores busy to see whether others take CPU time, in ns.
 
-    In this test, all cores are kept busy, for at most a second.
+    The longer the campaign, the longer this test may take, up to a second.
     """
     return min(SPIN_NS, max(_LEAST_SPIN_NS, campaign_ns // _SPIN_SHARE))
 

@@ -112,7 +112,7 @@ class Cleaned:
     problems: list[StorlabError] = field(default_factory=list)
 
     def attempt(self, clean: Callable[[], list[str]]) -> None:
-        """Call a clean-up function; record the names that it returns, or its StorlabError.
+        """Call a clean-up function; record the names of what it removed, or its StorlabError.
 
         Other exceptions, such as Interrupted, are raised.
         """

@@ -74,7 +74,7 @@ def plan_of_targets(plan: Plan, names: set[str]) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class CommonPlaces:
-    """Study and S3 access for data that all clients share.
+    """The study, and access to S3, for work on data that all clients share.
 
     ``meanwhile`` is called while a client waits for the first client to create shared data; None if
     this task does not wait.

@@ -54,7 +54,7 @@ pub struct GpuOps {
     pub bytes: u64,
 }
 
-/// Batch submissions by path.
+/// Number of batch submissions by data path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchOps {
     /// Submissions by the kernel's PCI peer-to-peer DMA.
