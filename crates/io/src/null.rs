@@ -21,7 +21,8 @@ pub struct NullBackend {
 impl NullBackend {
     /// Create the backend; it needs no files.
     ///
-    /// # Errors Never; the signature is that of the other backends, which may fail.
+    /// # Errors
+    /// Never; the signature is that of the other backends, which may fail.
     pub fn new(_: Arc<Vec<File>>, arena: Arena, _: Queue) -> Result<Self> {
         Ok(NullBackend { arena, done: Vec::new() })
     }
