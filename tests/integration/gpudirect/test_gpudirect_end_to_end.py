@@ -359,7 +359,7 @@ def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
             patch.setenv(name, value)
         assert main(["plan", "study.toml"]) == ExitCode.STUDY
     told = capsys.readouterr().err
-    assert "their buffers take 4.19 MB of GPU 0, which has 2.1 MB" in told
+    assert "4.19 MB of GPU 0, which has 2.1 MB" in told
     assert "lower workers, queue_depth or block_size" in told
 
 
