@@ -81,7 +81,7 @@ def test_a_client_that_does_not_reach_the_store_is_named(tmp_path: Path) -> None
         with gateway(rig, tmp_path):
             code, document = doctor(rig, study)
             told = {check["name"]: check for check in document["checks"]}
-            assert told["bucket: clients"]["what"].startswith("2 clients "), told
+            assert told["bucket: clients"]["what"].startswith("2 clients can list it"), told
             endpoint = f"http://{ADDRESS}:{PORT}"
             for fact in document["clients"].values():
                 assert abs(fact["stores"]["bucket"][endpoint]["skew_s"]) < 60

@@ -359,7 +359,7 @@ def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
             patch.setenv(name, value)
         assert main(["plan", "study.toml"]) == ExitCode.STUDY
     told = capsys.readouterr().err
-    assert "4.19 MB of GPU 0, which has 2.1 MB" in told
+    assert "need 4.19 MB of GPU 0, which has 2.1 MB" in told
     assert "lower workers, queue_depth or block_size" in told
 
 
@@ -375,4 +375,5 @@ def test_clients_of_a_cluster_have_gpus_that_plan_does_not_know(
         for name, value in faults(cuda={"memory": "2M"}).items():
             patch.setenv(name, value)
         assert main(["plan", "study.toml"]) == ExitCode.OK
-    assert "are per client" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "rate, size and files are per client" in printed

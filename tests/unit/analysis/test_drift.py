@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
-from storlab.analysis.columns import main_latency_columns
+from storlab.analysis.compare import PLACES
 from storlab.analysis.drift import ERROR, Repeat, drifts_of, order_effect
 from storlab.analysis.points import page_of
+from storlab.contracts.registry import FAMILIES
 
 BLOCK = page_of("block")
 
@@ -58,16 +58,21 @@ def test_no_effect_of_order(values: list[float]) -> None:
     assert order_effect(values) is None
 
 
-def test_every_quantity_that_can_drift_has_a_label() -> None:
-    """A family may name its operations freely and show no latency in a table."""
-    page = replace(BLOCK, operations=replace(BLOCK.operations, main=("recover",)))
-    key = "latency_p99_ns.recover"
-    repeats = [
-        Repeat(f"r{n}", f"2026-01-0{n}T00:00:00", {key: value})
-        for n, value in enumerate((200, 180, 160, 140, 120), 1)
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_every_quantity_that_can_drift_has_a_column(family: str) -> None:
+    """A family may show no latency in its tables, but its latencies are tested for drift."""
+    page = page_of(family)
+    keys = [
+        f"{time}_{statistic}_ns.{operation}"
+        for time in ("latency", "intended_latency")
+        for statistic in ("mean", "p99")
+        for operation in page.operations.main
     ]
-    assert [drift.metric for drift in drifts_of(repeats, page)] == [key]
-    assert main_latency_columns(page)[key].unit == "ns"
+    declining = [dict.fromkeys(keys, value) for value in (200, 180, 160, 140, 120)]
+    repeats = [Repeat(f"r{n}", f"2026-01-0{n}T00:00:00", v) for n, v in enumerate(declining, 1)]
+    drifting = {drift.metric for drift in drifts_of(repeats, page)}
+    assert drifting >= set(keys)
+    assert drifting <= PLACES.keys()
 
 
 Noise = Callable[[random.Random], float]

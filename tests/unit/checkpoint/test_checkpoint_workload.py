@@ -261,6 +261,7 @@ def test_a_file_with_too_many_parts_is_refused() -> None:
     problem = refusal(CHECKPOINT.check(point(lines).params, BUCKET))
     assert problem is not None
     assert problem.startswith("part_size: a file of 108 GB would have too many parts")
+    assert "11MiB" in problem
 
 
 def test_buffers_that_do_not_fit_into_memory_are_refused() -> None:

@@ -166,7 +166,7 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
         assert f"after run {on_one[0].run_id} failed: putting it right: " in record.failure.message
         assert "nowhere" in record.failure.message
         assert record.totals == {}
-    assert "failed repeatedly" in printed
+    assert f"one: clean-up after {on_one[0].run_id} failed repeatedly" in printed
     assert [name for name, *_ in family.asked].count("after one") == 3  # then given up
 
 
