@@ -16,7 +16,7 @@ pub struct RetryPolicy {
 
 impl RetryPolicy {
     /// Return the pause in ns before the next retry, if `retry` retries have been made already.
-    /// None if the failure is permanent or no retries are left.
+    /// Return `None` if the failure is permanent or no retries are left.
     pub fn pause_ns(self, retry: u32, failure: &Failure) -> Option<u64> {
         let again = failure.retryable() && retry < self.retries;
         again.then(|| self.backoff_ns.saturating_mul(1 << retry.min(32)))

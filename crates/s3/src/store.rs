@@ -180,8 +180,8 @@ impl Endpoint {
     }
 }
 
-/// Split an endpoint into whether it uses TLS, its host (an IPv6 address in brackets) and its port.
-/// None if it is invalid.
+/// Split an endpoint into whether it uses TLS, its host (an IPv6 address in brackets) and its port;
+/// return `None` if it is invalid.
 fn parse(name: &str) -> Option<(bool, String, u16)> {
     let uri: Uri = name.parse().ok()?;
     let secure = match uri.scheme_str()? {

@@ -123,14 +123,12 @@ def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
     ]
 
 
-def _times(
-    page: Page, time: str, operations: Sequence[str], percentiles: Sequence[str] | None = None
-) -> Iterator[Column]:
+def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]:
     more = {"latency": "", "ttfb": " first byte", "intended_latency": ""}[time]
     after = ", intended" if time == "intended_latency" else ""
     for operation in operations:
         name = page.operations.name_of(operation)
-        for statistic in ("mean", *(percentiles or page.operations.percentiles)):
+        for statistic in ("mean", *page.operations.percentiles):
             factor_words = STATISTICS[statistic]
             yield Column(
                 f"{time}_{statistic}_ns",
@@ -141,15 +139,6 @@ def _times(
                 PERCENTS.get(statistic),
                 short=f"{name}{more} {factor_words}{after}",
             )
-
-
-def main_latency_columns(page: Page) -> dict[str, Column]:
-    """Return columns for mean and p99 latency of the main operations, by key.
-
-    Tables of a family that defines metrics of its own may omit all of these columns.
-    """
-    times = ("latency", "intended_latency")
-    return {c.key: c for time in times for c in _times(page, time, page.operations.main, ("p99",))}
 
 
 def _power(name: str, label: str, unit: str, better: Better, short: str) -> Column:
@@ -226,10 +215,17 @@ def columns_of(page: Page) -> list[Column]:
 
 
 def _all_columns() -> tuple[Column, ...]:
+    pages = [workload.page for workload in FAMILIES.values()]
+    # The latencies that are tested for drift, which tables of a family's own metrics may omit.
+    tested = (
+        column
+        for page in pages
+        for time in ("latency", "intended_latency")
+        for column in _times(page, time, page.operations.main)
+    )
     columns: dict[str, Column] = {}
-    for workload in FAMILIES.values():
-        for column in columns_of(workload.page):
-            columns.setdefault(column.key, column)
+    for column in (*(column for page in pages for column in columns_of(page)), *tested):
+        columns.setdefault(column.key, column)
     return tuple(columns.values())
 
 

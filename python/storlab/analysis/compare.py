@@ -19,7 +19,6 @@ from storlab.analysis.columns import (
     PERCENTS,
     STATISTICS,
     Column,
-    main_latency_columns,
     plural_of,
     ratio_keys,
 )
@@ -40,7 +39,6 @@ from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import CONFIDENCE, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
-from storlab.contracts.page import Page
 from storlab.model.decision import Decision, Interval, Verdict, outcome_of
 
 CONCURRENCY = "concurrency_effective.all"
@@ -380,7 +378,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
     cell.configured = configured[0] if configured else None
     repeats = [Repeat(r.record.run_id, r.record.started_at, r.values) for r in cell.runs]
     cell.drifts = drifts_of(repeats, point.page)
-    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell, point.page), *_few_flags(cell)]
+    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell), *_few_flags(cell)]
     return cell
 
 
@@ -427,12 +425,11 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
     return [CellFlag(kind, messages[0], len(messages)) for kind, messages in by_kind.items()]
 
 
-def _drift_flags(cell: Cell, page: Page) -> list[CellFlag]:
+def _drift_flags(cell: Cell) -> list[CellFlag]:
     """Return a flag with the values in time order, if the repeats depend on their order."""
-    texts, untabled = [], main_latency_columns(page)
+    texts = []
     for drift in cell.drifts:
-        place = PLACES.get(drift.metric)
-        column = COLUMNS[place] if place is not None else untabled[drift.metric]
+        column = COLUMNS[PLACES[drift.metric]]
         values = ", ".join(format_quantity(value, column.unit) for value in drift.values)
         kind = "trend" if drift.after is None else f"step after run {drift.after}"
         change = f"{100 * (drift.change - 1):+.0f} %"

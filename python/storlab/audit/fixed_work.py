@@ -5,14 +5,14 @@ Fixed work ends when it is done, such as an epoch or a checkpoint, rather than a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.points import page_of
 from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.page import Counted, Quantity
-from storlab.model.result import RunRecord, Span
+from storlab.model.result import RunRecord
 
 
 def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
@@ -28,10 +28,6 @@ def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float |
     if there are no entries or one is incomplete.
     """
     counted = quantity.counted or Counted()
-    if not counted.entries and quantity.unit == "MB/s":
-        moved = sum(span.bytes for span in spans_of(operation, record))
-        spent_s = span_time_s((operation,), record)
-        return moved / spent_s if spent_s > 0 else None
     if not counted.entries:
         return completion_time_s(operation, record)
     told: list[dict[str, Any]] = list(record.details.get(counted.entries) or ())
@@ -51,22 +47,11 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
     ``operation`` is a kind of span, or "all". None if there is no such span, or if a resumed run
     did part of the work in an earlier process.
     """
-    spans = spans_of(operation, record)
+    spans = [span for span in record.spans if operation in ("all", span.kind)]
     resumed = Details.of(record).resumed
     if not spans or any(span.kind in resumed for span in spans):
         return None
     return (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / NS_PER_S
-
-
-def spans_of(operation: str, record: RunRecord) -> list[Span]:
-    """Return the spans of a kind; all spans for "all"."""
-    return [span for span in record.spans if operation in ("all", span.kind)]
-
-
-def span_time_s(operations: Iterable[str], record: RunRecord) -> float:
-    """Return the summed time in seconds of the spans of some kinds."""
-    spans = [span for operation in operations for span in spans_of(operation, record)]
-    return sum(span.end_ns - span.start_ns for span in spans) / NS_PER_S
 
 
 def mean_span_energy_j(

@@ -20,7 +20,7 @@ from storlab.analysis.points import page_of
 from storlab.analysis.stats import ratio_interval
 from storlab.audit.claim_values import estimate, is_percentile
 from storlab.audit.finding import Finding
-from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j, span_time_s
+from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.base.units import J_PER_WH, MB, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
@@ -379,14 +379,15 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     page = page_of(record.kind)
     chosen = _chosen(record, operation)
     if page.operations.over_spans:
-        window_s = span_time_s(chosen, record)
+        time_ns = sum(s.end_ns - s.start_ns for s in record.spans if s.kind in chosen)
     else:
-        window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
-    if name == "throughput_mb_s" and chosen and window_s > 0:
-        return sum(t.bytes for op, t in chosen.items() if op in page.operations.moved) / window_s
-    if name == page.operations.rate.name and chosen and window_s > 0:
+        time_ns = record.window_end_ns - record.window_start_ns
+    time_s = time_ns / NS_PER_S
+    if name == "throughput_mb_s" and chosen and time_s > 0:
+        return sum(t.bytes for op, t in chosen.items() if op in page.operations.moved) / time_s
+    if name == page.operations.rate.name and chosen and time_s > 0:
         counted = (operation,) if operation in page.operations.auxiliary else page.operations.main
-        return sum(t.operations for op, t in chosen.items() if op in counted) / window_s
+        return sum(t.operations for op, t in chosen.items() if op in counted) / time_s
     recorded = record.metric(name, operation or "all")
     if recorded is None:
         return None

@@ -21,8 +21,8 @@ class Counted:
     """Source in a run's record from which the audit of a brief recomputes a metric.
 
     The source is a list in the run's details whose entries have ``start_ns`` and ``bytes``. The
-    metric is the entries' mean duration or, in MB/s, bytes over time. Without a list, the spans of
-    the metric's kind give it: the time from first start to last end or, in MB/s, bytes over time.
+    metric is the entries' mean duration or, in MB/s, bytes over time. Without a list, it
+    is the time from the start of the first to the end of the last span of the metric's kind.
     """
 
     entries: str = ""  # name of a list in the details, such as writes

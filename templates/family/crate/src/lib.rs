@@ -25,7 +25,7 @@ const WRITE: Kind = Kind::new(0, "write");
 const READ: Kind = Kind::new(1, "read");
 const PHASES: [Kind; 2] = [WRITE, READ];
 
-/// What to do: write and read files, or remove them.
+/// Task of a run: write and read files, or remove them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Task {
