@@ -7,12 +7,12 @@ to be averaged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from storlab.base.errors import ResultError
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_latency
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
@@ -86,7 +86,10 @@ def _of_records(records: Records) -> ImportedRun:
         notes=_record_notes(load, left_out),
     )
     seen = Seen(
-        done={kind: total.operations for kind, total in outcome.totals.items()},
+        requests={
+            kind: total.operations + sum(total.errors.values())
+            for kind, total in outcome.totals.items()
+        },
         sizes=sizes_of(load),
         workers=load.workers,
         keys_per_delete=int(load.objects.max()) if len(load.objects) else 1,
@@ -149,7 +152,7 @@ def _of_summary(summary: Summary) -> ImportedRun:
     sizes = {of_kind.size for of_kind in operations.values() if of_kind.size}
     batches = [-(-of_kind.objects // max(1, of_kind.requests)) for of_kind in operations.values()]
     seen = Seen(
-        done={kind: of_kind.succeeded for kind, of_kind in operations.items()},
+        requests={kind: of_kind.requests for kind, of_kind in operations.items()},
         sizes=dict.fromkeys(sizes, 1),
         workers=max(of_kind.concurrency for of_kind in operations.values()),
         keys_per_delete=max(batches),
@@ -194,13 +197,8 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
         "warp stored only aggregates: there is no histogram and no time series, and the window is "
         "the whole run with all its requests (warp --full stores every request)"
     ]
-    if any(len(of_kind.pieces) > 1 for of_kind in operations.values()):
-        notes.append(
-            "warp stores percentiles for each 10 s and prints their mean, which is not a "
-            "percentile and is not imported"
-        )
-    if any(not of_kind.pieces for of_kind in operations.values()):
-        notes.append("warp records no latencies when sizes differ")
+    for kind, of_kind in operations.items():
+        notes += _latency_notes(kind, of_kind)
     failed = [of_kind for of_kind in operations.values() if of_kind.errors]
     if failed:
         notes.append("warp's latencies include those of failed requests")
@@ -212,27 +210,45 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
     return notes
 
 
+def _latency_notes(kind: Operation, of_kind: OperationSummary) -> Iterator[str]:
+    if not of_kind.pieces:
+        yield (
+            f"warp stores no latencies of {kind} but means, because its sizes differ"
+            if of_kind.timed
+            else f"warp stores no latencies of {kind}"
+        )
+    elif len(of_kind.pieces) > 1:
+        low, high = (pick(piece.p99_ns for piece in of_kind.pieces) for pick in (min, max))
+        yield (
+            f"warp stores percentiles of {kind} for each 10 s and prints their mean, which is not "
+            f"a percentile and is not imported; the p99 of these periods ranges from "
+            f"{format_latency(low)} to {format_latency(high)}"
+        )
+    if 0 < of_kind.timed < of_kind.requests:
+        yield (
+            f"the latencies are those of {of_kind.timed:,} of {of_kind.requests:,} {kind} "
+            "requests: the file does not have the others"
+        )
+
+
 def _given_metrics(
     operations: Mapping[Operation, OperationSummary], window_ns: int
 ) -> list[Metric]:
     metrics: list[Metric] = []
     waited_ns = 0.0
     for kind, of_kind in operations.items():
-        requests = sum(piece.requests for piece in of_kind.pieces)
-        if not requests:
+        if of_kind.mean_ns is None:
             continue
-        waited = sum(piece.requests * piece.mean_ns for piece in of_kind.pieces)
-        waited_ns += waited
-        values = {
-            "latency_mean_ns": waited / requests,
-            "latency_max_ns": max(piece.max_ns for piece in of_kind.pieces),
-        }
+        waited_ns += of_kind.requests * of_kind.mean_ns
+        values = {"latency_mean_ns": of_kind.mean_ns}
+        if of_kind.pieces:
+            values["latency_max_ns"] = max(piece.max_ns for piece in of_kind.pieces)
         if len(of_kind.pieces) == 1:
             only = of_kind.pieces[0]
             values |= {f"latency_{name}_ns": getattr(only, f"{name}_ns") for name in _PERCENTILES}
         metrics += [_metric(name, value, kind) for name, value in values.items()]
         metrics += _ttfb_metrics(kind, of_kind)
-    if metrics:
+    if all(of_kind.mean_ns is not None for of_kind in operations.values()):
         metrics.append(Metric(name="concurrency_effective", value=waited_ns / window_ns, unit="1"))
     return metrics
 
@@ -245,7 +261,11 @@ def _ttfb_metrics(kind: Operation, of_kind: OperationSummary) -> list[Metric]:
 
     For a PUT, warp's "TTFB" is the wait after the end of the body.
     """
-    if kind != "get" or any(piece.ttfb_mean_ns is None for piece in of_kind.pieces):
+    if (
+        kind != "get"
+        or not of_kind.pieces
+        or any(piece.ttfb_mean_ns is None for piece in of_kind.pieces)
+    ):
         return []
     requests = sum(piece.requests for piece in of_kind.pieces)
     waited = sum(piece.requests * (piece.ttfb_mean_ns or 0) for piece in of_kind.pieces)

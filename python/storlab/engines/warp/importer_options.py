@@ -20,7 +20,17 @@ _MOST_SIZES = 16  # limit for a weighted list of sizes
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
-_DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
+_DISTRIBUTION: dict[Operation, str] = {
+    "get": "get",
+    "head": "stat",
+    "put": "put",
+    "delete": "delete",
+}
+_MIXES = ("mixed", "versioned")  # benchmarks with a mix of operations
+# Percentages of these benchmarks if no option changes them, in all versions of warp.
+_DEFAULT_MIX: dict[Operation, float] = {"get": 45.0, "head": 30.0, "put": 15.0, "delete": 10.0}
+_SAMPLING_ERRORS = 3.0  # standard errors within which a mix is taken for the default
+_WORTH_SAYING = 1.0  # difference from the configured mix, in percentage points, that is noted
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
 # Options that are represented by fields of the workload or target, or by recorded requests.
 _TOLD = {
@@ -47,7 +57,7 @@ _BENCHMARKS = ("get", "put", "delete", "list", "stat", "mixed")
 class Seen:
     """Facts about a warp run that its requests show, even if options are missing."""
 
-    done: Mapping[Operation, int]  # requests by operation
+    requests: Mapping[Operation, int]  # requests by operation, including failed ones
     sizes: Mapping[int, int]  # bytes of a request -> number of requests
     workers: int  # requests in flight; 0 if not recorded
     keys_per_delete: int
@@ -82,7 +92,7 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
         The fields, and notes on options that no field can express.
     """
     notes: list[str] = []
-    percents = _percents(flags, seen)
+    percents = _percents(flags, seen, notes)
     result: dict[str, Any] = {f"{kind}_percent": percents.get(kind, 0.0) for kind in _PERCENTS}
     result = {name: value for name, value in result.items() if value or name == "get_percent"}
     result["object_size"] = _object_size(flags, seen, notes)
@@ -146,18 +156,69 @@ def _overfull(flags: Flags) -> Iterator[str]:
         yield "checksum"
 
 
-def _percents(flags: Flags, seen: Seen) -> dict[str, float]:
-    """Return the percentage of each operation: as configured for a mix, else as counted."""
+def _percents(flags: Flags, seen: Seen, notes: list[str]) -> dict[Operation, float]:
+    """Return the percentage of each operation: as configured if known, else as counted.
+
+    Runs of the same mix must become repeats, and the counted percentages differ between them.
+    """
+    counted = _shares(seen.requests)
+    asked = _asked_mix(flags)
+    if asked is None:
+        return counted if len(counted) == 1 else _unrecorded_mix(seen, counted, notes)
+    far = [
+        f"{counted.get(kind, 0.0):.1f} % {kind} instead of {asked.get(kind, 0.0):g} %"
+        for kind in sorted(asked.keys() | counted.keys())
+        if counted and abs(counted.get(kind, 0.0) - asked.get(kind, 0.0)) > _WORTH_SAYING
+    ]
+    if far:
+        notes.append(f"the mix of requests is not the configured one: {', '.join(far)}")
+    return asked
+
+
+def _shares(amounts: Mapping[Operation, float]) -> dict[Operation, float]:
+    total = sum(amounts.values())
+    if not total:
+        return {"get": 100.0}
+    return {kind: round(100 * n / total, 6) for kind, n in amounts.items() if n > 0}
+
+
+def _asked_mix(flags: Flags) -> dict[Operation, float] | None:
+    """Return the percentages that warp's command line asks for, or None if it asks for no mix."""
     given = {
         kind: _number(flags, f"{name}-distrib")
         for kind, name in _DISTRIBUTION.items()
         if f"{name}-distrib" in flags
     }
-    counts = given if sum(given.values()) > 0 else {k: float(n) for k, n in seen.done.items()}
-    total = sum(counts.values())
-    if not total:
-        return {"get": 100.0}
-    return {kind: round(100 * n / total, 6) for kind, n in counts.items() if n > 0}
+    if not given and flags.get("") not in _MIXES:
+        return None
+    amounts = _DEFAULT_MIX | given
+    return _shares(amounts) if sum(amounts.values()) > 0 else None
+
+
+def _unrecorded_mix(
+    seen: Seen, counted: Mapping[Operation, float], notes: list[str]
+) -> dict[Operation, float]:
+    """Return the default mix if the counted one fits it, else whole percentages; add a note."""
+    total = sum(seen.requests.values())
+    if seen.requests.keys() <= _DEFAULT_MIX.keys() and all(
+        abs(counted.get(kind, 0.0) - percent)
+        <= _SAMPLING_ERRORS * (percent * (100 - percent) / total) ** 0.5
+        for kind, percent in _DEFAULT_MIX.items()
+    ):
+        notes.append(
+            "the file does not record the mix of requests: it is taken for warp's default, which "
+            "it equals within sampling error"
+        )
+        return dict(_DEFAULT_MIX)
+    notes.append(
+        "the file does not record the mix of requests: the percentages are the counted ones, "
+        "rounded"
+    )
+    # A kind below half a percent keeps one digit, because 0 would mean that there was none.
+    rounded = {k: float(round(s)) or float(f"{s:.1g}") for k, s in counted.items()}
+    largest = max(rounded, key=lambda kind: counted[kind])
+    rest = sum(percent for kind, percent in rounded.items() if kind != largest)
+    return rounded | {largest: round(100 - rest, 9)}
 
 
 def _object_size(flags: Flags, seen: Seen, notes: list[str]) -> Any:

@@ -3,7 +3,10 @@
 In warp 1.0 to 1.6:
 
 - Latencies are aggregated per 10 s. warp prints the mean of these aggregates, even of percentiles.
-- ``total_bytes`` and throughput count failed requests at full size.
+- ``total_bytes`` and throughput count failed requests at full size, except failed uploads of the
+  ``put`` and ``versioned`` benchmarks, whose size is 0.
+- A segment is called single-sized or not by the first 10 s of its client. ``obj_size`` is the size
+  of the segment's first request, so it is 0 if that was a failed upload.
 - The first and last two seconds are excluded from throughput but not from latencies.
 - The "TTFB" of a PUT starts at the end of its body.
 """
@@ -23,6 +26,7 @@ from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
 from storlab.model.result import Operation
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
+_SIZED_BY_RESULT = ("put", "versioned")  # benchmarks that record how much of an upload arrived
 _WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is noted
 
 
@@ -47,7 +51,10 @@ class RequestStatistics:
 
 @dataclass(frozen=True, slots=True)
 class OperationSummary:
-    """warp's aggregate of one kind of operation. ``bytes`` includes failed requests."""
+    """warp's aggregate of one kind of operation.
+
+    ``bytes`` includes failed requests, unless ``failed_have_no_bytes``.
+    """
 
     operation: Operation
     requests: int
@@ -63,6 +70,9 @@ class OperationSummary:
     size: int | None  # of each request, or None if sizes differ
     # Empty if sizes differ, because warp then keeps rates by size range instead.
     pieces: tuple[RequestStatistics, ...]
+    timed: int  # requests whose mean latency the file has
+    mean_ns: float | None  # their mean latency
+    failed_have_no_bytes: bool = False
 
     @property
     def succeeded(self) -> int:
@@ -72,9 +82,9 @@ class OperationSummary:
     @property
     def bytes_moved(self) -> int | None:
         """Bytes of successful requests; None if requests failed and their sizes are unknown."""
-        if not self.errors:
+        if not self.errors or self.failed_have_no_bytes:
             return self.bytes
-        return None if self.size is None else self.size * self.succeeded
+        return None if self.size is None else min(self.bytes, self.size * self.succeeded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,45 +112,104 @@ def read_summary(text: str) -> Summary:
     by_kind = document.get("by_op_type") if isinstance(document, dict) else None
     if not isinstance(by_kind, dict):
         raise WarpFormatError("by_op_type", "is missing")
-    operations = [_operation(kind, of_kind) for kind, of_kind in by_kind.items() if kind in NAMES]
+    command = str(document.get("commandline") or "")
+    sized_by_result = flags(command).get("") in _SIZED_BY_RESULT
+    operations = [
+        _operation(kind, of_kind, failed_have_no_bytes=sized_by_result and kind in ("PUT", "POST"))
+        for kind, of_kind in by_kind.items()
+        if kind in NAMES
+    ]
     order = sorted(operations, key=lambda of_kind: OBJECT_OPERATIONS.index(of_kind.operation))
     return Summary(
         version=str(document.get("warp_version") or ""),
-        command=str(document.get("commandline") or ""),
+        command=command,
         operations={of_kind.operation: of_kind for of_kind in order},
         unknown=tuple(sorted(set(by_kind) - set(NAMES))),
     )
 
 
-def _operation(kind: str, document: dict[str, Any]) -> OperationSummary:
+def _operation(
+    kind: str, document: dict[str, Any], *, failed_have_no_bytes: bool
+) -> OperationSummary:
     where = f"by_op_type.{kind}"
     try:
         objects, requests = int(document["total_objects"]), int(document["total_requests"])
+        errors, total = int(document["total_errors"]), int(document["total_bytes"])
         many = kind == "DELETE" and objects > requests
         rows = [
             segment
             for segments in (document.get("requests_by_client") or {}).values()
             for segment in segments
         ]
-        singles = [row["single_sized_requests"] for row in rows if row.get("single_sized_requests")]
-        sizes = {int(single["obj_size"]) for single in singles if not single.get("skipped")}
+        singles = _kept(rows, "single_sized_requests")
+        ranges = [
+            size_range
+            for multi in _kept(rows, "multi_sized_requests")
+            for size_range in multi.get("by_size") or ()
+        ]
+        pieces = tuple(_piece(single) for single in singles)
+        means = [(piece.requests, piece.mean_ns) for piece in pieces]
+        means += [_mean(size_range) for size_range in ranges]
+        timed = sum(count for count, _ in means)
         return OperationSummary(
             operation="multi_delete" if many else NAMES[kind],
             requests=requests,
-            errors=int(document["total_errors"]),
+            errors=errors,
             objects=objects,
-            bytes=int(document["total_bytes"]),
+            bytes=total,
             concurrency=int(document["concurrency"]),
             start_ns=time_ns(document["start_time"], f"{where}.start_time"),
             end_ns=time_ns(document["end_time"], f"{where}.end_time"),
             throughput_bytes_s=_throughput(document.get("throughput") or {}),
             first_errors=tuple(document.get("first_errors") or ()),
             hosts=tuple(document.get("hosts") or ()),
-            size=sizes.pop() if len(sizes) == 1 else None,
-            pieces=tuple(_piece(single) for single in singles if not single.get("skipped")),
+            size=_size(singles, ranges, total, (requests, requests - errors)),
+            pieces=() if ranges else pieces,
+            timed=timed,
+            mean_ns=sum(count * mean for count, mean in means) / timed if timed else None,
+            failed_have_no_bytes=failed_have_no_bytes,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise WarpFormatError(where, f"{error} is missing or has a wrong type") from error
+
+
+def _kept(rows: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Return the segments' statistics with this name that warp did not skip for lack of data."""
+    given = [row[name] for row in rows if row.get(name)]
+    return [statistics for statistics in given if not statistics.get("skipped")]
+
+
+def _size(
+    singles: Iterable[dict[str, Any]],
+    ranges: Iterable[dict[str, Any]],
+    total: int,
+    counts: tuple[int, int],
+) -> int | None:
+    """Return the size in bytes of each request, or None if sizes differ or are unknown.
+
+    Args:
+        singles: Statistics of segments that warp considers single-sized.
+        ranges: Statistics by range of sizes of the other segments. A failed first upload, whose
+            size is 0, makes warp use these for requests of one size, too.
+        total: Bytes of all requests.
+        counts: Number of requests with and without failed ones.
+    """
+    if total == 0:
+        return 0
+    sizes = {int(single["obj_size"]) for single in singles} - {0}
+    averages = {int(size_range["avg_obj_size"]) for size_range in ranges} - {0}
+    candidates = sizes | averages
+    if len(candidates) != 1:
+        return None
+    size = candidates.pop()
+    return size if not averages or total in [size * count for count in counts] else None
+
+
+def _mean(size_range: dict[str, Any]) -> tuple[int, float]:
+    """Return the number of requests in a range of sizes and their mean latency in ns."""
+    entries = max(1, int(size_range.get("merged_entries") or 1))
+    mean_ms = size_range.get("avg_duration_millis") or 0
+    return int(size_range["requests"]) if mean_ms else 0, mean_ms / entries * NS_PER_MS
 
 
 def _throughput(document: dict[str, Any]) -> float | None:

@@ -272,7 +272,7 @@ def test_durations_of_go(text: str, expected_ns: float) -> None:
 
 def seen(**changes: Any) -> Seen:
     fields: dict[str, Any] = {
-        "done": {"get": 60, "put": 40},
+        "requests": {"get": 60, "put": 40},
         "sizes": {1000: 100},
         "workers": 8,
         "keys_per_delete": 1,
@@ -290,17 +290,19 @@ def test_what_the_options_do_not_tell_is_taken_from_the_data() -> None:
         "read_written": True,
     }
     assert any("guesses" in note for note in notes)
-    told, _ = fields({"": "put"}, seen(done={"put": 9}, sizes={1: 1, 3: 3}))
+    told, _ = fields({"": "put"}, seen(requests={"put": 9}, sizes={1: 1, 3: 3}))
     assert told["object_size"] == {"1B": 25, "3B": 75}
     assert (told["get_percent"], told["payload"]) == (0, "streaming")
-    told, notes = fields({"": "put"}, seen(done={"put": 9}, sizes=dict.fromkeys(range(1, 99), 1)))
+    told, notes = fields(
+        {"": "put"}, seen(requests={"put": 9}, sizes=dict.fromkeys(range(1, 99), 1))
+    )
     assert told["object_size"] == {"uniform": [1, 98]}
     assert any("uniform" in note for note in notes)
 
 
 def test_large_uploads_go_in_the_parts_of_warps_client() -> None:
     flags = {"": "put", "obj.size": "64MiB", "tls": "true", "checksum": "CRC32C"}
-    told, _ = fields(flags, seen(done={"put": 9}, sizes={64 << 20: 9}))
+    told, _ = fields(flags, seen(requests={"put": 9}, sizes={64 << 20: 9}))
     assert (told["part_size"], told["part_concurrency"]) == (16 << 20, 4)
     assert told["payload"] == "trailer-crc"
     told, _ = fields({**flags, "disable-multipart": "true"}, seen(sizes={64 << 20: 9}))
@@ -309,9 +311,9 @@ def test_large_uploads_go_in_the_parts_of_warps_client() -> None:
 
 def test_ranges_rates_and_hosts() -> None:
     flags = {"": "get", "obj.size": "10M", "range-size": "1KiB", "host": "a:1,b:1"}
-    told, notes = fields({**flags, "rps-limit": "50"}, seen(done={"get": 9}))
+    told, notes = fields({**flags, "rps-limit": "50"}, seen(requests={"get": 9}))
     assert (told["object_size"], told["range_size"]) == (10_000_000, 1024)
     assert told["routing"] == "least_busy"
     assert any("--rps-limit" in note for note in notes)
-    told, _ = fields({**flags, "host-select": "roundrobin"}, seen(done={"get": 9}))
+    told, _ = fields({**flags, "host-select": "roundrobin"}, seen(requests={"get": 9}))
     assert "routing" not in told
