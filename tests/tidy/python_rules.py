@@ -44,6 +44,7 @@ ROOMS = {
     "audit": "audit",
     "importer": "exchange",
     "importer_options": "exchange",
+    "translation": "exchange",
     "exporter": "exchange",
     "commands": "cli",
     "standalone": "lab",

@@ -59,6 +59,31 @@ class InitDocument(Document):
     devices: list[StarterDevice]
 
 
+class TranslatedJob(Part):
+    """Workload that ``storlab init`` translated, with the place of the job that it was."""
+
+    name: str
+    origin: str
+
+
+class TranslationRemark(Part):
+    """Option of another tool's job that a study cannot fully express."""
+
+    where: str
+    option: str
+    meaning: str
+
+
+class TranslatedStudyDocument(Document):
+    """Output of storlab init with an option --from-...: tables of the study, and what it lacks."""
+
+    schema_name: Literal["translated-study"] = Field(default="translated-study", alias="schema")
+    file: Path
+    targets: list[str]
+    workloads: list[TranslatedJob]
+    remarks: list[TranslationRemark]
+
+
 class PlanDocument(Document):
     """Output of storlab plan: points, order and cost of a study, and the hash of the plan."""
 

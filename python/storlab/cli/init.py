@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_type_hints
 
 import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, emit_json
+from storlab.contracts.registry import TRANSLATORS
 
 
+def _with_translators(verb: Callable[..., None]) -> Callable[..., None]:
+    """Add an option ``--from-NAME`` for each registered translator to the verb's signature."""
+    hints = get_type_hints(verb, include_extras=True)
+    parameters = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(verb).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    for name, translator in TRANSLATORS.items():
+        option = typer.Option(f"--from-{name}", metavar=translator.metavar, help=translator.help)
+        parameters.append(
+            inspect.Parameter(
+                f"from_{name}",
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[list[str] | None, option],
+            )
+        )
+    signature = inspect.Signature(parameters, return_annotation=None)
+    # Typer reads both: the order and defaults from the signature, the options from annotations.
+    verb.__signature__ = signature  # type: ignore[attr-defined]
+    verb.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return verb
+
+
+@_with_translators
 def init(
     file: Annotated[
         Path,
@@ -22,26 +51,80 @@ def init(
     ] = Path("study.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
+    **jobs: list[str] | None,
 ) -> None:
     """Write a commented study for the devices of this machine.
 
     The study can be run unchanged: its targets are a file on the file system with the most free
     space, and a file in memory. Block devices are listed in comments and are not written to.
 
+    With an option --from-... the study holds the jobs of another tool instead. What a study cannot
+    express is printed, and stands at the top of the study.
+
     Example: storlab init study.toml
     """
-    from storlab.base.files import write_output
-    from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
+    _check_free(file, force)
+    given = {name.removeprefix("from_"): values for name, values in jobs.items() if values}
+    if given:
+        _write_translated(file, given, as_json)
+    else:
+        _write_starter(file, as_json)
 
-    devices = found_devices()
-    targets = file_targets(Path.cwd())
-    text = starter_study(devices, targets)
+
+def _check_free(file: Path, force: bool) -> None:
+    """Raise UsageError if the study would overwrite something."""
     if file.is_dir():
         raise UsageError(str(file), "is a directory", f"name a file, such as {file / 'study.toml'}")
     if not force and os.path.lexists(file):
         raise UsageError(
             str(file), "exists already", "name another file, or overwrite it with --force"
         )
+
+
+def _write_translated(file: Path, given: Mapping[str, Sequence[str]], as_json: bool) -> None:
+    from storlab.base.files import write_output
+    from storlab.lab.study.translated import remark_text, study_text, translate
+
+    translation = translate(given)
+    titles = [
+        Path(value).name if " " not in value else f"a {name} command line"
+        for name, values in given.items()
+        for value in values
+    ]
+    write_output(file, study_text(translation, ", ".join(dict.fromkeys(titles))).encode())
+    names = [str(table.fields["name"]) for table in translation.targets]
+    if as_json:
+        from storlab.cli.documents import TranslatedJob, TranslatedStudyDocument, TranslationRemark
+
+        emit_json(
+            TranslatedStudyDocument(
+                file=file,
+                targets=names,
+                workloads=[
+                    TranslatedJob(name=str(table.fields["name"]), origin=table.origin)
+                    for table in translation.workloads
+                ],
+                remarks=[TranslationRemark.model_validate(r) for r in translation.remarks],
+            )
+        )
+        return
+    terminal.out.print(f"wrote {file}", soft_wrap=True)
+    for name in names:
+        terminal.out.print(f"  target {name}", soft_wrap=True)
+    for table in translation.workloads:
+        terminal.out.print(f"  workload {table.fields['name']}: {table.origin}", soft_wrap=True)
+    for remark in translation.remarks:
+        terminal.out.print(f"  note: {remark_text(remark)}", soft_wrap=True)
+    terminal.out.print(f"next: storlab plan {file}", soft_wrap=True)
+
+
+def _write_starter(file: Path, as_json: bool) -> None:
+    from storlab.base.files import write_output
+    from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
+
+    devices = found_devices()
+    targets = file_targets(Path.cwd())
+    text = starter_study(devices, targets)
     write_output(file, text.encode())
     if as_json:
         from storlab.cli.documents import InitDocument, StarterDevice, StarterTarget

@@ -1,9 +1,9 @@
-"""Registries of families, engines, meters and importers, found through entry points.
+"""Registries of families, engines, meters, importers and translators, found through entry points.
 
 Without changes to storlab, a package adds plug-ins in its ``pyproject.toml``, under
 ``[project.entry-points."storlab.families"]`` (``storlab.engines``, ``storlab.meters``,
-``storlab.importers``). Higher layers also use ``storlab.exporters`` and ``storlab.commands``. See
-CONTRIBUTING.md.
+``storlab.importers``, ``storlab.translators``). Higher layers also use ``storlab.exporters`` and
+``storlab.commands``. See CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from storlab.contracts.exchange import DirectoryImporter, FileImporter
 from storlab.contracts.family import Workload
 from storlab.contracts.meter import MeterModule
 from storlab.contracts.registries import Registry
+from storlab.contracts.translation import Translator
 from storlab.model.study import StudyBase, study_model
 
 FAMILIES: Registry[Workload] = Registry("storlab.families")
 ENGINES: Registry[Engine] = Registry("storlab.engines")
 METERS: Registry[MeterModule] = Registry("storlab.meters")
 IMPORTERS: Registry[FileImporter | DirectoryImporter] = Registry("storlab.importers")
+TRANSLATORS: Registry[Translator] = Registry("storlab.translators")
 
 
 def study_class(kinds: Collection[str] | None = None) -> type[StudyBase]:
