@@ -50,7 +50,9 @@ class OperationTotals(Table):
     # longest time of an unfinished operation, from its submission to the end of the window
     unfinished_longest_ns: Count = 0
     latency: LatencySummary | None = None  # submission to completion
-    latency_mean_ns: Amount | None = None  # mean latency, if the engine reports no distribution
+    # mean from submission on, if ``latency`` lacks it: the engine reports no distribution, or only
+    # one that starts after submission
+    latency_mean_ns: Amount | None = None
     intended: LatencySummary | None = None  # open loop: from the intended start
     # time to the first byte of the response body; None without a response body
     ttfb: LatencySummary | None = None

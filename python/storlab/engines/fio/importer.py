@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
 from storlab.engines.fio.disk_util import medium_details
+from storlab.engines.fio.error_numbers import failure_of
+from storlab.engines.fio.merged_sections import find_sections
 from storlab.engines.fio.result import Figures, FioFormatError
 from storlab.model.result import (
     CpuUse,
@@ -31,6 +32,12 @@ from storlab.model.result import (
 )
 from storlab.model.types import Provenance, Table
 
+_MOST_MESSAGES = 20
+_MESSAGE = re.compile(
+    r"^fio: |^verify: |\b(note|warning|error|hint|failed|failure|invalid|unsupported)\b|err=\s*\d",
+    re.IGNORECASE,
+)
+_RESULT = re.compile(r"err=\s*0\b|errors?\s*[:=]\s*total=0\b|^fio-\d")
 OWN_KEY = "storlab"  # key in the jobs of files that `storlab export` wrote
 
 
@@ -73,6 +80,12 @@ class _Entry:
     jobs: list[dict[str, Any]]
     figures: Figures
     options: dict[str, str]
+    hosts: list[str] | None  # hosts of fio's servers that ran the jobs; None without servers
+
+    @property
+    def jobs_per_client(self) -> int:
+        """Number of identical jobs in the file for each client."""
+        return max(1, len(self.jobs) // len(self.hosts or [""]))
 
 
 class FioImport:
@@ -84,9 +97,8 @@ class FioImport:
     def matches(self, text: str) -> bool:
         """Return whether a text looks like fio's JSON output."""
         start = re.search(r"^\{", text, re.MULTILINE)
-        return start is not None and (
-            '"fio version"' in text or ('"jobs"' in text and '"jobname"' in text)
-        )
+        lists = any(f'"{name}"' in text for name in ("jobs", "client_stats"))
+        return start is not None and ('"fio version"' in text or (lists and '"jobname"' in text))
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
         """Parse fio's output into runs; jobs that ``numjobs`` cloned become one run.
@@ -107,7 +119,7 @@ class FioImport:
                 error.what,
                 "give the complete output of fio --output-format=json+ (or json)",
             ) from error
-        notes = [f"fio: {line}" for line in output.notes[:20]]
+        notes = fio_messages(output.notes)
         if len(output.documents) > 1:
             notes.append(
                 f"the file holds {len(output.documents)} documents (fio --status-interval, or "
@@ -126,21 +138,50 @@ class FioImport:
         return text
 
 
+def fio_messages(lines: Sequence[str]) -> list[str]:
+    """Return notes on what fio printed beside its JSON: up to 20 messages and warnings.
+
+    The rest is fio's text output (``--output-format=json,normal``), which repeats the JSON.
+    """
+    messages = [line for line in lines if _MESSAGE.search(line) and not _RESULT.search(line)]
+    notes = [f"fio: {line.removeprefix('fio: ')}" for line in messages[:_MOST_MESSAGES]]
+    if len(messages) > _MOST_MESSAGES:
+        notes.append(f"fio: {len(messages) - _MOST_MESSAGES} more messages are in the file")
+    dropped = len(lines) - len(messages)
+    if dropped:
+        lines_text = "line" if dropped == 1 else "lines"
+        notes.append(f"{dropped} {lines_text} of text that are no messages of fio were left out")
+    return notes
+
+
 def _entries(document: dict[str, Any]) -> list[_Entry]:
     """Group fio's jobs into runs: those with equal name and reporting group are clones."""
     figures = fio_result.read_document(document)
+    _, jobs = fio_result.jobs_of(document)
     grouped: dict[tuple[str, str], list[int]] = {}
-    for index, job in enumerate(document["jobs"]):
+    for index, job in enumerate(jobs):
         key = (str(job.get("groupid", 0)), str(job.get("jobname", "")))
         grouped.setdefault(key, []).append(index)
-    return [
-        _Entry(
-            jobs=[document["jobs"][i] for i in members],
-            figures=fio_result.merge([figures[i] for i in members]),
-            options=fio_options.merged(document, document["jobs"][members[0]]),
+    entries = []
+    for members in grouped.values():
+        merged = fio_result.merge([figures[i] for i in members])
+        if len(grouped) == 1:
+            merged = fio_result.with_sum_of_clients(document, merged)
+        entries.append(
+            _Entry(
+                jobs=[jobs[i] for i in members],
+                figures=merged,
+                options=fio_options.merged(document, jobs[members[0]]),
+                hosts=_hosts(document, [jobs[i] for i in members]),
+            )
         )
-        for members in grouped.values()
-    ]
+    return entries
+
+
+def _hosts(document: dict[str, Any], jobs: Sequence[dict[str, Any]]) -> list[str] | None:
+    if "client_stats" not in document:
+        return None
+    return [host[0] if host else "" for host in dict.fromkeys(map(fio_options.host_of, jobs))]
 
 
 def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) -> ImportedRun:
@@ -148,25 +189,24 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
     if own is not None:
         return _own_run(entry, own)
     figures, options = entry.figures, entry.options
-    done: dict[str, int] = {
-        kind: d.operations for kind, d in figures.directions.items() if kind != "sync"
-    }
-    fields, notes = fio_options.fields(options, done, len(entry.jobs))
+    fields, notes = _fields(entry)
     window_ns = figures.runtime_ms * NS_PER_MS
+    backend = fio_options.engine_of(options) if options else None
     engine = EngineInfo(
         name="fio",
         version=version,
-        backend=fio_options.engine_of(options),
-        features=[f"ioengine={fio_options.engine_of(options)}"],
+        backend=backend,
+        features=[f"ioengine={backend}"] if backend else [],
         clock="fio",
     )
-    outcome = _outcome(entry, engine, 0, window_ns, fields["jobs"])
-    outcome.conclude(_failure(entry))
-    outcome.details = medium_details(document, entry.options, window_ns, alone=alone)
-    outcome.notes += [*notes, *_notes(entry)]
+    clients = None if entry.hosts is None else len(entry.hosts)
+    outcome = _outcome(entry, engine, 0, window_ns, fields["jobs"] * (clients or 1))
+    outcome.conclude(failure_of(figures, options))
+    outcome.details = _details(document, entry, window_ns, alone=alone)
+    outcome.notes += [*notes, *_notes(entry), *_document_notes(document, version)]
     locations = fio_options.locations(options)
     size = fio_options.data_size(options, len(locations))
-    untold = fio_options.untold(options)
+    untold = fio_options.untold(options) if options else {"rw": "not in the file"}
     runtime_ns = fio_options.time_ns(options.get("runtime", "")) or window_ns
     return ImportedRun(
         kind="block",
@@ -174,7 +214,7 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
         label=None,
         target=_target_name(entry, locations),
         locations=locations,
-        direct=fio_options.is_on(options, "direct"),
+        direct=fio_options.is_on(options, "direct") if options else None,
         engine="fio",
         outcome=outcome,
         metrics=_given_metrics(figures),
@@ -183,7 +223,61 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
         runtime_ns=max(1, runtime_ns),
         facts={"size": size} if size else {},
         params={"fio_options": untold} if untold else {},
+        clients=clients,
     )
+
+
+def _fields(entry: _Entry) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of the workload, corrected by what the results contradict, and notes."""
+    done: dict[str, int] = {
+        kind: d.operations for kind, d in entry.figures.directions.items() if kind != "sync"
+    }
+    if not entry.options:
+        return _estimated_fields(entry, done)
+    fields, notes = fio_options.fields(entry.options, done, entry.jobs_per_client)
+    found = find_sections(entry.figures, entry.options, fields["jobs"], len(entry.hosts or [""]))
+    if found.reasons:
+        fields |= {"jobs": found.jobs, "read_percent": found.read_percent}
+        notes.append(found.note)
+    return fields, notes
+
+
+def _estimated_fields(entry: _Entry, done: dict[str, int]) -> tuple[dict[str, Any], list[str]]:
+    figures = entry.figures
+    moved = sum(d.bytes for d in figures.directions.values())
+    count = done.get("read", 0) + done.get("write", 0)
+    waited = sum(
+        d.operations * d.latency.in_flight_ns
+        for kind, d in figures.directions.items()
+        if d.latency is not None and kind != "sync"
+    )
+    in_flight = waited / max(1, figures.runtime_ms * NS_PER_MS) / len(entry.hosts or [""])
+    size, depths = moved / count if count else None, entry.jobs[0].get("iodepth_level")
+    return fio_options.estimated_fields(
+        done, size, depths if isinstance(depths, dict) else {}, in_flight
+    )
+
+
+def _details(
+    document: dict[str, Any], entry: _Entry, window_ns: int, *, alone: bool
+) -> dict[str, Any]:
+    """Return details of a run: device counters, fio's steady-state test, clocks of latencies."""
+    details: dict[str, Any] = {}
+    if entry.hosts is None:
+        details = medium_details(document, entry.options, window_ns, alone=alone)
+    clocks = {
+        kind: {"mean": latency.source, "percentiles": latency.percentiles_source or latency.source}
+        for kind, direction in entry.figures.directions.items()
+        if (latency := direction.latency) is not None
+    }
+    if clocks:
+        details["latency_clocks"] = clocks
+    steady = entry.jobs[0].get("steadystate")
+    if isinstance(steady, dict):
+        details["fio_steadystate"] = {k: v for k, v in steady.items() if k != "data"}
+    if entry.hosts is not None:
+        details["fio_servers"] = entry.hosts
+    return details
 
 
 def _target_name(entry: _Entry, locations: Sequence[str]) -> str:
@@ -222,43 +316,95 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
     return CpuUse(user_ns=user_ns, system_ns=system_ns, cores=jobs, worker_ns=user_ns + system_ns)
 
 
-def _failure(entry: _Entry) -> Failure | None:
-    error = entry.figures.error
-    if error:
-        return Failure(
-            message=f"fio: {os.strerror(error)}",
-            fix="repeat the run; the error occurred on the machine that ran fio",
-            errno=error,
-        )
-    if not any(direction.operations for direction in entry.figures.directions.values()):
-        return Failure(message="fio completed no I/O", fix="read fio's messages of this run")
-    return None
-
-
 def _notes(entry: _Entry) -> list[str]:
     """Return notes on how to interpret the imported numbers of a fio run."""
     notes = ["imported: one sample spans the whole window"]
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
         notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")
-    if any(d.latency and not d.latency.bins for d in directions.values()):
+    plain = [d.latency for d in directions.values() if d.latency and not d.latency.bins]
+    if len(entry.jobs) > 1 and any(not latency.percentiles for latency in plain):
+        notes.append(
+            f"percentiles of {len(entry.jobs)} jobs cannot be merged into one, so this run has "
+            "none: run fio with --output-format=json+, or with group_reporting"
+        )
+    elif plain:
         notes.append(
             "there is no latency histogram (fio --output-format=json+ writes one); fio's own "
             "percentiles are kept, but cannot be merged with others"
         )
-    if any(d.latency and d.latency.source == "clat" for d in directions.values()):
-        notes.append(
-            "latency is fio's completion latency (clat): it starts after submission, with io_uring "
-            "after the system call; with lat_percentiles=1 fio records it from submission on"
-        )
+    notes += _clock_notes(entry.figures)
     for kind, direction in directions.items():
         if direction.issued and abs(direction.operations / direction.issued - 1) > 0.01:
             notes.append(
                 f"fio's total_ios counts {direction.issued:,} issued {kind}s; storlab counts the "
                 f"{direction.operations:,} that completed"
             )
+    lengths = {kind: d.runtime_ms for kind, d in directions.items() if d.runtime_ms}
+    if lengths and min(lengths.values()) < 0.95 * max(lengths.values()):
+        told = ", ".join(f"{kind}s {ms / 1000:g} s" for kind, ms in lengths.items())
+        notes.append(f"rates are over the whole window, but fio's directions differ: {told}")
     if fio_options.is_on(entry.options, "group_reporting"):
         notes.append("group_reporting: options are those of the group's first job")
+    failed = sum(int(job.get("total_err") or 0) for job in entry.jobs)
+    if failed:
+        notes.append(f"{failed:,} I/Os failed, and fio went on (continue_on_error)")
+    if entry.hosts is not None:
+        hosts = ", ".join(entry.hosts[:10]) + (", ..." if len(entry.hosts) > 10 else "")
+        notes.append(f"fio's client added up {len(entry.hosts)} servers: {hosts}")
+    return [*notes, *_steady_notes(entry.jobs[0].get("steadystate"))]
+
+
+def _clock_notes(figures: Figures) -> list[str]:
+    """Return notes on latencies that do not last from submission to completion."""
+    latencies = {k: d.latency for k, d in figures.directions.items() if d.latency is not None}
+    mixed = [kind for kind, latency in latencies.items() if latency.percentiles_source is not None]
+    notes = []
+    if mixed:
+        notes.append(
+            f"mean and maximum latency ({', '.join(mixed)}) are fio's total latency (lat), but "
+            "percentiles are of its completion latency (clat), which starts after submission: "
+            "they may be lower. With lat_percentiles=1 fio prints percentiles of lat"
+        )
+    late = {kind: latency for kind, latency in latencies.items() if latency.source == "clat"}
+    if late:
+        notes.append(
+            "latency is fio's completion latency (clat): it starts after submission, with io_uring "
+            "after the system call; with lat_percentiles=1 fio records it from submission on"
+        )
+    for kind, latency in late.items():
+        if latency.total_mean_ns is not None:
+            notes.append(
+                f"the mean total latency (lat) of {kind}s is {latency.total_mean_ns:,.0f} ns: the "
+                "effective concurrency is computed from it"
+            )
+    return notes
+
+
+def _steady_notes(steady: Any) -> list[str]:
+    """Return a note with the outcome of fio's own steady-state test; empty if there was none."""
+    if not isinstance(steady, dict):
+        return []
+    outcome = "attained" if steady.get("attained") else "not attained"
+    return [
+        f"fio's own steady-state test ({steady.get('ss')}, limit {steady.get('criterion')}, over "
+        f"{steady.get('duration')} s): {outcome}"
+    ]
+
+
+def _document_notes(document: dict[str, Any], version: str) -> list[str]:
+    """Return notes on the precision of old versions of fio and on what their files lack."""
+    _, jobs = fio_result.jobs_of(document)
+    sections = [job[kind] for job in jobs for kind in ("read", "write") if kind in job]
+    notes = []
+    if any(fio_result.is_in_us(section) for section in sections):
+        notes.append(f"fio {version} prints latencies in whole microseconds")
+        if not any("io_kbytes" in section for section in sections):
+            notes.append(f"fio {version} prints bytes in whole KiB")
+        if not any("total_ios" in section for section in sections):
+            notes.append(f"fio {version} prints no number of I/Os: it is IOPS times run time")
+    if not (document.get("timestamp_ms") or document.get("timestamp")):
+        notes.append("the file has no time stamp, so the run is dated 1970")
     return notes
 
 
@@ -277,14 +423,6 @@ def _given_metrics(figures: Figures) -> list[Metric]:
             Metric(name=f"latency_{name}_ns", value=value, unit="ns", operation=kind)
             for name, value in values.items()
         ]
-    if metrics:  # otherwise the workload derives it
-        waited = sum(
-            d.operations * d.latency.mean_ns
-            for kind, d in figures.directions.items()
-            if d.latency is not None and kind != "sync"
-        )
-        implied = waited / (figures.runtime_ms * NS_PER_MS) if figures.runtime_ms else 0.0
-        metrics.append(Metric(name="concurrency_effective", value=implied, unit="1"))
     return metrics
 
 

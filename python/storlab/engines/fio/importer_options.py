@@ -27,7 +27,10 @@ _NO_LOAD = {
     "allrandrepeat", "clocksource", "kb_base", "unit_base", "lat_percentiles", "clat_percentiles",
     "slat_percentiles", "percentile_list", "significant_figures", "disk_util", "gtod_reduce",
     "gtod_cpu", "unified_rw_reporting", "block_error_percentiles", "stats", "error_dump",
-    "bwavgtime", "iopsavgtime", "per_job_logs",
+    "bwavgtime", "iopsavgtime", "per_job_logs", "startdelay",
+    # These only end a run, like runtime; fio's verdict is kept in the run's details.
+    "steadystate", "ss", "steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp",
+    "steadystate_check_interval", "ss_interval",
 }  # fmt: skip
 _REPORTING = ("log_", "write_bw_", "write_lat_", "write_iops_", "write_hist_", "disable_")
 _DEFAULTS = {  # default values other than 0
@@ -46,20 +49,9 @@ _DEFAULTS = {  # default values other than 0
 # is listed among the options that fields cannot express.
 _USUAL_ENGINES = ("psync", "libaio", "io_uring", "null")
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
-_SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
-_TIME = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
-_TIME_NS = {
-    "": NS_PER_S,
-    "s": NS_PER_S,
-    "sec": NS_PER_S,
-    "us": 1_000,
-    "usec": 1_000,
-    "ms": 1_000_000,
-    "msec": 1_000_000,
-    "m": 60 * NS_PER_S,
-    "h": 3600 * NS_PER_S,
-    "d": 86_400 * NS_PER_S,
-}
+_NUMBER = re.compile(r"[+-]?\d+")
+_HEXADECIMAL = re.compile(r"[+-]?(?:0x)?[0-9a-f]+")
+_TIME_NS = {"s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86_400 * NS_PER_S}
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
@@ -69,10 +61,28 @@ def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str
     ``direct``, and ``rwmixwrite`` becomes ``rwmixread``.
     """
     options: dict[str, str] = {}
-    for table in (document.get("global options"), job.get("job options")):
+    for table in (_globals(document, job), job.get("job options")):
         if isinstance(table, dict):
             options.update(_plain(str(name), str(value)) for name, value in table.items())
     return options
+
+
+def _globals(document: Mapping[str, Any], job: Mapping[str, Any]) -> Any:
+    """Return the global options of a job; a client of several servers lists those of each."""
+    tables = document.get("global options")
+    if not isinstance(tables, list):
+        return tables
+    hosts = list(dict.fromkeys(map(host_of, document.get("client_stats") or [])))
+    place = hosts.index(host_of(job)) if host_of(job) in hosts else 0
+    return tables[place] if place < len(tables) else tables[0] if tables else None
+
+
+def host_of(job: Any) -> tuple[str, int] | None:
+    """Return host name and port of the fio server that ran a job; None if no server did."""
+    if not isinstance(job, dict) or "hostname" not in job:
+        return None
+    port = job.get("port", 0)
+    return str(job["hostname"]), port if isinstance(port, int) else 0
 
 
 def _plain(name: str, value: str) -> tuple[str, str]:
@@ -84,27 +94,49 @@ def _plain(name: str, value: str) -> tuple[str, str]:
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
-    """Convert a size in fio's notation to bytes, or return None if it is malformed.
+    """Convert a size in fio's notation to bytes; None if it is not one number of bytes.
 
-    With fio's default ``kb_base`` of 1024, ``4k`` is 4096 and ``4ki`` is 4000.
+    With fio's default ``kb_base`` of 1024, ``4k``, ``4Ki`` and ``4kB`` are 4096, and only ``4KiB``
+    is 4000. As in fio, fractions and unknown units are ignored: ``1.5k`` is 1.
     """
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    text = text.strip().lower()
+    number, unit = _leading_number(text), _unit(text)
+    if number is None or number < 0 or re.search("[-:,/]", text[1:]):
         return None
-    number, prefix, binary = match.groups()
-    base = 2024 - kb_base if binary else kb_base  # the other of 1000 and 1024
-    return int(number) * int(base ** (" kmgtp".index(prefix.lower() or " ")))
+    if unit.startswith(("%", "z")):  # of the device's size; zones
+        return None
+    power = "kmgtp".find(unit[:1]) + 1 if unit else 0
+    # "4kib" has the other base: fio treats the two prefixes the wrong way round by default.
+    base = 2024 - kb_base if power and unit[1:3] == "ib" else kb_base
+    return number * int(base**power)
 
 
 def time_ns(text: str) -> int | None:
     """Convert a time in fio's notation to ns, or return None if it is malformed.
 
-    A number without a unit is in seconds.
+    A number without a unit is in seconds, one with a unit that fio does not know (``sec``, ``min``)
+    in microseconds.
     """
-    match = _TIME.fullmatch(text.strip())
-    if match is None or match.group(2).lower() not in _TIME_NS:
+    text = text.strip().lower()
+    number, unit = _leading_number(text), _unit(text)
+    if number is None:
         return None
-    return int(match.group(1)) * _TIME_NS[match.group(2).lower()]
+    if not unit[:1].isalpha():
+        return number * NS_PER_S
+    return number * (1_000_000 if unit.startswith("ms") else _TIME_NS.get(unit, 1_000))
+
+
+def _leading_number(text: str) -> int | None:
+    """Return the integer at the start of a text, which is hexadecimal if the text has ``0x``."""
+    base = 16 if "0x" in text else 10
+    match = (_HEXADECIMAL if base == 16 else _NUMBER).match(text)
+    return None if match is None else int(match.group(), base)
+
+
+def _unit(text: str) -> str:
+    """Return what follows the leading decimal digits of a number, as fio looks for a unit."""
+    unit = text.lstrip("+-0123456789")
+    return unit if unit[:1].isalpha() or unit[:1] == "%" else ""
 
 
 def is_on(options: Options, name: str) -> bool:
@@ -114,11 +146,11 @@ def is_on(options: Options, name: str) -> bool:
 
 def number(options: Options, name: str, default: float) -> float:
     """Return a numeric option, such as ``10k``; the default if it is missing or malformed."""
-    try:
-        return float(options.get(name, default))
-    except ValueError:
-        size = size_of(options[name], _kb_base(options))
-        return default if size is None else size
+    text = options.get(name, "").strip()
+    if re.fullmatch(r"[+-]?\d*\.\d*", text) and any(map(str.isdigit, text)):
+        return float(text)
+    size = size_of(text, _kb_base(options))
+    return default if size is None else size
 
 
 def _kb_base(options: Options) -> int:
@@ -177,6 +209,38 @@ def fields(
     return result, notes
 
 
+def estimated_fields(
+    done: Mapping[str, int], size: float | None, depths: Mapping[str, Any], in_flight: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Estimate fields of a ``block`` workload from results, for a file without job options.
+
+    Args:
+        done: The number of completed operations by kind.
+        size: Mean size of a read or write in bytes; None if there was none.
+        depths: Share of I/Os in percent by queue depth, as fio prints it: ``{"32": 99.9}``.
+        in_flight: Mean number of I/Os in flight over all jobs, by Little's law.
+
+    Returns:
+        The fields, and a note that names them as estimates.
+    """
+    total = sum(done.values())
+    shares = {int(k.lstrip(">=")): float(v) for k, v in depths.items() if k.lstrip(">=").isdigit()}
+    depth = max(shares, key=lambda at: shares[at], default=1) if any(shares.values()) else 1
+    result: dict[str, Any] = {
+        # Coarse shares, because measured ones differ between repeats.
+        "read_percent": float(5 * round(20 * done.get("read", 0) / total)) if total else 100.0,
+        "queue_depth": max(1, depth),
+        "jobs": max(1, round(in_flight / max(1, depth))),
+    }
+    if size:
+        result["block_size"] = max(512, 512 * round(size / 512))
+    named = ", ".join(f"{name} {value:g}" for name, value in result.items())
+    return result, [
+        "the file has no job options (fio before 2.3 prints none), so the access pattern is not "
+        f"known, and these are estimates from the results: {named}"
+    ]
+
+
 def untold(options: Options) -> dict[str, str]:
     """Return the options that affect the load and that no field fully expresses, sorted by name.
 
@@ -231,10 +295,19 @@ def _own(options: Options, name: str) -> list[str]:
 
     fio lists values as ``reads,writes,trims``; if some are missing, the last one is used for them.
     """
-    rw = options.get("rw", "read").replace("readwrite", "rw")
-    kinds = (0, 1) if "rw" in rw else (1,) if "write" in rw else (2,) if "trim" in rw else (0,)
+    order = {"read": 0, "write": 1, "trim": 2}
     parts = [part.strip() for part in options[name].split(",")]
-    return [parts[min(kind, len(parts) - 1)] for kind in kinds]
+    return [parts[min(order[kind], len(parts) - 1)] for kind in kinds_of({"rw": "read", **options})]
+
+
+def kinds_of(options: Options) -> list[str]:
+    """Return the kinds of I/O of a job: read, write, trim; empty if its ``rw`` is not known."""
+    rw = options.get("rw", "").partition(":")[0].replace("readwrite", "rw")
+    if "rw" in rw:
+        return ["read", "write"]
+    if rw.endswith("trimwrite"):
+        return ["trim", "write"]
+    return [kind for kind in ("read", "write", "trim") if kind in rw]
 
 
 def _read_percent(options: Options, done: Mapping[str, int]) -> float:

@@ -1,13 +1,18 @@
-"""Parser of fio's JSON and JSON+ output (fio 3.x, checked against 3.33 and 3.42).
+"""Parser of fio's JSON and JSON+ output (fio 2.0 and later, checked against 3.33 and 3.42).
 
 - fio prints messages, then status documents (if asked to), then the final document.
 - ``bw`` is in KiB/s, ``bw_bytes`` in bytes/s.
 - Histogram bins of JSON+ are keyed by the middle of their bucket, in ns.
 - ``lat_ns`` lasts from submission to completion. ``clat_ns`` starts when the submitting call
   returns, so with io_uring it misses part of the latency.
-- ``N`` and ``io_bytes`` count completed I/Os; ``total_ios`` counts issued ones.
-- With ``group_reporting``, ``job_runtime`` is a sum over threads, of which ``usr_cpu`` is a
-  percentage.
+- ``N`` (fio 3.18 and later) and ``io_bytes`` count completed I/Os; ``total_ios`` counts issued
+  ones.
+- With ``group_reporting``, ``job_runtime`` (fio 3.8 and later) is a sum over threads, of which
+  ``usr_cpu`` is a percentage.
+- fio before 2.99 prints latencies in whole us as ``lat`` and ``clat``, before 2.21 ``io_bytes`` in
+  KiB, and before 2.1.14 no ``total_ios``.
+- A client of fio's servers prints ``client_stats`` instead of ``jobs``; its last entry, "All
+  clients", adds up the others.
 """
 
 from __future__ import annotations
@@ -15,16 +20,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab._native import Histogram
 from storlab.base.units import NS_PER_MS
+from storlab.engines.fio import importer_options as fio_options
 from storlab.model.result import LatencySummary, Operation, OperationTotals
 
 OPERATIONS: tuple[Operation, ...] = ("read", "write", "trim", "sync")
 _SUMMARY_PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 _SUMMARY_PERCENTS["p9999_ns"] = 99.99
+_MACROS = "FIO_"  # prefix of constants among the bins of fio 2.2.12 to 2.19
+ALL_CLIENTS = "All clients"  # jobname of the entry in which fio adds up its clients
+Clock = Literal["lat", "clat"]
+"""Start of a latency: submission (lat), or return of the submitting call (clat)."""
 
 
 class FioFormatError(ValueError):
@@ -53,7 +63,7 @@ class Latency:
     count) or in ``percentiles``.
     """
 
-    source: Literal["lat", "clat"]
+    source: Clock  # of mean, minimum, maximum and deviation
     count: int
     mean_ns: float
     min_ns: int
@@ -61,6 +71,13 @@ class Latency:
     stdev_ns: float
     percentiles: dict[float, int] = field(default_factory=dict)
     bins: dict[int, int] = field(default_factory=dict)
+    percentiles_source: Clock | None = None  # of percentiles and bins, if it is not ``source``
+    total_mean_ns: float | None = None  # mean from submission on, if ``source`` is clat
+
+    @property
+    def in_flight_ns(self) -> float:
+        """Mean time in ns from submission to completion, for the number of I/Os in flight."""
+        return self.mean_ns if self.total_mean_ns is None else self.total_mean_ns
 
 
 @dataclass(slots=True)
@@ -130,27 +147,59 @@ def split_output(text: str) -> FioOutput:
 def read_document(document: Mapping[str, Any]) -> list[Figures]:
     """Parse all jobs of a fio document. Raises FioFormatError, which names the wrong field."""
     version(document)
-    jobs = document.get("jobs")
-    if not isinstance(jobs, list) or not jobs:
-        raise FioFormatError("jobs", "is missing or empty")
-    return [read_job(job, f"jobs[{index}]") for index, job in enumerate(jobs)]
+    name, entries = jobs_of(document)
+    return [
+        read_job(_of_one_kind(document, job), f"{name}[{index}]")
+        for index, job in enumerate(entries)
+    ]
+
+
+def _of_one_kind(document: Mapping[str, Any], job: Any) -> Any:
+    """Name the results of a job with unified_rw_reporting=1 after the only operation that it does.
+
+    A job of several kinds of operation is returned unchanged.
+    """
+    if not isinstance(job, dict) or "mixed" not in job or "read" in job:
+        return job
+    kinds = fio_options.kinds_of(fio_options.merged(document, job))
+    if len(kinds) != 1:
+        return job
+    empty = {"total_ios": 0, "runtime": 0}
+    return {**job, "read": empty, "write": empty, **dict.fromkeys(kinds, job["mixed"])}
+
+
+def jobs_of(document: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Return the list of a document's jobs with its name: ``jobs``, or ``client_stats``.
+
+    The entry in which fio adds up all clients is left out: it is not a job.
+
+    Raises:
+        FioFormatError: The list is missing or empty.
+    """
+    name = "client_stats" if "client_stats" in document else "jobs"
+    entries = document.get(name)
+    if not isinstance(entries, list) or not entries:
+        raise FioFormatError(name, "is missing or empty")
+    if name == "jobs":
+        return name, entries
+    return name, [entry for entry in entries if not is_sum_of_clients(entry)] or entries
+
+
+def is_sum_of_clients(entry: Any) -> bool:
+    """Return whether an entry of ``client_stats`` is the one in which fio adds up all clients."""
+    return isinstance(entry, dict) and entry.get("jobname") == ALL_CLIENTS
 
 
 def version(document: Mapping[str, Any]) -> str:
     """Return the version of fio that wrote a document: ``3.33`` for ``fio-3.33``.
 
     Raises:
-        FioFormatError: The version is missing or before 3.0.
+        FioFormatError: The version is missing.
     """
     text = document.get("fio version")
     if not isinstance(text, str):
         raise FioFormatError("fio version", "is missing: this is not fio's JSON output")
-    number = text.removeprefix("fio-")
-    if number.split(".")[0] in ("1", "2"):
-        raise FioFormatError(
-            "fio version", f"is {number}, but storlab reads only 3.0 and later: units differ"
-        )
-    return number
+    return text.removeprefix("fio-").removeprefix("fio ")
 
 
 def read_job(job: Any, where: str = "jobs[0]") -> Figures:
@@ -173,8 +222,8 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
     start = job.get("job_start")
     return Figures(
         directions=directions,
-        user_ns=_number(job, "usr_cpu", where) * cpu_scale,
-        system_ns=_number(job, "sys_cpu", where) * cpu_scale,
+        user_ns=_number(job, "usr_cpu", where, 0) * cpu_scale,
+        system_ns=_number(job, "sys_cpu", where, 0) * cpu_scale,
         job_runtime_ms=job_runtime,
         error=int(_number(job, "error", where, 0)),
         job_start_ms=start if isinstance(start, int) and start > 0 else None,
@@ -184,53 +233,108 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
 def _direction(section: Any, where: str) -> Direction:
     if not isinstance(section, dict):
         raise FioFormatError(where, "is missing: this is not fio's JSON output")
-    issued = int(_number(section, "total_ios", where))
-    latency = _latency(section, where)
+    runtime_ms = int(_number(section, "runtime", where, 0))
+    in_kib = is_in_us(section) and "io_kbytes" not in section
+    if "total_ios" in section or not in_kib:
+        issued = int(_number(section, "total_ios", where))
+    else:
+        issued = round(_number(section, "iops", where) * runtime_ms / 1000)
+    latency = _latency(section, where, issued)
     return Direction(
         operations=latency.count if latency is not None else issued,
         issued=issued,
-        bytes=int(_number(section, "io_bytes", where, 0)),
-        runtime_ms=int(_number(section, "runtime", where, 0)),
+        bytes=int(_number(section, "io_bytes", where, 0)) * (1024 if in_kib else 1),
+        runtime_ms=runtime_ms,
         latency=latency,
     )
 
 
-def _latency(section: Mapping[str, Any], where: str) -> Latency | None:
-    """Parse the section ``lat_ns``, or ``clat_ns`` if only that has bins or percentiles."""
-    tables: dict[str, Latency] = {}
-    for source in ("lat", "clat"):
-        table = section.get(f"{source}_ns")
-        if isinstance(table, dict) and _number(table, "N", f"{where}.{source}_ns", 0) > 0:
-            tables[source] = _latency_table(table, source, f"{where}.{source}_ns")
-    for wanted in ("bins", "percentiles"):
-        for latency in tables.values():
-            if getattr(latency, wanted):
-                return latency
-    return next(iter(tables.values()), None)
+def is_in_us(section: Mapping[str, Any]) -> bool:
+    """Return whether a section of a job is from fio before 2.99, with latencies in whole us."""
+    return "lat" in section or "clat" in section
 
 
-def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency:
-    def pairs(name: str) -> list[tuple[str, Any]]:
+def _latency(section: Mapping[str, Any], where: str, issued: int) -> Latency | None:
+    """Parse a section's latencies; None if fio recorded none, for which it may print zeros."""
+    tables: dict[Clock, Latency] = {}
+    unit, scale = ("", 1000) if is_in_us(section) else ("_ns", 1)
+    clocks: tuple[Clock, ...] = ("lat", "clat")
+    for source in clocks:
+        table = section.get(f"{source}{unit}")
+        if isinstance(table, dict):
+            latency = _latency_table(table, source, f"{where}.{source}{unit}", issued, scale)
+            if latency.count > 0 and (latency.max_ns or latency.mean_ns or latency.bins):
+                tables[source] = latency
+    return of_two_clocks(tables.get("lat"), tables.get("clat"))
+
+
+def of_two_clocks(lat: Latency | None, clat: Latency | None) -> Latency | None:
+    """Combine the latencies from submission on (lat) with those that start after it (clat).
+
+    A histogram determines the clock of all values, so that they belong to one distribution; the
+    mean of the total latency is kept beside it. Otherwise mean and extremes are total latencies,
+    even if the percentiles are not.
+    """
+    if lat is None or clat is None:
+        return lat or clat
+    if lat.bins:
+        return lat
+    if clat.bins:
+        return replace(clat, total_mean_ns=lat.mean_ns)
+    if lat.percentiles or not clat.percentiles:
+        return lat
+    lowest = min(clat.percentiles.values())
+    return replace(
+        lat,
+        percentiles=clat.percentiles,
+        percentiles_source="clat",
+        # A minimum above the median, as with I/O that completes in the submitting call, would
+        # contradict the percentiles.
+        min_ns=lat.min_ns if lat.min_ns <= lowest else clat.min_ns,
+    )
+
+
+def _latency_table(
+    table: Mapping[str, Any], source: Clock, where: str, issued: int, scale: int
+) -> Latency:
+    def pairs(name: str) -> list[tuple[float, int]]:
         value = table.get(name) or {}
         if not isinstance(value, dict):
             raise FioFormatError(f"{where}.{name}", "must be a JSON object")
-        return list(value.items())
+        return [(float(k), int(v)) for k, v in value.items() if not k.startswith(_MACROS)]
 
+    by_index = any(name.startswith(_MACROS) for name in table.get("bins") or ())
     try:
         return Latency(
             source=source,
-            count=int(_number(table, "N", where)),
-            mean_ns=_number(table, "mean", where),
-            min_ns=int(_number(table, "min", where, 0)),
-            max_ns=int(_number(table, "max", where)),
-            stdev_ns=_number(table, "stddev", where, 0),
-            percentiles={round(float(k), 6): int(v) for k, v in pairs("percentile")},
-            bins={int(k): int(v) for k, v in pairs("bins")},
+            count=int(_number(table, "N", where, issued)),
+            mean_ns=_number(table, "mean", where) * scale,
+            min_ns=int(_number(table, "min", where, 0)) * scale,
+            max_ns=int(_number(table, "max", where)) * scale,
+            stdev_ns=_number(table, "stddev", where, 0) * scale,
+            # fio fills the list of percentiles up with "0.00".
+            percentiles={round(k, 6): v * scale for k, v in pairs("percentile") if k > 0},
+            bins={
+                (_bucket_middle(int(k)) if by_index else int(k)) * scale: v
+                for k, v in pairs("bins")
+                if v
+            },
         )
     except (TypeError, ValueError) as error:
         if isinstance(error, FioFormatError):
             raise
         raise FioFormatError(where, f"has a value that is not a number: {error}") from error
+
+
+def _bucket_middle(index: int) -> int:
+    """Return the middle of a histogram bucket by its index, as fio 2.2.12 to 2.19 key bins.
+
+    Values below 128 have a bucket each; above, 64 buckets share each power of two.
+    """
+    if index < 128:
+        return index
+    shift = (index >> 6) - 1
+    return int((64 << shift) + (index % 64 + 0.5) * (1 << shift))
 
 
 def _number(table: Mapping[str, Any], name: str, where: str, default: float | None = None) -> float:
@@ -276,15 +380,37 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
         for part in parts:
             for middle, n in part.bins.items():
                 bins[middle] = bins.get(middle, 0) + n
+    totals = [p.in_flight_ns for p in parts]
+    total_mean = sum(m * p.count for m, p in zip(totals, parts, strict=True)) / count
+    source: Clock = "lat" if all(p.source == "lat" for p in parts) else "clat"
     return Latency(
-        source="lat" if all(p.source == "lat" for p in parts) else "clat",
+        source=source,
         count=count,
         mean_ns=mean,
         min_ns=min(p.min_ns for p in parts),
         max_ns=max(p.max_ns for p in parts),
         stdev_ns=math.sqrt(squares / count),
         bins=bins,  # given percentiles cannot be merged and are dropped
+        total_mean_ns=total_mean if any(p.total_mean_ns is not None for p in parts) else None,
     )
+
+
+def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures:
+    """Return the merged results of all clients with the distribution that fio printed for them.
+
+    Percentiles of single clients cannot be merged, but those of fio's entry "All clients" are of
+    all their latencies. It is ignored if it does not count the same operations.
+    """
+    entry = next(filter(is_sum_of_clients, document.get("client_stats") or ()), None)
+    if entry is None:
+        return merged
+    whole = read_job(_of_one_kind(document, entry), f"client_stats ({ALL_CLIENTS})")
+    directions = dict(merged.directions)
+    for operation, direction in merged.directions.items():
+        found = whole.directions.get(operation)
+        if found is not None and found.latency and found.operations == direction.operations:
+            directions[operation] = replace(direction, latency=found.latency)
+    return replace(merged, directions=directions)
 
 
 def histogram(bins: Mapping[int, int]) -> Histogram:
@@ -328,13 +454,21 @@ def summary(latency: Latency) -> LatencySummary | None:
 def totals(figures: Figures) -> dict[Operation, OperationTotals]:
     """Convert fio's results of the measure window to the totals of a run by operation."""
     return {
-        operation: OperationTotals(
-            operations=direction.operations,
-            bytes=direction.bytes,
-            latency=summary(direction.latency) if direction.latency is not None else None,
-        )
+        operation: _operation_totals(direction)
         for operation, direction in figures.directions.items()
     }
+
+
+def _operation_totals(direction: Direction) -> OperationTotals:
+    latency = direction.latency
+    summarised = summary(latency) if latency is not None else None
+    apart = latency is not None and (summarised is None or latency.total_mean_ns is not None)
+    return OperationTotals(
+        operations=direction.operations,
+        bytes=direction.bytes,
+        latency=summarised,
+        latency_mean_ns=latency.in_flight_ns if latency is not None and apart else None,
+    )
 
 
 def window_share(job_runtime_ms: int, threads_window_ms: int) -> float:

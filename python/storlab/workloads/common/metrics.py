@@ -150,8 +150,9 @@ def time_metrics(
 ) -> list[Metric]:
     """Return mean, p50 to p99.9 and maximum of a latency in ns, for each operation and for all.
 
-    Values come from the merged histograms of the samples, or from the engine's own summary if there
-    are no histograms. Without histograms, values over "all" exist only for a single operation.
+    Values come from the engine's own summary if it counts every latency of the samples, because its
+    mean and maximum are exact; otherwise from the samples' merged histograms. Without histograms,
+    values over "all" exist only for a single operation.
 
     Args:
         outcome: Outcome of the run.
@@ -163,18 +164,19 @@ def time_metrics(
     summaries: dict[Operation, LatencySummary | Histogram] = {}
     for operation, totals in outcome.totals.items():
         summary = _summary(totals, quantity)
-        if operation in merged and merged[operation].count:
-            summaries[operation] = merged[operation]
-        elif summary is not None and summary.count:
+        histogram = merged.get(operation)
+        recorded = histogram.count if histogram else 0
+        if summary is not None and summary.count and recorded in (0, summary.count):
             summaries[operation] = summary
+        elif histogram is not None and recorded:
+            summaries[operation] = histogram
     known = [operation for operation in operations if operation in summaries]
-    if over_all and known and all(operation in merged for operation in known):
-        overall = Histogram()
-        for operation in known:
-            overall.add(merged[operation])
-        summaries["all"] = overall
-    elif over_all and len(known) == 1:
+    if over_all and len(known) == 1:
         summaries["all"] = summaries[known[0]]
+    elif over_all and known and all(operation in merged for operation in known):
+        summaries["all"] = _over_all(
+            [summaries[operation] for operation in known], [merged[o] for o in known]
+        )
     prefix = PREFIXES[quantity]
     metrics = [
         metric
@@ -192,9 +194,35 @@ def time_metrics(
     ]
 
 
+def _over_all(
+    parts: Sequence[LatencySummary | Histogram], merged: Sequence[Histogram]
+) -> LatencySummary | Histogram:
+    """Merge the latencies of several operations; mean and extremes are exact if theirs are."""
+    overall = Histogram()
+    for histogram in merged:
+        overall.add(histogram)
+    exact = [part for part in parts if isinstance(part, LatencySummary)]
+    if len(exact) < len(parts):
+        return overall
+    low, high = min(part.min_ns for part in exact), max(part.max_ns for part in exact)
+    count = sum(part.count for part in exact)
+    return LatencySummary(
+        count=count,
+        mean_ns=sum(part.mean_ns * part.count for part in exact) / count,
+        min_ns=low,
+        max_ns=high,
+        **{
+            f"{name}_ns": max(low, min(high, overall.percentile(at)))
+            for name, at in {**_PERCENTILES, "p9999": 99.99}.items()
+        },
+    )
+
+
 def mean_latency_ns(totals: OperationTotals) -> float | None:
-    """Return the mean latency of one kind of operation; None if the engine does not report it."""
-    return totals.latency_mean_ns if totals.latency is None else totals.latency.mean_ns
+    """Return the mean time from submission to completion; None if the engine does not report it."""
+    if totals.latency_mean_ns is not None:
+        return totals.latency_mean_ns
+    return None if totals.latency is None else totals.latency.mean_ns
 
 
 def _summary(totals: OperationTotals, quantity: Quantity) -> LatencySummary | None:
