@@ -1,7 +1,8 @@
 """Comparison table of targets, shared by the terminal and the brief.
 
 Each workload point and target has a cell: means with t-intervals, percentiles of histograms merged
-over the repeats, effective concurrency and flags. Each target has a ratio to the baseline with a
+over the repeats (without histograms the median of the repeats' own percentiles), effective
+concurrency and flags. Each target has a ratio to the baseline with a
 log-Welch-t interval. Failed runs are counted and listed, but excluded from means.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from storlab._native import Histogram
@@ -47,6 +49,8 @@ POWER = [column for column in COLUMNS if column.is_power]
 STATISTIC_OF = {percent: name for name, percent in PERCENTS.items()}
 CONCURRENCY_TOLERANCE = 1.10  # latencies whose effective concurrencies differ by more are marked
 FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
+FEW = "few-operations"
+PER_REPEAT = "percentile-per-repeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ class Cell:
     flags: list[CellFlag] = field(default_factory=list)
     power: Account | None = None  # None if no energy was measured or declared
     power_missing: str = ""  # reason why no energy was measured
-    few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
+    # keys of the percentiles that a flag of the cell concerns, by kind of flag: FEW, PER_REPEAT
+    percentile_flags: dict[str, set[str]] = field(default_factory=dict)
     # metrics that change with the order of the runs, such as by warming up
     drifts: list[Drift] = field(default_factory=list)
     _merged: dict[tuple[str, ...], Histogram | None] = field(default_factory=dict, repr=False)
@@ -120,23 +125,30 @@ class Cell:
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
         """Return a time distribution merged over all finished repeats.
 
+        None if no repeat has a histogram of it, or if a repeat has only percentiles, which cannot
+        be merged with the others.
+
         Args:
             operation: Operation whose times are merged.
             time: latency, ttfb (time to first byte), intended_latency, or a distribution of the
                 workload family.
         """
+        percentiles = [f"{time}_{statistic}_ns.{operation}" for statistic in PERCENTS]
         if time in FAMILY_DISTRIBUTIONS:
             operation, time = FAMILY_DISTRIBUTIONS[time].operation, "latency"
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
-            histograms = [run.times[time] for run in self.runs]
-            self._merged[key] = merge(
-                [histogram[operation] for histogram in histograms if operation in histogram]
+            histograms = [run.times[time].get(operation) for run in self.runs]
+            complete = not any(
+                histogram is None and any(name in run.values for name in percentiles)
+                for run, histogram in zip(self.runs, histograms, strict=True)
             )
+            known = [histogram for histogram in histograms if histogram is not None]
+            self._merged[key] = merge(known) if complete else None
         return self._merged[key]
 
     def percentile(self, column: Column) -> float | None:
-        """Return a percentile over all finished repeats; None if no histogram is stored.
+        """Return a percentile over all finished repeats; None if it cannot be merged.
 
         A single repeat gives its stored percentile, as there is nothing to merge.
         """
@@ -149,10 +161,16 @@ class Cell:
         return float(merged.percentile(column.percent))
 
     def count(self, column: Column) -> int | None:
-        """Return the number of operations behind a percentile; None if no histogram is stored."""
+        """Return the number of operations behind a percentile; None if it is not known.
+
+        If each repeat has its own percentile, it is the number in the repeat with the fewest.
+        """
         single = self._single(column)
         if single is not None:
             return single[1]
+        if column.key in self.percentile_flags.get(PER_REPEAT, ()):
+            totals = [run.record.totals.get(column.operation) for run in self.runs]
+            return min((t.operations for t in totals if t is not None), default=None)
         merged = self.merged(column.operation, column.time)
         return None if merged is None else merged.count
 
@@ -170,6 +188,19 @@ class Cell:
         if summary is None or statistic is None or not summary.count:
             return None
         return float(getattr(summary, f"{statistic}_ns")), summary.count
+
+    def flags_percentile(self, kind: str, column: Column) -> bool:
+        """Return whether a flag of the cell concerns a column.
+
+        Flags that concern only some percentiles list them; any other flag concerns all columns.
+        """
+        keys = self.percentile_flags.get(kind)
+        return keys is None or column.key in keys
+
+    def own_percentiles(self, column: Column) -> list[float]:
+        """Return each repeat's own percentile, if they cannot be merged; else an empty list."""
+        own = column.key in self.percentile_flags.get(PER_REPEAT, ())
+        return self.repeats(column) if own else []
 
     @property
     def errors(self) -> dict[str, dict[str, int]]:
@@ -378,7 +409,9 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
     cell.configured = configured[0] if configured else None
     repeats = [Repeat(r.record.run_id, r.record.started_at, r.values) for r in cell.runs]
     cell.drifts = drifts_of(repeats, point.page)
-    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell), *_few_flags(cell)]
+    cell.flags = [
+        *_run_flags(cell.runs), *_drift_flags(cell), *_per_repeat_flags(cell), *_few_flags(cell)
+    ]  # fmt: skip
     return cell
 
 
@@ -409,11 +442,14 @@ def _value(cell: Cell, column: Column) -> Interval | None:
     if column.percent is None:
         return interval
     value = cell.percentile(column)
-    if value is None:
-        # Without histograms there is nothing to merge, and a mean of percentiles is not a
-        # percentile.
-        return interval if len(values) == 1 else None
-    return interval.around(value)
+    if value is not None:
+        return interval.around(value)
+    if len(values) == 1:
+        return interval
+    # Without histograms there is nothing to merge, and a mean of percentiles is not a percentile.
+    # The median is the percentile of one of the runs, or lies between those of two.
+    cell.percentile_flags.setdefault(PER_REPEAT, set()).add(column.key)
+    return interval.around(median(values))
 
 
 def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
@@ -437,6 +473,16 @@ def _drift_flags(cell: Cell) -> list[CellFlag]:
     return [CellFlag(DRIFT, "; ".join(texts), len(cell.runs))] if texts else []
 
 
+def _per_repeat_flags(cell: Cell) -> list[CellFlag]:
+    """Return a flag with the percentiles of each repeat that could not be merged."""
+    texts = []
+    for key in cell.percentile_flags.get(PER_REPEAT, ()):
+        column = COLUMNS[PLACES[key]]
+        values = ", ".join(format_quantity(value, column.unit) for value in cell.repeats(column))
+        texts.append(f"{column.label}, per repeat: {values}")
+    return [CellFlag(PER_REPEAT, "; ".join(texts), len(cell.runs))] if texts else []
+
+
 def _few_flags(cell: Cell) -> list[CellFlag]:
     """Mark the percentiles that rest on few operations, and return a flag with the counts."""
     few: dict[str, list[str]] = {}
@@ -446,7 +492,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
             continue
         count = cell.count(column)
         if count is not None and count * (1 - column.percent / 100) < FEW_BEYOND:
-            cell.few.add(column.key)
+            cell.percentile_flags.setdefault(FEW, set()).add(column.key)
             if column.time == "latency":
                 name = column.label.partition(" ")[0]
                 names = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
@@ -457,7 +503,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
         f"{statistic} rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(names)})"
         for statistic, names in few.items()
     )
-    return [CellFlag("few-operations", message, len(cell.runs))]
+    return [CellFlag(FEW, message, len(cell.runs))]
 
 
 def decisions_of(

@@ -48,7 +48,10 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
         return _known(spread.interval(confidence), _ONE_REPEAT, values, meter=spread.meter or 0.0)
     if column.is_power and column.account_name not in UNCHANGED_METRICS:
         return Measured(None, "some of its runs have no value")
-    return _known(mean_interval(values, confidence), _ONE_REPEAT, values)
+    interval = mean_interval(values, confidence)
+    if column.percent is not None:
+        interval = interval.around(cell.values[column.key].estimate)
+    return _known(interval, _ONE_REPEAT, values)
 
 
 def ratio(
@@ -87,6 +90,9 @@ def ratio(
     if column.is_power and column.account_name not in UNCHANGED_METRICS:
         return Measured(None, "some runs of the target or of the baseline have no value")
     interval = ratio_interval(values, against, confidence)
+    if column.percent is not None:
+        here, there = (side.values[column.key].estimate for side in (cell, base))
+        interval = interval.around(here / there)
     return _known(interval, why, values, against, boundaries=differs)
 
 

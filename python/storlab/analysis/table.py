@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from storlab.analysis.compare import Cell, Comparison, Row
+from storlab.analysis.columns import COLUMNS
+from storlab.analysis.compare import PER_REPEAT, PLACES, Cell, Comparison, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.stats import CONFIDENCE
 from storlab.model.decision import Decision
@@ -74,6 +75,11 @@ def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
         "runs": cell.run_ids,
         "failed": [run.record.run_id for run in cell.failed],
         "values": {k: v.as_dict() for k, v in cell.values.items() if k in keys},
+        "own_percentiles": {
+            key: cell.own_percentiles(COLUMNS[PLACES[key]])
+            for key in sorted(cell.percentile_flags.get(PER_REPEAT, ()))
+            if key in keys
+        },
         "concurrency_configured": cell.configured,
         "errors": cell.errors,
         "power": _power(cell),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.compare import PER_REPEAT, Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 from storlab.base.errors import UsageError
@@ -118,15 +118,19 @@ class Results:
     def points(self) -> pa.Table:
         """Table with one row per workload point, target and metric: mean and 95 % interval.
 
-        Percentiles come from the merged histograms of the repeats.
+        Percentiles come from the merged histograms of the repeats. If ``per_repeat`` is true, there
+        are no histograms to merge, and the estimate is the median of the repeats' own percentiles.
         """
         rows = [
-            {**identity, "target": target, "metric": key, **_interval(interval)}
+            {
+                **identity, "target": target, "metric": key, **_interval(interval),
+                "per_repeat": key in cell.percentile_flags.get(PER_REPEAT, ()),
+            }
             for identity, row in self._rows()
             for target, cell in row.cells.items()
             for key, interval in cell.values.items()
-        ]
-        return _table(rows, ("workload", "where", "target", "metric"))
+        ]  # fmt: skip
+        return _table(rows, ("workload", "where", "target", "metric"), ("per_repeat",))
 
     @property
     def ratios(self) -> pa.Table:

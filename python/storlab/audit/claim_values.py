@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from statistics import median
 
 from storlab.analysis.columns import FAMILY_DISTRIBUTIONS, PERCENTS, TIMES
 from storlab.analysis.dataset import merge
@@ -23,11 +24,13 @@ def is_percentile(metric: str) -> bool:
 def estimate(metric: str, records: Sequence[RunRecord], values: Sequence[float]) -> float:
     """Return the estimate of a metric over several runs, in SI base units.
 
-    Percentiles are taken over the operations of all runs; other metrics are the mean of
-    ``values``.
+    Percentiles are taken over the operations of all runs, or are the median of ``values`` if a run
+    has no histogram; other metrics are the mean of ``values``.
     """
     again = percentile(metric, records)
-    return mean_interval(values).estimate if again is None else again
+    if again is not None:
+        return again
+    return median(values) if is_percentile(metric) else mean_interval(values).estimate
 
 
 def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:

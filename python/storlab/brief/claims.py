@@ -363,7 +363,7 @@ def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
         mark(m.kind, f"{side.target}: {m.message}")
         for side in (cell, base)
         for m in _side_marks(side, column)
-        if m.kind != "few-operations" or column.key in side.few  # does not apply to means
+        if side.flags_percentile(m.kind, column)
     ]
     merged: dict[str, Mark] = {}
     for marked in both:

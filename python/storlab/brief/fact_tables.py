@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import PER_REPEAT, Comparison
 from storlab.analysis.dataset import TargetColumn, directory_names
 from storlab.analysis.density import storage_price, whole_cost
 from storlab.analysis.merge_directories import differences
@@ -35,6 +35,10 @@ from storlab.model.study import Target
 from storlab.results.store import ResultStore
 from storlab.words.text import and_list, digits3, plural
 
+UNMERGED = (
+    " Runs without histograms, such as imported ones, cannot be merged: the number is then the "
+    "median of the repeats’ own percentiles, marked #, with the smallest and largest below it."
+)
 INTENDED = (
     "In open loop operations are due at given times. Latency from the intended start counts the "
     "wait behind a stalled device; latency from submission does not see it."
@@ -317,6 +321,7 @@ def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
 def method(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the definitions for a brief's section on method, as pairs of term and text."""
     open_loop = any(column.is_intended for column in comparison.columns)
+    unmerged = bool(comparison.flagged(PER_REPEAT))
     outstanding = (
         "Effective concurrency",
         "Operations per second times mean latency (Little’s law). "
@@ -341,7 +346,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
             "Percentiles",
             "Read from the histograms of all repeats merged; percentiles are never "
             "averaged. Their interval is that of the repeats’ own percentiles, "
-            "widened to hold the merged value.",
+            f"widened to hold the merged value.{UNMERGED if unmerged else ''}",
         ),
         (
             "Intervals",

@@ -18,7 +18,7 @@ from storlab.analysis.columns import (
     table_keys,
     time_keys,
 )
-from storlab.analysis.compare import Cell, Comparison, Row
+from storlab.analysis.compare import PER_REPEAT, Cell, Comparison, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
@@ -36,6 +36,7 @@ from storlab.words.text import (
     latency_text,
     latency_unit,
     plural,
+    range_text,
     ratio_texts,
 )
 
@@ -193,9 +194,13 @@ def _time_table(
                            for c in columns]  # fmt: skip
                 rows.append(Leaf(heads, cell, numbers))
     unit = scale.of(next(iter(by_key.values())))[0]
+    marked = {
+        m.letter for row in rows for n in row.numbers for m in n.marks if m.kind == PER_REPEAT
+    }
+    unmerged = "".join(f" (or, marked {letter}, median of the repeats’ own)" for letter in marked)
     return table_of(
         comparison,
-        f"{section.title}: latencies, percentiles of the repeats’ merged histograms",
+        f"{section.title}: latencies, percentiles of the repeats’ merged histograms{unmerged}",
         [*(title_of(page, name) for name in names), "time of"],
         [(STATISTICS[s], unit) for s in statistics],
         rows,
@@ -289,9 +294,11 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         return Number(MISSING if relevant else "–", point_id=cell.point_id, missing=True)
     _, factor = scale.of(column)
     latency = column.is_latency
-    marks = list(cell_marks(cell.flags, len(cell.runs), latency=latency, name=column.name))
-    if column.key not in cell.few:
-        marks = [m for m in marks if m.kind != "few-operations"]
+    marks = [
+        m
+        for m in cell_marks(cell.flags, len(cell.runs), latency=latency, name=column.name)
+        if cell.flags_percentile(m.kind, column)
+    ]
     if column.name in COUNTED:
         share = cell.values.get("error_percent.all")
         spread = (
@@ -304,6 +311,9 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
     show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
     none = value.low == value.high  # equal in all runs, such as a value set by the profile
     text, spread = cell_texts(value, factor, show)
+    if own := cell.own_percentiles(column):
+        text = show(value.estimate / factor)
+        spread = range_text([each / factor for each in own], show)
     return Number(
         text,
         "" if none else spread,
@@ -419,7 +429,7 @@ def ratio_number(
     for name, side in zip(names, (cell, base), strict=True):
         latency = column.is_latency
         for m in cell_marks(side.flags, len(side.runs), latency=latency, name=column.name):
-            if m.kind == "few-operations" and column.key not in side.few:
+            if not side.flags_percentile(m.kind, column):
                 continue
             marks.append(mark(m.kind, f"{name}: {m.message}"))
         marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]

@@ -291,7 +291,9 @@ class CompareDocument(Document):
 
     `endpoints` (object workloads) lists targets with several endpoints or addresses, `gpu_paths`
     (gpudirect) the fraction of I/O on each path to the GPU, and `saturation` (preprocess) whether
-    storage is the bottleneck. These three are missing if metrics were selected by --metric.
+    storage is the bottleneck. These three are missing if metrics were selected by --metric. A
+    target's `own_percentiles` at a point are those of each repeat, by column, if runs have no
+    histograms to merge: the estimate is then their median.
     """
 
     schema_name: Literal["compare"] = Field(default="compare", alias="schema")

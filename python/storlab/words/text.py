@@ -72,6 +72,11 @@ def spread_text(
     return f"{show(interval.low / factor)}–{show(interval.high / factor)}"
 
 
+def range_text(values: Sequence[float], show: Callable[[float], str] = digits3) -> str:
+    """Format the smallest and the largest of some values, as ``1,200 to 1,260``."""
+    return f"{show(min(values))} to {show(max(values))}"
+
+
 def cell_texts(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> tuple[str, str]:

@@ -216,6 +216,13 @@ _OUTCOMES = (
         latencies=True,
     ),
     FlagMeaning(
+        "percentile-per-repeat",
+        "#",
+        "The percentiles of the repeats cannot be merged, because runs have no histogram: the "
+        "number is the median of the repeats’ own, with the smallest and largest below it.",
+        latencies=True,
+    ),
+    FlagMeaning(
         "power-not-measured",
         "W",
         "The target has a power meter, but its energy was not measured in some runs.",
