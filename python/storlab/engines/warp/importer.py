@@ -1,8 +1,8 @@
-"""Importer of warp's benchmark data: the record of all requests, or aggregated JSON.
+"""Importer of warp's benchmark data: the record of all requests, or aggregated JSON or text.
 
 From a record (``.csv.zst``, written with ``--full`` and by all versions before 1.1), results are
-recomputed. The JSON (``.json.zst``) has only aggregates, which are imported if no percentiles have
-to be averaged.
+recomputed. The JSON (``.json.zst``, or ``warp analyze --json``) and the printed text have only
+aggregates, which are imported if no percentiles have to be averaged.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
+from storlab.engines.warp import text_output as warp_text_output
+from storlab.engines.warp.command_line import without_credentials
 from storlab.engines.warp.importer_options import (
     Seen,
     duration_ns,
@@ -39,18 +41,20 @@ class WarpImport:
     """Importer of warp's benchmark data, as record of requests or JSON, compressed or not."""
 
     name = "warp"
-    hint = "its benchmark data (.csv.zst, with --full, or .json.zst)"
+    hint = "its benchmark data (.csv.zst, with --full, or .json.zst), or the text that it printed"
 
     def matches(self, text: str) -> bool:
-        """Return whether a text looks like warp's record of requests or warp's JSON."""
-        return warp_records.looks_like(text) or warp_summary.looks_like(text)
+        """Return whether a text looks like warp's record of requests, JSON or printed results."""
+        return any(form.looks_like(text) for form in (warp_records, warp_summary, warp_text_output))
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Parse the single run of a warp file. Raises ResultError if the file is malformed."""
+        """Parse the runs of a warp file. Raises ResultError if the file is malformed."""
         try:
             if warp_records.looks_like(text):
                 return [_of_records(warp_records.read_records(text.encode()))]
-            return [_of_summary(warp_summary.read_summary(text))]
+            if warp_summary.looks_like(text):
+                return [_of_summary(warp_summary.read_summary(text))]
+            return [_of_summary(summary) for summary in warp_text_output.read_text(text)]
         except WarpFormatError as error:
             raise ResultError(
                 f"{file}: {error.field}",
@@ -59,12 +63,18 @@ class WarpImport:
             ) from error
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that storlab keeps: ``.csv`` or ``.json``."""
-        return ".csv" if warp_records.looks_like(text) else ".json"
+        """Return the file suffix for the copy that storlab keeps."""
+        if warp_records.looks_like(text):
+            return ".csv"
+        return ".json" if warp_summary.looks_like(text) else ".txt"
 
     def cleaned(self, text: str) -> str:
-        """Return the text without the S3 session token, which warp writes in its command line."""
-        return warp_records.without_token(text)
+        """Return the text without credentials.
+
+        warp records the S3 session token of its command line, and printed text may have the
+        command line itself.
+        """
+        return without_credentials(text)
 
 
 def _of_records(records: Records) -> ImportedRun:
@@ -130,12 +140,15 @@ def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
 def _of_summary(summary: Summary) -> ImportedRun:
     operations = _load_of(summary)
     if not operations:
-        raise WarpFormatError("by_op_type", "has no operation of a kind that storlab can import")
+        what = "has no result of an operation that storlab can import"
+        raise WarpFormatError(
+            "operations", f"{what}: {'; '.join(summary.notes)}" if summary.notes else what
+        )
     flags = warp_summary.flags(summary.command)
     start_ns = min(of_kind.start_ns for of_kind in operations.values())
     window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns
     if window_ns <= 0:
-        raise WarpFormatError("by_op_type", "has operations with an end_time before start_time")
+        raise WarpFormatError("operations", "have no duration: their end is not after their start")
     outcome = RunOutcome(
         status="finished",
         engine=EngineInfo(name="warp", version=summary.version or "unknown", clock="warp"),
@@ -144,12 +157,17 @@ def _of_summary(summary: Summary) -> ImportedRun:
         samples=[],
         totals={kind: _totals(of_kind) for kind, of_kind in operations.items()},
         cpu=None,
-        notes=_summary_notes(operations) + _unknown_note(summary.unknown),
+        notes=[
+            *_summary_notes(operations, has_rates=summary.has_rates),
+            *summary.notes,
+            *_unknown_note(summary.unknown),
+        ],
     )
     endpoints = list(
         dict.fromkeys(host for of_kind in operations.values() for host in of_kind.hosts)
     )
     sizes = {of_kind.size for of_kind in operations.values() if of_kind.size}
+    moving = [of_kind for of_kind in operations.values() if of_kind.bytes]
     batches = [-(-of_kind.objects // max(1, of_kind.requests)) for of_kind in operations.values()]
     seen = Seen(
         requests={kind: of_kind.requests for kind, of_kind in operations.items()},
@@ -157,6 +175,8 @@ def _of_summary(summary: Summary) -> ImportedRun:
         workers=max(of_kind.concurrency for of_kind in operations.values()),
         keys_per_delete=max(batches),
         tls=any(endpoint.startswith("https") for endpoint in endpoints),
+        mean_size=sum(of_kind.bytes for of_kind in moving)
+        // max(1, sum(of_kind.objects for of_kind in moving)),
     )
     metrics = _given_metrics(operations, window_ns)
     return _run(flags, seen, endpoints, outcome, start_ns, metrics)
@@ -192,10 +212,18 @@ def _errors(of_kind: OperationSummary) -> dict[str, int]:
     return {kinds.pop() if len(kinds) == 1 else "of several kinds": of_kind.errors}
 
 
-def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str]:
+def _summary_notes(
+    operations: Mapping[Operation, OperationSummary], *, has_rates: bool
+) -> list[str]:
+    window = (
+        "counts are warp's rates times their duration, which excludes the run's first and last "
+        "requests"
+        if has_rates
+        else "the window is the whole run with all its requests"
+    )
     notes = [
-        "warp stored only aggregates: there is no histogram and no time series, and the window is "
-        "the whole run with all its requests (warp --full stores every request)"
+        f"warp stored only aggregates: there is no histogram and no time series, and {window} "
+        "(warp --full stores every request)"
     ]
     for kind, of_kind in operations.items():
         notes += _latency_notes(kind, of_kind)
@@ -216,6 +244,11 @@ def _latency_notes(kind: Operation, of_kind: OperationSummary) -> Iterator[str]:
             f"warp stores no latencies of {kind} but means, because its sizes differ"
             if of_kind.timed
             else f"warp stores no latencies of {kind}"
+        )
+    elif of_kind.pieces[0].is_averaged:
+        yield (
+            f"warp prints the mean of the percentiles of {kind} of periods of 10 s, which is not a "
+            f"percentile and is not imported: {format_latency(of_kind.pieces[0].p99_ns)} for p99"
         )
     elif len(of_kind.pieces) > 1:
         low, high = (pick(piece.p99_ns for piece in of_kind.pieces) for pick in (min, max))
@@ -243,7 +276,7 @@ def _given_metrics(
         values = {"latency_mean_ns": of_kind.mean_ns}
         if of_kind.pieces:
             values["latency_max_ns"] = max(piece.max_ns for piece in of_kind.pieces)
-        if len(of_kind.pieces) == 1:
+        if of_kind.has_percentiles:
             only = of_kind.pieces[0]
             values |= {f"latency_{name}_ns": getattr(only, f"{name}_ns") for name in _PERCENTILES}
         metrics += [_metric(name, value, kind) for name, value in values.items()]
@@ -273,7 +306,7 @@ def _ttfb_metrics(kind: Operation, of_kind: OperationSummary) -> list[Metric]:
         "ttfb_mean_ns": waited / requests,
         "ttfb_max_ns": max(piece.ttfb_max_ns or 0 for piece in of_kind.pieces),
     }
-    if len(of_kind.pieces) == 1:
+    if of_kind.has_percentiles:
         only = of_kind.pieces[0]
         values |= {f"ttfb_{name}_ns": getattr(only, f"ttfb_{name}_ns") for name in _PERCENTILES}
     return [_metric(name, value, kind) for name, value in values.items()]

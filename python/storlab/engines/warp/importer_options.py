@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from storlab.base.units import NS_PER_S, parse_size
+from storlab.base.units import NS_PER_S
 from storlab.engines.warp.command import LIBRARY_PART
+from storlab.engines.warp.command_line import expanded_hosts
+from storlab.engines.warp.object_sizes import object_sizes, size_bytes
 from storlab.engines.warp.records import Records
 from storlab.model.result import Operation
 
@@ -62,6 +64,7 @@ class Seen:
     workers: int  # requests in flight; 0 if not recorded
     keys_per_delete: int
     tls: bool
+    mean_size: int = 0  # bytes of a GET or PUT, if sizes are unknown
 
 
 def sizes_of(records: Records) -> dict[int, int]:
@@ -81,8 +84,7 @@ def duration_ns(text: str) -> int:
 def endpoints_of(flags: Flags) -> list[str]:
     """Return the S3 endpoints that warp's options name."""
     scheme = "https" if flags.get("tls") == "true" else "http"
-    hosts = [host for host in flags.get("host", "").split(",") if host and "{" not in host]
-    return [f"{scheme}://{host}" for host in hosts]
+    return [f"{scheme}://{host}" for host in expanded_hosts(flags.get("host", ""))]
 
 
 def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
@@ -95,16 +97,18 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
     percents = _percents(flags, seen, notes)
     result: dict[str, Any] = {f"{kind}_percent": percents.get(kind, 0.0) for kind in _PERCENTS}
     result = {name: value for name, value in result.items() if value or name == "get_percent"}
-    result["object_size"] = _object_size(flags, seen, notes)
+    result["object_size"] = _objectsize_bytes(flags, seen, notes)
     result["concurrency"] = seen.workers or _whole(flags, "concurrent", 20)
+    if not seen.workers and "concurrent" not in flags:
+        notes.append("the file has no concurrency: it is taken for warp's default")
     if set(percents) != {"put"}:
         objects = _whole(flags, "objects", 0)
         result |= {"objects": objects} if objects else {}
     if "multi_delete" in percents:
         result["delete_batch"] = max(1, min(1000, seen.keys_per_delete))
     if "get" in percents and flags.get("range-size"):
-        result["range_size"] = _size(flags["range-size"]) or 1
-        if not _size(flags.get("obj.size", "")):
+        result["range_size"] = size_bytes(flags["range-size"]) or 1
+        if not size_bytes(flags.get("obj.size", "")):
             notes.append(
                 "warp read ranges and did not record the size of the objects: object_size is the "
                 "size of the ranges"
@@ -221,11 +225,15 @@ def _unrecorded_mix(
     return rounded | {largest: round(100 - rest, 9)}
 
 
-def _object_size(flags: Flags, seen: Seen, notes: list[str]) -> Any:
-    told = _size(flags.get("obj.size", ""))
-    plain = "obj.randsize" not in flags and "list-existing" not in flags
-    if told and (plain or not seen.sizes):
-        return told
+def _objectsize_bytes(flags: Flags, seen: Seen, notes: list[str]) -> Any:
+    asked = object_sizes(flags.get("obj.size", ""), is_random=flags.get("obj.randsize") == "true")
+    plain = asked is not None and isinstance(asked.value, int) and "list-existing" not in flags
+    if asked is not None and (plain or not seen.sizes):
+        notes += [] if asked.difference is None else [asked.difference]
+        return asked.value
+    if not seen.sizes and seen.mean_size:
+        notes.append("the sizes of the objects are unknown; object_size is their mean")
+        return seen.mean_size
     if not seen.sizes:
         notes.append("warp did not record the size of the objects; object_size is a guess")
         return 1024
@@ -248,19 +256,10 @@ def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
     else:
         notes.append("the file does not record warp's options, so payload and parts are guesses")
     largest = max(seen.sizes, default=0)
-    part = _size(flags.get("part.size", "")) or LIBRARY_PART
+    part = size_bytes(flags.get("part.size", "")) or LIBRARY_PART
     if largest > part and "disable-multipart" not in flags:
         result |= {"part_size": part, "part_concurrency": 4}
     return result
-
-
-def _size(text: str) -> int:
-    """Convert a size in warp's notation to bytes; 0 if malformed. ``10M`` is 10 MB."""
-    short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTkmgt])", text)
-    try:
-        return parse_size(f"{short[1]}{short[2].upper()}B" if short else text) if text else 0
-    except ValueError:
-        return 0
 
 
 def _whole(flags: Flags, name: str, default: int) -> int:

@@ -15,7 +15,6 @@ were added over time (warp 1.0 to 1.6). ``op``, ``bytes``, ``error``, ``start``,
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -57,7 +56,6 @@ _TYPES: dict[str, pa.DataType] = {
     "end": _STAMP,
     "duration_ns": pa.int64(),
 }
-_TOKEN = re.compile(r"(--session-token=)(?!\*REDACTED\*)\S+")
 _STEP_NS = 1_000_000  # tolerance between wall time and monotonic time of a request
 
 Ints = npt.NDArray[np.int64]
@@ -148,11 +146,6 @@ def unpacked(data: bytes) -> bytes:
         return zstd.unpacked(data)
     except ValueError as error:
         raise WarpFormatError("file", f"cannot be decompressed: {error}") from error
-
-
-def without_token(text: str) -> str:
-    """Return a text with the S3 session token in warp's command line replaced."""
-    return _TOKEN.sub(r"\1*REDACTED*", text)
 
 
 def looks_like(text: str) -> bool:

@@ -14,7 +14,8 @@ In warp 1.0 to 1.6:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +27,19 @@ from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
 from storlab.model.result import Operation
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
+PREPARED = "the uploads with which warp prepared the run are not counted"
 _SIZED_BY_RESULT = ("put", "versioned")  # benchmarks that record how much of an upload arrived
+# Beginning of the JSON that warp printed before 1.1, and still prints for analyze --full --json.
+_OLD = re.compile(r'\{\s*(?:"mixed_server_stats"|"type"\s*:\s*"(?:single|mixed)")')
 _WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is noted
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStatistics:
-    """Latency statistics of requests of one size that ended in the same 10 s, in ns."""
+    """Latency statistics of requests of one size that ended in the same period, in ns.
+
+    The period is 10 s, except in output of warp before 1.1, where it is the whole run.
+    """
 
     requests: int
     mean_ns: float
@@ -42,6 +49,7 @@ class RequestStatistics:
     min_ns: float
     max_ns: float
     stdev_ns: float
+    is_averaged: bool = False  # whether percentiles are means over periods, as warp prints them
     ttfb_mean_ns: float | None = None
     ttfb_p50_ns: float | None = None
     ttfb_p90_ns: float | None = None
@@ -80,6 +88,11 @@ class OperationSummary:
         return max(0, self.requests - self.errors)
 
     @property
+    def has_percentiles(self) -> bool:
+        """Whether the percentiles of the only piece are those of all requests."""
+        return len(self.pieces) == 1 and not self.pieces[0].is_averaged
+
+    @property
     def bytes_moved(self) -> int | None:
         """Bytes of successful requests; None if requests failed and their sizes are unknown."""
         if not self.errors or self.failed_have_no_bytes:
@@ -95,12 +108,16 @@ class Summary:
     command: str
     operations: dict[Operation, OperationSummary]
     unknown: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    has_rates: bool = False  # whether counts follow from rates that exclude beginning and end
 
 
 def looks_like(text: str) -> bool:
     """Return whether a text begins like warp's JSON summary."""
     head = text.lstrip()[:2000]
-    return head.startswith("{") and '"commandline"' in head and '"total"' in head
+    return head.startswith("{") and (
+        ('"commandline"' in head and '"total"' in head) or _OLD.match(head) is not None
+    )
 
 
 def read_summary(text: str) -> Summary:
@@ -109,6 +126,8 @@ def read_summary(text: str) -> Summary:
         document = json.loads(text)
     except ValueError as error:
         raise WarpFormatError("file", f"is not JSON: {error}") from error
+    if isinstance(document, dict) and "by_op_type" not in document and "operations" in document:
+        return _old_summary(document)
     by_kind = document.get("by_op_type") if isinstance(document, dict) else None
     if not isinstance(by_kind, dict):
         raise WarpFormatError("by_op_type", "is missing")
@@ -210,6 +229,130 @@ def _mean(size_range: dict[str, Any]) -> tuple[int, float]:
     entries = max(1, int(size_range.get("merged_entries") or 1))
     mean_ms = size_range.get("avg_duration_millis") or 0
     return int(size_range["requests"]) if mean_ms else 0, mean_ms / entries * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One kind of operation, as older warp and warp's text output summarise it: by rates."""
+
+    kind: str  # name of the operation in warp
+    objects_s: float
+    bytes_s: float
+    length_ns: int  # time over which warp computed the rates
+    concurrency: int = 0
+    errors: int = 0
+    has_failed: bool = False  # whether the rates include failed requests
+    objects_per_request: int = 1
+    size: int | None = None
+    piece: RequestStatistics | None = None
+    timed: int = 0
+    mean_ns: float | None = None
+    hosts: tuple[str, ...] = ()
+    first_errors: tuple[str, ...] = ()
+
+
+def summary_of_rates(
+    rates: Sequence[Rate],
+    start_ns: int,
+    *,
+    command: str = "",
+    notes: Sequence[str] = (),
+) -> Summary:
+    """Return a summary with counts that follow from rates.
+
+    Rates of different operations are computed over slightly different times; counts are those of
+    the longest one, so that a rate of the summary is the one that warp printed.
+
+    Args:
+        rates: The operations.
+        start_ns: Start of the run, as UNIX time.
+        command: The command line, if known.
+        notes: Notes on the run.
+    """
+    known = [rate for rate in rates if rate.kind in NAMES]
+    window_ns = max((rate.length_ns for rate in known), default=0)
+    operations: dict[Operation, OperationSummary] = {}
+    for rate in known:
+        objects = round(rate.objects_s * window_ns / NS_PER_S)
+        requests = -(-objects // max(1, rate.objects_per_request))
+        many = rate.kind == "DELETE" and rate.objects_per_request > 1
+        operation = "multi_delete" if many else NAMES[rate.kind]
+        operations[operation] = OperationSummary(
+            operation=operation,
+            requests=requests if rate.has_failed else requests + rate.errors,
+            errors=rate.errors,
+            objects=objects,
+            bytes=round(rate.bytes_s * window_ns / NS_PER_S),
+            concurrency=rate.concurrency,
+            start_ns=start_ns,
+            end_ns=start_ns + window_ns,
+            throughput_bytes_s=rate.bytes_s or None,
+            first_errors=rate.first_errors,
+            hosts=rate.hosts,
+            size=rate.size,
+            pieces=() if rate.piece is None else (rate.piece,),
+            timed=rate.timed or (requests if rate.mean_ns is not None else 0),
+            mean_ns=rate.mean_ns,
+            failed_have_no_bytes=not rate.has_failed or rate.size is None,
+        )
+    order = sorted(operations.values(), key=lambda of: OBJECT_OPERATIONS.index(of.operation))
+    return Summary(
+        version="",
+        command=command,
+        operations={of_kind.operation: of_kind for of_kind in order},
+        unknown=tuple(sorted({rate.kind for rate in rates} - set(NAMES))),
+        notes=tuple(notes),
+        has_rates=True,
+    )
+
+
+def _old_summary(document: dict[str, Any]) -> Summary:
+    """Return the content of the JSON that warp printed before 1.1: rates by operation."""
+    rates = []
+    notes = []
+    starts = []
+    try:
+        for of_kind in document["operations"]:
+            kind = str(of_kind["type"])
+            if of_kind.get("skipped"):
+                notes.append(f"warp reports no results of {kind}: there were too few requests")
+                continue
+            rates.append(_old_rate(kind, of_kind))
+            starts.append(time_ns(of_kind["start_time"], f"operations.{kind}.start_time"))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise WarpFormatError("operations", f"{error} is missing or has a wrong type") from error
+    if not document.get("mixed") and len({rate.kind for rate in rates}) > 1:
+        uploads = [rate for rate in rates if rate.kind == "PUT"]
+        rates = [rate for rate in rates if rate.kind != "PUT"]
+        notes += [PREPARED] if uploads else []
+    return summary_of_rates(rates, min(starts, default=0), notes=notes)
+
+
+def _old_rate(kind: str, document: dict[str, Any]) -> Rate:
+    throughput = document["throughput"]
+    length_ms = float(throughput["measure_duration_millis"])
+    single = document.get("single_sized_requests") or {}
+    ranges = (document.get("multi_sized_requests") or {}).get("by_size") or ()
+    piece = _piece(single) if single and not single.get("skipped") else None
+    means = [(piece.requests, piece.mean_ns)] if piece else [_mean(one) for one in ranges]
+    timed = sum(count for count, _ in means)
+    per_request = int(document.get("objects_per_operation") or 1)
+    objects = float(throughput.get("objects") or 0) or throughput["ops"] * per_request
+    return Rate(
+        kind=kind,
+        objects_s=1000 * objects / length_ms if length_ms else 0.0,
+        bytes_s=_throughput(throughput) or 0.0,
+        length_ns=round(length_ms * NS_PER_MS),
+        concurrency=int(document.get("concurrency") or 0),
+        errors=int(document.get("errors") or 0),
+        objects_per_request=per_request,
+        size=int(single.get("obj_size") or 0) if piece else None,
+        piece=piece,
+        timed=timed,
+        mean_ns=sum(count * mean for count, mean in means) / timed if timed else None,
+        hosts=tuple(document.get("host_names") or ()),
+        first_errors=tuple(document.get("first_errors") or ()),
+    )
 
 
 def _throughput(document: dict[str, Any]) -> float | None:

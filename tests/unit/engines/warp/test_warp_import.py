@@ -248,7 +248,7 @@ def test_the_command_says_what_it_imported(
         (zstd.packed(b"\xff\xfe\x00"), "not text"),
         (zstd.packed(b"hello"), "a format that storlab cannot read"),
         (b"idx\tthread\top\tbytes\terror\tstart\tfirst_byte\tend\tduration_ns\n", "no request"),
-        (b'{"commandline": "warp get", "total": {}, "by_op_type": {}}', "no operation"),
+        (b'{"commandline": "warp get", "total": {}, "by_op_type": {}}', "no result"),
         (b'{"commandline": "warp get", "total": {}}', "by_op_type"),
     ],
 )

@@ -10,6 +10,7 @@ from storlab._native import Histogram
 from storlab.base import zstd
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
+from storlab.engines.warp.command_line import without_credentials
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "warp"
@@ -211,11 +212,11 @@ def test_compression_there_and_back_and_its_damage() -> None:
 
 def test_a_session_token_does_not_stay() -> None:
     command = "# warp get --access-key=*REDACTED* --session-token=AbC/12+= --region=r"
-    assert warp_records.without_token(command) == (
+    assert without_credentials(command) == (
         "# warp get --access-key=*REDACTED* --session-token=*REDACTED* --region=r"
     )
-    hidden = warp_records.without_token(command)
-    assert warp_records.without_token(hidden) == hidden
+    hidden = without_credentials(command)
+    assert without_credentials(hidden) == hidden
 
 
 @pytest.mark.parametrize(
