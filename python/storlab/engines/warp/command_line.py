@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import PurePath
 
+from storlab.base.units import NS_PER_S
+
 BENCHMARKS = (
     "mixed", "get", "put", "delete", "list", "stat", "versioned", "retention", "multipart",
     "multipart-put", "zip", "snowball", "fanout", "append",
@@ -59,6 +61,9 @@ _DEFAULTS: dict[str, dict[str, str]] = {
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ENDS = re.compile(r"(?:\d*>.*|&>?.*|<.*|\|\|?|;|&&)")  # what a shell reads as the end of a command
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+_UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
+_UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _NUMBERS = re.compile(r"\{(\d+)\.{2,3}(\d+)\}")
 
 
@@ -163,6 +168,13 @@ def _boolean(name: str, value: str | None) -> str:
     if value.lower() in ("0", "f", "false"):
         return "false"
     raise CommandLineError(f"--{name} is {value}, neither true nor false")
+
+
+def duration_ns(text: str) -> int:
+    """Convert a duration in Go's notation, such as ``1m30s``, to ns; 0 if it is malformed."""
+    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        return 0
+    return round(sum(float(n) * _UNITS_NS[unit] for n, unit in _DURATION.findall(text)))
 
 
 def expanded_hosts(text: str) -> Iterator[str]:

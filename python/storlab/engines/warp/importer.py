@@ -18,10 +18,9 @@ from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp import text_output as warp_text_output
-from storlab.engines.warp.command_line import without_credentials
+from storlab.engines.warp.command_line import duration_ns, without_credentials
 from storlab.engines.warp.importer_options import (
     Seen,
-    duration_ns,
     endpoints_of,
     fields,
     sizes_of,

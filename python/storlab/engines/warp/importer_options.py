@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from storlab.base.units import NS_PER_S
 from storlab.engines.warp.command import LIBRARY_PART
 from storlab.engines.warp.command_line import expanded_hosts
 from storlab.engines.warp.object_sizes import object_sizes, size_bytes
@@ -19,9 +17,6 @@ from storlab.model.result import Operation
 Flags = Mapping[str, str]
 
 _MOST_SIZES = 16  # limit for a weighted list of sizes
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
-_UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
-_UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _DISTRIBUTION: dict[Operation, str] = {
     "get": "get",
     "head": "stat",
@@ -72,13 +67,6 @@ def sizes_of(records: Records) -> dict[int, int]:
     moved = (records.kind("get") | records.kind("put")) & (records.bytes > 0)
     values, counts = np.unique(records.bytes[moved], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
-
-
-def duration_ns(text: str) -> int:
-    """Convert a duration in Go's notation, such as ``1m30s``, to ns; 0 if it is malformed."""
-    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
-        return 0
-    return round(sum(float(n) * _UNITS_NS[unit] for n, unit in _DURATION.findall(text)))
 
 
 def endpoints_of(flags: Flags) -> list[str]:

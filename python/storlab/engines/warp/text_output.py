@@ -17,8 +17,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from storlab.base.units import NS_PER_S, format_latency
-from storlab.engines.warp.command_line import BENCHMARKS, CommandLineError, parse_command_line
-from storlab.engines.warp.importer_options import duration_ns
+from storlab.engines.warp.command_line import (
+    BENCHMARKS,
+    CommandLineError,
+    duration_ns,
+    parse_command_line,
+)
 from storlab.engines.warp.summary import (
     PREPARED,
     Rate,

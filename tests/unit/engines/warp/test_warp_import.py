@@ -14,7 +14,8 @@ from storlab.base.errors import ResultError
 from storlab.cli.main import main
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
-from storlab.engines.warp.importer_options import Seen, duration_ns, fields, untold
+from storlab.engines.warp.command_line import duration_ns
+from storlab.engines.warp.importer_options import Seen, fields, untold
 from storlab.exchange.importer import import_files
 from storlab.lab.study.file import parse_study
 from storlab.model.result import RunRecord
