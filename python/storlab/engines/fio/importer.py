@@ -272,9 +272,8 @@ def _details(
     }
     if clocks:
         details["latency_clocks"] = clocks
-    steady = entry.jobs[0].get("steadystate")
-    if isinstance(steady, dict):
-        details["fio_steadystate"] = {k: v for k, v in steady.items() if k != "data"}
+    if steady := _steady_states(entry):
+        details["fio_steadystate"] = steady
     if entry.hosts is not None:
         details["fio_servers"] = entry.hosts
     return details
@@ -323,12 +322,12 @@ def _notes(entry: _Entry) -> list[str]:
     if any(d.latency is None and d.operations for d in directions.values()):
         notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")
     plain = [d.latency for d in directions.values() if d.latency and not d.latency.bins]
-    if len(entry.jobs) > 1 and any(not latency.percentiles for latency in plain):
+    if any(latency.upper_bounds for latency in plain):
         notes.append(
-            f"percentiles of {len(entry.jobs)} jobs cannot be merged into one, so this run has "
-            "none: run fio with --output-format=json+, or with group_reporting"
+            f"percentiles are upper bounds, computed from those of {len(entry.jobs)} jobs: with "
+            "group_reporting or --output-format=json+, fio keeps those of all I/Os"
         )
-    elif plain:
+    if plain:
         notes.append(
             "there is no latency histogram (fio --output-format=json+ writes one); fio's own "
             "percentiles are kept, but cannot be merged with others"
@@ -344,6 +343,12 @@ def _notes(entry: _Entry) -> list[str]:
     if lengths and min(lengths.values()) < 0.95 * max(lengths.values()):
         told = ", ".join(f"{kind}s {ms / 1000:g} s" for kind, ms in lengths.items())
         notes.append(f"rates are over the whole window, but fio's directions differ: {told}")
+    ends = [int(job.get("job_runtime") or 0) for job in entry.jobs]
+    if min(ends) < 0.95 * max(ends):
+        notes.append(
+            f"the {len(ends)} jobs ran for {min(ends) / 1000:g} s to {max(ends) / 1000:g} s: rates "
+            "are over the longest, so they are lower than the sum of the jobs' own rates"
+        )
     if fio_options.is_on(entry.options, "group_reporting"):
         notes.append("group_reporting: options are those of the group's first job")
     failed = sum(int(job.get("total_err") or 0) for job in entry.jobs)
@@ -352,7 +357,7 @@ def _notes(entry: _Entry) -> list[str]:
     if entry.hosts is not None:
         hosts = ", ".join(entry.hosts[:10]) + (", ..." if len(entry.hosts) > 10 else "")
         notes.append(f"fio's client added up {len(entry.hosts)} servers: {hosts}")
-    return [*notes, *_steady_notes(entry.jobs[0].get("steadystate"))]
+    return [*notes, *_steady_notes(_steady_states(entry))]
 
 
 def _clock_notes(figures: Figures) -> list[str]:
@@ -381,14 +386,23 @@ def _clock_notes(figures: Figures) -> list[str]:
     return notes
 
 
-def _steady_notes(steady: Any) -> list[str]:
+def _steady_states(entry: _Entry) -> list[dict[str, Any]]:
+    """Return the outcome of fio's own steady-state test for each job, without its series."""
+    tests = [test for job in entry.jobs if isinstance(test := job.get("steadystate"), dict)]
+    return [{k: v for k, v in test.items() if k != "data"} for test in tests]
+
+
+def _steady_notes(tests: Sequence[dict[str, Any]]) -> list[str]:
     """Return a note with the outcome of fio's own steady-state test; empty if there was none."""
-    if not isinstance(steady, dict):
+    if not tests:
         return []
-    outcome = "attained" if steady.get("attained") else "not attained"
+    first, attained = tests[0], sum(bool(test.get("attained")) for test in tests)
+    outcome = f"attained by {attained} of {len(tests)} jobs"
+    if len(tests) == 1:
+        outcome = "attained" if attained else "not attained"
     return [
-        f"fio's own steady-state test ({steady.get('ss')}, limit {steady.get('criterion')}, over "
-        f"{steady.get('duration')} s): {outcome}"
+        f"fio's own steady-state test ({first.get('ss')}, limit {first.get('criterion')}, over "
+        f"{first.get('duration')} s): {outcome}"
     ]
 
 
@@ -418,7 +432,7 @@ def _given_metrics(figures: Figures) -> list[Metric]:
             continue
         values: dict[str, float] = {"mean": latency.mean_ns, "max": latency.max_ns}
         given = latency.percentiles.items()
-        values |= {names[percent]: value for percent, value in given if percent in names}
+        values |= {names[p]: min(value, latency.max_ns) for p, value in given if p in names}
         metrics += [
             Metric(name=f"latency_{name}_ns", value=value, unit="ns", operation=kind)
             for name, value in values.items()

@@ -73,6 +73,7 @@ class Latency:
     bins: dict[int, int] = field(default_factory=dict)
     percentiles_source: Clock | None = None  # of percentiles and bins, if it is not ``source``
     total_mean_ns: float | None = None  # mean from submission on, if ``source`` is clat
+    upper_bounds: bool = False  # percentiles are upper bounds, computed from those of several jobs
 
     @property
     def in_flight_ns(self) -> float:
@@ -380,8 +381,9 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
         for part in parts:
             for middle, n in part.bins.items():
                 bins[middle] = bins.get(middle, 0) + n
-    totals = [p.in_flight_ns for p in parts]
-    total_mean = sum(m * p.count for m, p in zip(totals, parts, strict=True)) / count
+    percentiles = {} if bins else _bounds_of_percentiles(parts)
+    totals = sum(p.in_flight_ns * p.count for p in parts)
+    of_percentiles = [p.percentiles_source or p.source for p in parts]
     source: Clock = "lat" if all(p.source == "lat" for p in parts) else "clat"
     return Latency(
         source=source,
@@ -390,9 +392,33 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
         min_ns=min(p.min_ns for p in parts),
         max_ns=max(p.max_ns for p in parts),
         stdev_ns=math.sqrt(squares / count),
-        bins=bins,  # given percentiles cannot be merged and are dropped
-        total_mean_ns=total_mean if any(p.total_mean_ns is not None for p in parts) else None,
+        percentiles=percentiles,
+        bins=bins,
+        percentiles_source="clat" if source == "lat" and "clat" in of_percentiles else None,
+        total_mean_ns=totals / count if any(p.total_mean_ns is not None for p in parts) else None,
+        upper_bounds=bool(percentiles),
     )
+
+
+def _bounds_of_percentiles(parts: Sequence[Latency]) -> dict[float, int]:
+    """Return upper bounds of the percentiles of all latencies together.
+
+    A part's percentile says which share of its latencies is at most that long. The smallest time up
+    to which these shares, weighted by counts, add up to p percent is no less than the percentile p
+    of all latencies, and no more than the largest of the parts' own.
+    """
+    count = sum(p.count for p in parts)
+    wanted = sorted(set.intersection(*(set(p.percentiles) for p in parts)))
+    steps = sorted((v, at, i) for i, p in enumerate(parts) for at, v in p.percentiles.items())
+    reached = [0.0] * len(parts)
+    share = 0.0  # in percent, of all latencies
+    bounds: dict[float, int] = {}
+    for value, percent, index in steps:
+        share += max(0.0, percent - reached[index]) * parts[index].count / count
+        reached[index] = max(percent, reached[index])
+        while len(bounds) < len(wanted) and share >= wanted[len(bounds)] - 1e-9:
+            bounds[wanted[len(bounds)]] = value
+    return bounds
 
 
 def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures:
@@ -440,7 +466,10 @@ def summary(latency: Latency) -> LatencySummary | None:
         given = latency.percentiles
         if any(percent not in given for percent in _SUMMARY_PERCENTS.values()):
             return None
-        values = {name: given[percent] for name, percent in _SUMMARY_PERCENTS.items()}
+        # They are ends of buckets, too, and may lie above the exact maximum.
+        values = {
+            name: min(latency.max_ns, given[percent]) for name, percent in _SUMMARY_PERCENTS.items()
+        }
     return LatencySummary(
         count=latency.count,
         mean_ns=latency.mean_ns,

@@ -132,9 +132,9 @@ def test_jobs_of_their_own_are_runs_of_their_own(tmp_path: Path) -> None:
 def test_plain_json_keeps_what_it_has_and_says_what_it_lacks(tmp_path: Path) -> None:
     record = imported(tmp_path, "plain-3.33.json").records()[0]
     assert any("cannot be merged" in note for note in record.notes)
-    assert record.totals["read"].latency is None  # two clones: nothing to merge
+    assert any("upper bounds" in note for note in record.notes)  # two clones
     assert record.metric("latency_mean_ns", "read") is not None
-    assert record.metric("latency_p99_ns", "read") is None
+    assert record.metric("latency_p99_ns", "read") is not None
     assert record.concurrency is not None
     assert record.concurrency.implied == pytest.approx(8, rel=0.35)
     assert record.params["jobs"] == 2
@@ -149,7 +149,8 @@ def test_partial_percentiles_of_plain_json_are_kept(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     record = import_files([path], tmp_path / "result").records()[0]
     given = section["lat_ns"]["percentile"]
-    assert record.metric("latency_p99_ns", "write") == given["99.000000"]
+    exact = min(given["99.000000"], section["lat_ns"]["max"])  # fio prints the end of a bucket
+    assert record.metric("latency_p99_ns", "write") == exact
     assert record.metric("latency_p999_ns", "write") is None
 
 

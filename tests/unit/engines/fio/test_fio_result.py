@@ -70,7 +70,10 @@ def test_clones_without_group_reporting_are_merged() -> None:
     read = merged.directions["read"]
     assert read.operations == sum(p.directions["read"].operations for p in parts)
     assert read.latency is not None
-    assert read.latency.percentiles == {}  # percentiles are never averaged
+    assert read.latency.upper_bounds  # percentiles are never averaged
+    for percent, bound in read.latency.percentiles.items():
+        own = [p.directions["read"].latency.percentiles[percent] for p in parts]
+        assert min(own) <= bound <= max(own)
     means = [job["read"]["lat_ns"]["mean"] for job in document["jobs"]]
     assert min(means) <= read.latency.mean_ns <= max(means)
 
