@@ -17,9 +17,11 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
+from storlab.engines.fio import terse_output, text_output
 from storlab.engines.fio.disk_util import medium_details
 from storlab.engines.fio.error_numbers import failure_of
 from storlab.engines.fio.merged_sections import find_sections
+from storlab.engines.fio.printed_load import NOTES, PARTIAL
 from storlab.engines.fio.result import Figures, FioFormatError
 from storlab.model.result import (
     CpuUse,
@@ -89,16 +91,14 @@ class _Entry:
 
 
 class FioImport:
-    """Importer of fio's JSON output; accepts messages and status documents before the result."""
+    """Importer of fio's output: JSON, which may follow messages, else text for people, or terse."""
 
     name = "fio"
     hint = "the output of `fio --output-format=json+ --lat_percentiles=1 job.fio`"
 
     def matches(self, text: str) -> bool:
-        """Return whether a text looks like fio's JSON output."""
-        start = re.search(r"^\{", text, re.MULTILINE)
-        lists = any(f'"{name}"' in text for name in ("jobs", "client_stats"))
-        return start is not None and ('"fio version"' in text or (lists and '"jobname"' in text))
+        """Return whether a text looks like fio's output."""
+        return _is_json(text) or text_output.matches(text) or terse_output.matches(text)
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
         """Parse fio's output into runs; jobs that ``numjobs`` cloned become one run.
@@ -106,6 +106,8 @@ class FioImport:
         Raises:
             ResultError: The text is not the complete output of fio.
         """
+        if not _is_json(text):
+            return _printed_runs(text, file)
         try:
             output = fio_result.split_output(text)
             document = output.documents[-1]
@@ -129,9 +131,9 @@ class FioImport:
             run.outcome.notes[:0] = notes
         return runs
 
-    def suffix(self, text: str) -> str:  # noqa: ARG002  (same for every text)
-        """Return the file suffix for the copy that storlab keeps of an imported text: ``.json``."""
-        return ".json"
+    def suffix(self, text: str) -> str:
+        """Return the file suffix for the copy that storlab keeps of an imported text."""
+        return ".json" if _is_json(text) else ".txt"
 
     def cleaned(self, text: str) -> str:
         """Return the text unchanged: fio writes no secrets."""
@@ -152,6 +154,30 @@ def fio_messages(lines: Sequence[str]) -> list[str]:
         lines_text = "line" if dropped == 1 else "lines"
         notes.append(f"{dropped} {lines_text} of text that are no messages of fio were left out")
     return notes
+
+
+def _is_json(text: str) -> bool:
+    start = re.search(r"^\{", text, re.MULTILINE)
+    lists = any(f'"{name}"' in text for name in ("jobs", "client_stats"))
+    return start is not None and ('"fio version"' in text or (lists and '"jobname"' in text))
+
+
+def _printed_runs(text: str, file: str) -> list[ImportedRun]:
+    """Parse fio's text for people, or its terse output, into runs."""
+    parser = text_output if text_output.matches(text) else terse_output
+    runs: list[ImportedRun] = []
+    try:
+        for document in parser.read(text):
+            entries = _entries(document)
+            number = str(document["fio version"])
+            own = [_run(document, entry, number, alone=len(entries) == 1) for entry in entries]
+            for run in own:
+                run.outcome.notes += document[NOTES]
+            runs += own
+    except FioFormatError as error:
+        fix = "give the complete output of fio; --output-format=json+ has the most values"
+        raise ResultError(f"{file}: {error.field}", error.what, fix) from error
+    return runs
 
 
 def _entries(document: dict[str, Any]) -> list[_Entry]:
@@ -214,7 +240,7 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
         label=None,
         target=_target_name(entry, locations),
         locations=locations,
-        direct=fio_options.is_on(options, "direct") if options else None,
+        direct=fio_options.is_on(options, "direct") if _has_options(document, options) else None,
         engine="fio",
         outcome=outcome,
         metrics=_given_metrics(figures),
@@ -225,6 +251,11 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
         params={"fio_options": untold} if untold else {},
         clients=clients,
     )
+
+
+def _has_options(document: dict[str, Any], options: fio_options.Options) -> bool:
+    """Return whether a file contains all options that fio was given."""
+    return bool(options) and not document.get(PARTIAL)
 
 
 def _fields(entry: _Entry) -> tuple[dict[str, Any], list[str]]:
@@ -317,7 +348,8 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
 
 def _notes(entry: _Entry) -> list[str]:
     """Return notes on how to interpret the imported numbers of a fio run."""
-    notes = ["imported: one sample spans the whole window"]
+    notes = [note for job in entry.jobs for note in job.get(NOTES, [])]
+    notes.append("imported: one sample spans the whole window")
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
         notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")

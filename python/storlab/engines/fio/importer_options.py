@@ -236,8 +236,8 @@ def estimated_fields(
         result["block_size"] = max(512, 512 * round(size / 512))
     named = ", ".join(f"{name} {value:g}" for name, value in result.items())
     return result, [
-        "the file has no job options (fio before 2.3 prints none), so the access pattern is not "
-        f"known, and these are estimates from the results: {named}"
+        "the file has no job options (terse output and fio before 2.3 print none), so the access "
+        f"pattern is not known, and these are estimates from the results: {named}"
     ]
 
 

@@ -1,0 +1,94 @@
+"""Bounds of numbers that fio prints rounded, such as ``12.3k`` or ``48.1MiB/s``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+Version = tuple[int, int]
+"""Major and minor version of fio, such as (3, 33)."""
+UNKNOWN_VERSION: Version = (0, 0)
+SI_UNITS: Version = (2, 17)
+"""First version that prints binary units as KiB, next to SI units such as kB."""
+_EXACT_FRACTIONS: Version = (2, 20)  # before, digits behind the point were no decimal fraction
+_CARRIED_FRACTIONS: Version = (3, 26)  # before, 12.97k was printed as 12.0k
+_NUMBER = re.compile(r"([\d.]+)\s*([kmgtpe]?)(i?)(b|bit)?(?:/s)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Smallest and largest value that a printed number can stand for."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Middle of the bounds."""
+        return (self.low + self.high) / 2
+
+    @property
+    def percent(self) -> float:
+        """Largest error of the middle, in percent of it."""
+        return 50 * (self.high - self.low) / self.middle if self.middle > 0 else 0.0
+
+    def scaled(self, factor: float) -> Bounds:
+        """Return the bounds multiplied by a positive factor."""
+        return Bounds(self.low * factor, self.high * factor)
+
+    def overlap(self, other: Bounds | None) -> Bounds:
+        """Return the bounds that satisfy both; if they contradict each other, these bounds."""
+        if other is None or other.low > self.high or other.high < self.low:
+            return self
+        return Bounds(max(self.low, other.low), min(self.high, other.high))
+
+
+def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:
+    """Return the bounds of a number as printed by fio; None if it is no number.
+
+    Args:
+        text: The number with its unit, such as ``12.3k``, ``48.1MiB/s`` or ``712421B/s``.
+        version: Version of fio, which determines how it rounds.
+        kilo: Value of the prefix ``k`` without ``i``: 1,024 for bytes before fio 2.17.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or match[1].count(".") > 1 or match[1] == ".":
+        return None
+    base = 1024 if match[3] else kilo
+    unit = float(base ** " kmgtpe".index(match[2].lower() or " "))
+    if (match[4] or "").lower() == "bit":
+        unit /= 8
+    whole, _, fraction = match[1].partition(".")
+    if not fraction:
+        number = int(whole)
+        return Bounds((number - (0.5 if match[2] else 0)) * unit, (number + 1) * unit)
+    if version < _EXACT_FRACTIONS:
+        return Bounds(int(whole or 0) * unit, (int(whole or 0) + 1) * unit)
+    digit = 10.0 ** -len(fraction)
+    value = float(match[1])
+    low, high = value - digit / 2, value + digit / 2 + 1e-3  # remainders were cut off before
+    if version < _CARRIED_FRACTIONS and not int(fraction):
+        high = value + 1
+    return Bounds(low * unit, high * unit)
+
+
+def exact(text: str) -> float | None:
+    """Return a latency or size whose printed form is not rounded: ``1591.7k``, ``4096B``, ``4K``.
+
+    Prefixes without ``i`` are powers of 1,000, except ``K`` and ``M`` of sizes, see `size`.
+    """
+    return _value(text, 1000)
+
+
+def size(text: str, version: Version) -> int | None:
+    """Return a block size in bytes: ``4096B``, ``128KiB``, or ``4K`` before fio 2.17."""
+    value = _value(text, 1000 if version >= SI_UNITS and text.rstrip().endswith("B") else 1024)
+    return None if value is None else round(value)
+
+
+def _value(text: str, kilo: int) -> float | None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or match[1].count(".") > 1 or match[1] == ".":
+        return None
+    base = 1024 if match[3] else kilo
+    return float(match[1]) * float(base ** " kmgtpe".index(match[2].lower() or " "))
