@@ -228,6 +228,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
     run, outcome = source.run, source.run.outcome
     if run.s3 is None:
         outcome.details.setdefault("medium", {"unknown": [NO_COUNTERS]})
+        outcome.details.setdefault("page_cache_unknown", run.direct is None)
     stated = Stated(bool(run.direct), run.metrics, _has_histograms(outcome), run.provenance)
     planned = PlannedRun(order=0, repeat=repeat, point_id=point.point_id)
     record = completed_record(planned, point, study, run.started_at, outcome, stated=stated)

@@ -93,6 +93,11 @@ def is_result_file(name: str) -> bool:
     return name == "summary.json" or bool(_OUTPUT.fullmatch(name) or _STATS.fullmatch(name))
 
 
+def is_rank_file(name: str) -> bool:
+    """Return whether a file name is that of a rank's step times."""
+    return bool(_OUTPUT.fullmatch(name))
+
+
 def read_results(files: Mapping[str, bytes]) -> Results:
     """Parse DLIO's result files, given as contents by name.
 

@@ -227,7 +227,7 @@ def medium_evidence(
     told = CheckpointDetails.of(outcome)
     if params.cold != "as_is":
         yield from _warm_restores(told.restores)
-    if target.s3 is None and not target.direct:
+    if target.s3 is None and not target.direct and not told.page_cache_unknown:
         text = "checkpoints were written through the page cache (direct = false)"
         yield Evidence(PAGE_CACHE, "unproven", text)
     if params.restores and params.cold == "as_is":

@@ -24,6 +24,7 @@ The count is scaled to the window first, and must span at most twice the length 
 """
 PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"
 NEVER_WRITTEN, UNPROVEN = "never-written", "medium-unproven"
+PAGE_CACHE_UNKNOWN = "it is unknown whether this I/O bypassed the page cache"
 NO_COUNTER = "no counter covers the measure window"
 
 
@@ -96,6 +97,8 @@ def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
     if medium is None:
         return
     yield from _layers(medium, reads=False)
+    if Details.of(outcome).page_cache_unknown:
+        yield Evidence(UNPROVEN, "unproven", PAGE_CACHE_UNKNOWN)
     for clause in medium.unknown:
         yield Evidence(UNPROVEN, "unproven", clause)
     if not (counted or medium.unknown or medium.memory):
@@ -116,7 +119,9 @@ def medium_evidence(
         return
     details = Details.of(outcome)
     medium = details.medium
-    if not target.direct:
+    if details.page_cache_unknown:
+        yield Evidence(UNPROVEN, "unproven", PAGE_CACHE_UNKNOWN)
+    elif not target.direct:
         text = "direct = false: memory may have served this I/O, not the device"
         yield Evidence(PAGE_CACHE, "unproven", text)
     if medium is not None:

@@ -186,7 +186,8 @@ def run_metrics(params: TrainingParams, outcome: RunOutcome) -> list[Metric]:
     epochs = epochs_of(outcome)
     return [
         *_utilisation(settings, epochs),
-        *common.rate_metrics(outcome, READS, READS, "reads_s"),
+        # An imported run may state rates but no counts, which would make its throughput 0.
+        *(common.rate_metrics(outcome, READS, READS, "reads_s") if outcome.totals else ()),
         *_samples(settings, epochs),
         *_times(outcome),
         *_stalls(epochs),
@@ -346,7 +347,8 @@ def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> 
             "application read: a cache served the rest"
         )
         yield Evidence(PAGE_CACHE, "contradicted", text)
-    if share is None and target.s3 is None and not settings.direct(target):
+    cached = not settings.direct(target) and not TrainingDetails.of(outcome).page_cache_unknown
+    if share is None and target.s3 is None and cached:
         text = (
             "files were read through the page cache, and reads of the device were not counted: "
             "memory may have served them"

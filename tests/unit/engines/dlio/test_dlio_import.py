@@ -68,7 +68,12 @@ def test_recorded_runs_are_computed_anew_from_the_steps(tmp_path: Path) -> None:
     assert record.metric("nominal_mb_s") == pytest.approx(140 * 146.600628 / 8.07514, rel=1e-4)
     assert record.metric("step_wait_max_ns") == pytest.approx(1_447_355_747, rel=0.001)
     assert {m.provenance for m in record.metrics if m.name == "au_percent"} == {"emulated"}
-    assert {flag.kind for flag in record.flags} >= {"page-cache", "few-steps", "data-set-small"}
+    assert {flag.kind for flag in record.flags} >= {
+        "medium-unproven",
+        "few-steps",
+        "data-set-small",
+    }
+    assert "page-cache" not in {flag.kind for flag in record.flags}  # it is unknown
     assert any("2,794.3 MB/s" in note for note in record.notes)
     assert record.started_at.startswith("2026-11-20T10:41:43.984")
     assert [span.name for span in record.spans] == ["epoch 1"]
@@ -122,7 +127,8 @@ def test_what_is_not_told_of_the_page_cache_makes_no_target_of_its_own(tmp_path:
     store = imported(tmp_path, tree)
     assert [(t.name, t.direct) for t in store.study.target] == [("imported", True)]
     flags = {r.kind: {flag.kind for flag in r.flags} for r in store.records()}
-    assert "page-cache" in flags["checkpoint"]  # direct I/O is unknown
+    assert "page-cache" not in flags["checkpoint"]  # direct I/O is unknown
+    assert "medium-unproven" in flags["checkpoint"]
     assert "page-cache" not in flags["training"]
 
 

@@ -1,0 +1,102 @@
+"""Directory trees of DLIO's results: which directories are runs, and what their names mean.
+
+- DLIO: ``hydra_log/<model>/<time>/``
+- MLPerf Storage v0.5: ``<division>/<submitter>/results/<system>/<model>/run<n>/<host>/``, in which
+  each host ran a DLIO of its own
+- v1.0: ``<division>/<submitter>/results/<system>/<model>-<accelerator>/run<n>/``, with variations
+- since v2.0: ``<division>/<submitter>/results/<system>/training/<model>/run/<time>/`` and
+  ``.../checkpointing/<model>/<time>/``; ``datagen`` and ``datasize`` beside ``run`` are no
+  measurements
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+SUMMARY = "summary.json"
+UNNAMED = "imported"
+_DIVISIONS = ("closed", "open")
+_BENCHMARKS = ("training", "checkpointing")
+_UNMEASURED = {"datagen", "datasize"}
+_STAMP = re.compile(r"\d{8}_\d{6}|\d{4}-\d\d-\d\d[-_T]\d\d-\d\d-\d\d")
+_NUMBERED = re.compile(r"(?:.*[-_.])?run[-_.]?\d+", re.IGNORECASE)
+_UNTELLING = {"run", "runs", "results", "result", "output", "hydra_log"}
+
+
+def run_directories(place: Path) -> list[Path]:
+    """Return the run directories at or below a path, sorted by path.
+
+    A run of MLPerf Storage v0.5 is the directory that contains those of its hosts.
+    """
+    found = sorted(
+        path.parent
+        for path in place.rglob(SUMMARY)
+        if not _UNMEASURED.intersection(path.relative_to(place).parts)
+    )
+    beside: dict[Path, list[Path]] = {}
+    for directory in found:
+        beside.setdefault(directory.parent, []).append(directory)
+    runs: list[Path] = []
+    for parent, children in beside.items():
+        runs += [parent] if _is_of_hosts(parent, children) and parent != place.parent else children
+    return runs
+
+
+def host_directories(directory: Path) -> list[Path]:
+    """Return the directories of a run's hosts; empty if the run directory has its own results."""
+    if (directory / SUMMARY).is_file():
+        return []
+    return sorted(path.parent for path in directory.glob(f"*/{SUMMARY}"))
+
+
+def _is_of_hosts(parent: Path, children: Sequence[Path]) -> bool:
+    return (
+        len(children) > 1
+        and bool(_NUMBERED.fullmatch(parent.name))
+        and not any(_is_run(child.name) for child in children)
+    )
+
+
+def _is_run(name: str) -> bool:
+    return bool(_STAMP.fullmatch(name) or _NUMBERED.fullmatch(name))
+
+
+def target_name(directory: Path, model: str | None) -> str:
+    """Return the name of the measured system; all runs of a system have the same name.
+
+    In a submission to MLPerf it is submitter and system. Elsewhere it is the name of the directory,
+    unless that only numbers or dates the run. Then it is the name of the closest directory above
+    that does not name the model, either.
+    """
+    parts = directory.absolute().parts
+    for index, part in enumerate(parts[:-2]):
+        around = [name for name in parts[max(0, index - 2) : index] if name]
+        owners = [name for name in around if name.lower() not in _DIVISIONS]
+        if part == "results" and len(owners) == 1 and len(around) == 2:
+            return f"{owners[0]} {parts[index + 1]}"
+    if _STAMP.fullmatch(parts[-1]):
+        for index in range(len(parts) - 2, 0, -1):
+            if parts[index] in _BENCHMARKS:
+                above = parts[index - 1]
+                return UNNAMED if above.lower() in _UNTELLING else above
+    if not _is_run(parts[-1]):
+        return parts[-1] or UNNAMED
+    stem = re.match(r"[a-z]+", (model or "").lower())
+    passed = tuple([stem[0]] if stem else [])
+    for part in reversed(parts[1:-1]):
+        if not (_is_run(part) or part.lower() in _UNTELLING or part.lower().startswith(passed)):
+            return part
+    return UNNAMED
+
+
+def model_name(directory: Path) -> str | None:
+    """Return the model's name if the run is in a result tree of ``mlpstorage``, else None."""
+    parts = directory.absolute().parts
+    if not _STAMP.fullmatch(parts[-1]):
+        return None
+    for index in range(len(parts) - 2, 0, -1):
+        if parts[index] in _BENCHMARKS:
+            return parts[index + 1]
+    return None
