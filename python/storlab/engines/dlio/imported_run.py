@@ -18,6 +18,11 @@ _NO_DIRECT = (
     "it is unknown whether reads bypassed the page cache: the directory has no configuration file"
 )
 
+_WARM_UP = (
+    "this is the first of six runs: MLPerf Storage v3.0 leaves it out as a warm-up, but here it is "
+    "a repeat like the others; to leave it out, import the other run directories by name"
+)
+
 
 def imported_run(
     kind: str,
@@ -50,8 +55,12 @@ def imported_run(
         fix = "read DLIO's log, dlio.log, for the cause"
         outcome.conclude(Failure(message="the run has a duration of 0", fix=fix))
     outcome.notes.append("DLIO records local times without a zone; UTC is assumed")
-    if kind == "training" and direct is None:
+    if settings.store is not None:
+        outcome.notes.append(f"the data is in an object store: {settings.store}")
+    elif kind == "training" and direct is None:
         outcome.notes.append(_NO_DIRECT)
+    if layout.is_warm_up(directory):
+        outcome.notes.append(_WARM_UP)
     started = datetime.fromtimestamp(began_ns / NS_PER_S, UTC)
     return ImportedRun(
         kind=kind,

@@ -63,6 +63,15 @@ def _is_run(name: str) -> bool:
     return bool(_STAMP.fullmatch(name) or _NUMBERED.fullmatch(name))
 
 
+def is_warm_up(directory: Path) -> bool:
+    """Return whether a run is the first of six, which MLPerf Storage v3.0 leaves out."""
+    place = directory.absolute()
+    if place.parent.name != "run" or not _STAMP.fullmatch(place.name):
+        return False
+    runs = sorted(path.parent.name for path in place.parent.glob(f"*/{SUMMARY}"))
+    return len(runs) == 6 and runs[0] == place.name
+
+
 def target_name(directory: Path, model: str | None) -> str:
     """Return the name of the measured system; all runs of a system have the same name.
 

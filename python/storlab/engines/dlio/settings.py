@@ -88,9 +88,19 @@ class Settings:
         return self.whole("train.total_training_steps")
 
     @property
+    def store(self) -> str | None:
+        """Type and bucket of the object store that has the data; None for a file system."""
+        kind = self.value("storage.storage_type")
+        if kind in {None, "local_fs", "parallel_fs"}:
+            return None
+        return f"{kind} {self.value('storage.storage_root') or ''}".strip()
+
+    @property
     def direct(self) -> bool | None:
-        """Whether data is read with O_DIRECT; DLIO's default is False."""
+        """Whether data is read with O_DIRECT; DLIO's default is False. None for object stores."""
         value = self.value("reader.odirect")
+        if self.store is not None:
+            return None
         if value is None:
             return False if self.complete else None
         return str(value).lower() == "true"

@@ -323,3 +323,20 @@ def test_one_damaged_run_is_refused_alone(tmp_path: Path) -> None:
     assert len(importer.read(good, importer.files(good))) == 1
     with pytest.raises(ResultError, match=r"configs/config\.yaml"):
         importer.read(bad, importer.files(bad))
+
+
+def test_data_in_an_object_store_is_not_read_through_the_page_cache(tmp_path: Path) -> None:
+    config = CONFIG + "  storage: {storage_type: s3, storage_root: my-bucket}\n"
+    record = only(tmp_path, written(tmp_path / "run1", summary(), config=config))
+    assert "page-cache" not in {flag.kind for flag in record.flags}
+    assert any("s3 my-bucket" in note for note in record.notes)
+
+
+def test_the_first_of_six_runs_is_noted_as_a_warm_up(tmp_path: Path) -> None:
+    """MLPerf Storage v3.0 asks for six runs and leaves out the first."""
+    runs = tmp_path / "rack-1" / "training" / "unet3d" / "run"
+    for hour in range(6):
+        written(runs / f"20260704_0{hour}0040", summary(hostname=f"client{hour}"))
+    records = imported(tmp_path, tmp_path / "rack-1").records()
+    noted = [any("first of six runs" in note for note in record.notes) for record in records]
+    assert noted == [True, False, False, False, False, False]
