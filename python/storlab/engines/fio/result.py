@@ -456,27 +456,21 @@ def summary(latency: Latency) -> LatencySummary | None:
     """
     if latency.bins:
         merged = histogram(latency.bins)
-        # Clip percentiles: the first and last bucket extend beyond the exact minimum and maximum.
-        low, high = latency.min_ns, latency.max_ns
-        values = {
-            name: max(low, min(high, merged.percentile(percent)))
-            for name, percent in _SUMMARY_PERCENTS.items()
-        }
+        values = {name: merged.percentile(at) for name, at in _SUMMARY_PERCENTS.items()}
     else:
         given = latency.percentiles
         if any(percent not in given for percent in _SUMMARY_PERCENTS.values()):
             return None
-        # They are ends of buckets, too, and may lie above the exact maximum.
-        values = {
-            name: min(latency.max_ns, given[percent]) for name, percent in _SUMMARY_PERCENTS.items()
-        }
+        values = {name: given[percent] for name, percent in _SUMMARY_PERCENTS.items()}
+    # Clip percentiles: the first and last bucket extend beyond the exact minimum and maximum.
+    low, high = latency.min_ns, latency.max_ns
     return LatencySummary(
         count=latency.count,
         mean_ns=latency.mean_ns,
         min_ns=latency.min_ns,
         max_ns=latency.max_ns,
         stdev_ns=latency.stdev_ns,
-        **values,
+        **{name: max(low, min(high, value)) for name, value in values.items()},
     )
 
 
