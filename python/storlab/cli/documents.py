@@ -330,12 +330,33 @@ class ExportDocument(Document):
     runs: int
 
 
+class ImportOutcome(Part):
+    """Outcome of one file or run directory of an import, with the reason if it has one."""
+
+    file: Path
+    outcome: Literal["imported", "skipped", "refused", "duplicate"]
+    runs: int
+    reason: str
+    fix: str
+
+
+class ImportedTarget(Part):
+    """Target of an import: the number of its runs and files, and the folders of these."""
+
+    name: str
+    runs: int
+    files: int
+    folders: list[Path]
+
+
 class ImportDocument(Document):
-    """Output of storlab import: the new result directory and its runs."""
+    """Output of storlab import: the new result directory, its runs, and each file's outcome."""
 
     schema_name: Literal["import"] = Field(default="import", alias="schema")
     directory: Path
     runs: list[RunRecord]
+    targets: list[ImportedTarget]
+    files: list[ImportOutcome]
 
 
 class GateRuleVerdict(Part):

@@ -21,41 +21,53 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Results of fio (JSON, JSON+) or warp (benchmark data: .csv.zst, .json.zst), or "
-            "a directory of DLIO's or MLPerf Storage's.",
+            help="Results of other tools: files, directories, globs in quotes, or archives "
+            "(.zip, .tar.gz, .tar.zst); files may be compressed.",
         ),
     ],
     out: OutOption = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", help="Name of the target that was measured, for all files."),
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="NAME[=GLOB]",
+            help="Name of the target that was measured: of all files, or of those that match GLOB; "
+            "may be given several times.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import results of fio, warp or DLIO into a result directory, to compare and report them.
+    """Import results of other tools into a result directory, to compare and report them.
 
-    Runs of the same target with the same options become repeats of one point. Whole histograms are
-    imported from fio's JSON+ with lat_percentiles=1 and from warp's data with --full; from other
-    files only the percentiles in them.
+    Runs of the same target with the same options become repeats of one point. Files from different
+    folders measured different targets, unless the folders are numbered runs or --target names them.
+    Files that are no results are skipped, and those that cannot be imported are listed with the
+    reason.
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
+    from storlab.exchange.import_report import limited, report_lines
     from storlab.exchange.importer import import_files
 
     directory = out or Path("results") / f"import-{utc_stamp()}"
     store = import_files(files, directory, target, name)
     records = store.records()
+    about = store.environment["imported"]
     if as_json:
-        from storlab.cli.documents import ImportDocument
+        from storlab.cli.documents import ImportDocument, ImportedTarget, ImportOutcome
 
-        emit_json(ImportDocument(directory=store.directory, runs=records))
+        document = ImportDocument(
+            directory=store.directory,
+            runs=records,
+            targets=[ImportedTarget.model_validate(target) for target in about["targets"]],
+            files=[ImportOutcome.model_validate(outcome) for outcome in about["outcomes"]],
+        )
+        emit_json(document)
         return
-    for record in records:
-        terminal.out.print(_line(record), soft_wrap=True)
-    notes = dict.fromkeys(note for record in records for note in record.notes)
-    for note in notes:
-        terminal.out.print(f"  note: {note}", soft_wrap=True)
+    lines = [*limited(map(_line, records), "runs"), *report_lines(about, records)]
+    for line in lines:
+        terminal.out.print(line, soft_wrap=True, highlight=False, markup=False)
     terminal.out.print(f"{len(records)} runs in {store.directory}", soft_wrap=True)
     terminal.out.print(f"next: storlab compare {directory}", soft_wrap=True)
 

@@ -27,6 +27,18 @@ IMPORTERS: Registry[FileImporter | DirectoryImporter] = Registry("storlab.import
 TRANSLATORS: Registry[Translator] = Registry("storlab.translators")
 
 
+@cache
+def file_importers() -> list[FileImporter]:
+    """Return the registered importers of files."""
+    return [importer for importer in IMPORTERS.values() if isinstance(importer, FileImporter)]
+
+
+@cache
+def directory_importers() -> list[DirectoryImporter]:
+    """Return the registered importers of directories."""
+    return [importer for importer in IMPORTERS.values() if isinstance(importer, DirectoryImporter)]
+
+
 def study_class(kinds: Collection[str] | None = None) -> type[StudyBase]:
     """Return the study model with the families of the given kinds, or with all registered ones."""
     return _study_class(tuple(kind for kind in FAMILIES if kinds is None or kind in kinds))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import tomlkit
@@ -15,10 +17,13 @@ from pydantic import ValidationError
 
 from storlab._native import Histogram
 from storlab.base.errors import ResultError, UsageError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
-from storlab.exchange.sources import ImportedFile, read_path
-from storlab.exchange.targets import told_apart
+from storlab.exchange.import_report import IMPORTED_FROM
+from storlab.exchange.input_files import InputFinder
+from storlab.exchange.sources import ImportedFile, SourceReader, Sources
+from storlab.exchange.targets import LocatedRun, named_targets
 from storlab.lab.run.records import Stated, completed_record
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, RunRecord
@@ -26,78 +31,151 @@ from storlab.model.study import StudyBase
 from storlab.results.store import ResultStore
 
 NO_COUNTERS = "the imported file carries no device counters"
+_LONGEST_RUNTIME_NS = 900_000 * NS_PER_S
+"""Limit of the runtime in the study: a job that was to run until stopped has any number there."""
+_MOST_REASONS = 10  # files that an error message names if nothing was imported
+_REPORT = "report it as a defect of storlab, with the file's job options"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One run of an imported file, with the file."""
+    """One run of an imported file, with the file and the run's index in it."""
 
     file: ImportedFile
+    index: int
     run: ImportedRun
 
 
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """Everything that is written to the result directory."""
+
+    sources: Sequence[_Source]
+    text: str
+    study: StudyBase
+    points: list[tuple[Point, int]]
+    records: list[RunRecord]
+
+
+class _UnfitRunsError(Exception):
+    """Error: runs cannot be stored; holds the index of each in the import, with the error."""
+
+    def __init__(self, errors: dict[int, ResultError]) -> None:
+        super().__init__()
+        self.errors = errors
+
+
 def import_files(
-    paths: Sequence[Path], directory: Path, target: str | None = None, name: str | None = None
+    paths: Sequence[Path],
+    directory: Path,
+    target: str | Sequence[str] | None = None,
+    name: str | None = None,
 ) -> ResultStore:
-    """Create a result directory from the runs in these files.
+    """Create a result directory from the runs in these files, directories, globs and archives.
 
     Runs of the same target with the same parameters become repeats of one point, in the given
-    order.
+    order. Files that are no results or cannot be imported are left out and named, with the reason,
+    in the environment of the result directory, unless nothing was imported.
 
     Args:
-        paths: Result files or directories of other tools.
+        paths: Result files or directories of other tools, globs, or archives.
         directory: Result directory to create.
-        target: Target name for all runs. By default each file states its target; if several
-            locations have the same name there, each gets its own.
+        target: Target name for all runs, or ``NAME=GLOB`` once or more for those of some files. By
+            default each file states its target; if several folders or locations have the same name
+            there, each gets its own.
         name: Name of the study; by default derived from the file name.
 
     Returns:
         The store of the new result directory.
 
     Raises:
-        UsageError: No path is given.
-        ResultError: A file cannot be read or is given twice; nothing is written.
+        UsageError: No path is given, or the target's option is wrong.
+        ResultError: Nothing can be imported, or a file is given twice; nothing is written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "give at least one file")
-    files = [file for path in paths for file in read_path(path)]
-    _refuse_twice(files)
-    sources = [_Source(file, run) for file in files for run in file.runs]
-    runs = _with_target([source.run for source in sources], target)
-    sources = [replace(source, run=run) for source, run in zip(sources, runs, strict=True)]
-    text, study = _study(name or _title(paths), sources)
-    points = _points(study, sources)
-    store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
-    for (point, repeat), source in zip(points, sources, strict=True):
-        record = _record(study, point, repeat, source)
-        raw = {source.file.name: source.file.content, **source.file.others}
-        store.write_run(record, source.run.outcome.samples, raw)
+    with InputFinder() as finder:
+        read = SourceReader().read(finder.find(paths))
+        imported = _import(paths, read, target, name)
+        plan = _plan(imported.text, imported.study, imported.points)
+        about = _about(imported.sources, read)
+        store = ResultStore.create(directory, imported.text, imported.study, plan, about)
+        for record, source in zip(imported.records, imported.sources, strict=True):
+            raw = source.file.raw(source.index)
+            store.write_run(record, source.run.outcome.samples, raw)
     return store
 
 
-def _refuse_twice(files: Sequence[ImportedFile]) -> None:
-    """Check that no two files have the same content, which would wrongly count as a repeat.
+def _import(
+    paths: Sequence[Path], read: Sources, target: str | Sequence[str] | None, name: str | None
+) -> _Import:
+    """Build study and records of all runs; those that cannot be stored are refused.
 
     Raises:
-        ResultError: Two files have the same content.
+        ResultError: No run is left.
     """
-    first: dict[str, Path] = {}
-    for file in files:
-        other = first.get(file.sha256)
-        if other is not None:
-            same = "is given twice" if other == file.path else f"has the same content as {other}"
-            fix = "give each result once, because the same file twice is not a repeat"
-            raise ResultError(str(file.path), same, fix)
-        first[file.sha256] = file.path
+    sources = [
+        _Source(file, index, run) for file in read.files for index, run in enumerate(file.runs)
+    ]
+    while sources:
+        located = [LocatedRun(s.run, s.file.shown, s.file.folder) for s in sources]
+        runs = named_targets(target, located)
+        named = [replace(source, run=run) for source, run in zip(sources, runs, strict=True)]
+        try:
+            text, study = _study(name or _title(paths), named)
+            points = _points(study, named)
+            records = _records(study, points, named)
+        except _UnfitRunsError as unfit:
+            _refuse_runs(read, sources, unfit.errors)
+            sources = [s for index, s in enumerate(sources) if index not in unfit.errors]
+        else:
+            return _Import(named, text, study, points, records)
+    raise _nothing_imported(paths, read)
+
+
+def _refuse_runs(
+    read: Sources, sources: Sequence[_Source], errors: Mapping[int, ResultError]
+) -> None:
+    """Correct the outcomes of the files of runs that cannot be stored."""
+    for index, error in errors.items():
+        file = sources[index].file
+        before = read.outcomes[file.shown]
+        if before.runs <= 1:
+            read.refuse(file.shown, error)
+        else:
+            reasons = [before.reason] if before.reason else []
+            reason = "; ".join([*reasons, f"{error.where}: {error.what}"])
+            fix = before.fix or error.fix
+            read.outcomes[file.shown] = replace(
+                before, runs=before.runs - 1, reason=reason, fix=fix
+            )
+
+
+def _nothing_imported(paths: Sequence[Path], read: Sources) -> ResultError:
+    """Return the error for an import without runs: that of the only file, or a list of reasons."""
+    if len(read.outcomes) == len(read.errors) == 1:
+        return read.errors[0]
+    where = ", ".join(str(path) for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
+    if not read.outcomes:
+        return ResultError(where, "holds no files", "give a directory or archive with results")
+    outcomes = sorted(read.outcomes.values(), key=lambda outcome: outcome.outcome != "refused")
+    reasons = [f"{outcome.file}: {outcome.reason}" for outcome in outcomes[:_MOST_REASONS]]
+    if len(outcomes) > _MOST_REASONS:
+        reasons.append(f"and {len(outcomes) - _MOST_REASONS} more files")
+    what = "\n  ".join([f"holds no result that storlab can import ({_counts(read)}):", *reasons])
+    fixes = dict.fromkeys(outcome.fix for outcome in outcomes[:_MOST_REASONS] if outcome.fix)
+    return ResultError(where, what, "; ".join(list(fixes)[:3]) or "give files with results")
+
+
+def _counts(read: Sources) -> str:
+    numbers = Counter(outcome.outcome for outcome in read.outcomes.values())
+    return ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
 
 
 def _title(paths: Sequence[Path]) -> str:
+    first = paths[0].absolute().name or str(paths[0])
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"import of {paths[0].name}{more}"
-
-
-def _with_target(runs: Sequence[ImportedRun], target: str | None) -> list[ImportedRun]:
-    return told_apart(runs) if target is None else [replace(run, target=target) for run in runs]
+    return f"import of {first}{more}"
 
 
 def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
@@ -107,11 +185,11 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
         "name": title,
         "repeats": 1,
         "ramp": f"{first.ramp_ns}ns",
-        "runtime": f"{first.runtime_ns}ns",
+        "runtime": f"{min(first.runtime_ns, _LONGEST_RUNTIME_NS)}ns",
     }
     seen: dict[str, ImportedRun] = {}
-    for run in sorted((source.run for source in sources), key=lambda run: run.direct is None):
-        seen.setdefault(run.target, run)  # prefer runs that state whether they used direct I/O
+    for run in _target_order(sources):
+        seen.setdefault(run.target, run)
     document = {
         "study": header,
         "target": [_given(_target(run)) for run in seen.values()],
@@ -132,13 +210,39 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
     try:
         return text, study_class().model_validate(tomllib.loads(text))
     except ValidationError as error:
-        first_error = error.errors()[0]
-        where = ".".join(str(part) for part in first_error["loc"])
-        raise ResultError(
-            f"{sources[0].file.path}: {where}",
-            f"storlab's study cannot express this option of the imported job: {first_error['msg']}",
-            "report it as a defect of storlab, with the file's job options",
-        ) from error
+        raise _UnfitRunsError(_by_run(error, sources)) from error
+
+
+def _by_run(error: ValidationError, sources: Sequence[_Source]) -> dict[int, ResultError]:
+    """Return the error of each run that the study cannot express, by its index.
+
+    Raises:
+        ResultError: The error is not one of a workload or target.
+    """
+    workloads = {_identity(run): index for index, run in enumerate(_distinct(sources))}
+    names = dict.fromkeys(run.target for run in _target_order(sources))
+    targets = {name: index for index, name in enumerate(names)}
+    members: dict[tuple[int | str, ...], list[int]] = {}
+    for index, source in enumerate(sources):
+        members.setdefault(("workload", workloads[_identity(source.run)]), []).append(index)
+        members.setdefault(("target", targets[source.run.target]), []).append(index)
+    errors: dict[int, ResultError] = {}
+    for part in error.errors():
+        where = ".".join(str(key) for key in part["loc"])
+        what = f"storlab's study cannot express this option of the imported job: {part['msg']}"
+        for index in members.get(part["loc"][:2], ()):
+            place = f"{sources[index].file.shown}: {where}"
+            errors.setdefault(index, ResultError(place, what, _REPORT))
+    if not errors:
+        first = error.errors()[0]
+        where = ".".join(str(key) for key in first["loc"])
+        raise ResultError(f"{sources[0].file.shown}: {where}", first["msg"], _REPORT) from error
+    return errors
+
+
+def _target_order(sources: Sequence[_Source]) -> list[ImportedRun]:
+    """Return all runs, those first that state whether they used direct I/O."""
+    return sorted((source.run for source in sources), key=lambda run: run.direct is None)
 
 
 def _target(run: ImportedRun) -> dict[str, Any]:
@@ -209,19 +313,62 @@ def _plan(text: str, study: StudyBase, points: Sequence[tuple[Point, int]]) -> P
     )
 
 
-def _about(sources: Sequence[_Source]) -> dict[str, Any]:
-    files = {str(s.file.path): {"name": s.file.path.name, "sha256": s.file.sha256} for s in sources}
+def _about(sources: Sequence[_Source], read: Sources) -> dict[str, Any]:
+    files = {s.file.shown: {"name": s.file.name, "sha256": s.file.sha256} for s in sources}
     return {
         "imported": {
             "files": list(files.values()),
             "engines": sorted({f"{_engine_text(s.run)}" for s in sources}),
             "note": "host, kernel and drives of these runs are not known",
+            "targets": _targets(sources),
+            "outcomes": [asdict(outcome) for outcome in read.outcomes.values()],
         }
     }
 
 
+def _targets(sources: Sequence[_Source]) -> list[dict[str, Any]]:
+    """Describe each target: the number of its runs and files, and the folders of these."""
+    by_target: dict[str, list[_Source]] = {}
+    for source in sources:
+        by_target.setdefault(source.run.target, []).append(source)
+    return [
+        {
+            "name": name,
+            "runs": len(of_target),
+            "files": len({s.file.shown for s in of_target}),
+            "folders": sorted({str(PurePosixPath(s.file.shown).parent) for s in of_target}),
+        }
+        for name, of_target in by_target.items()
+    ]
+
+
 def _engine_text(run: ImportedRun) -> str:
     return f"{run.outcome.engine.name} {run.outcome.engine.version}"
+
+
+def _records(
+    study: StudyBase, points: Sequence[tuple[Point, int]], sources: Sequence[_Source]
+) -> list[RunRecord]:
+    """Return the records of all runs.
+
+    Raises:
+        _UnfitRunsError: Runs have values from which no record can be made.
+    """
+    records: list[RunRecord] = []
+    errors: dict[int, ResultError] = {}
+    for index, ((point, repeat), source) in enumerate(zip(points, sources, strict=True)):
+        try:
+            record = _record(study, point, repeat, source)
+            endless = [m.name for m in record.metrics if not math.isfinite(m.value)]
+            if endless:
+                raise ValueError(f"{endless[0]} is not a finite number")
+            records.append(record)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            what = f"has values from which no metrics can be computed: {error}"
+            errors[index] = ResultError(source.file.shown, what, _REPORT)
+    if errors:
+        raise _UnfitRunsError(errors)
+    return records
 
 
 def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> RunRecord:
@@ -232,7 +379,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
     stated = Stated(bool(run.direct), run.metrics, _has_histograms(outcome), run.provenance)
     planned = PlannedRun(order=0, repeat=repeat, point_id=point.point_id)
     record = completed_record(planned, point, study, run.started_at, outcome, stated=stated)
-    notes = [*record.notes, f"imported from {source.file.path.name}"]
+    notes = [*record.notes, f"{IMPORTED_FROM}{source.file.name}"]
     return record.model_copy(update={"notes": notes})
 
 

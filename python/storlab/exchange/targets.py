@@ -1,36 +1,115 @@
-"""Give imported targets unique names if files use the same name for different locations."""
+"""Name the targets of imported runs: by option, by the file, by its folder and by its paths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from storlab.base.errors import UsageError
 from storlab.base.units import format_size
 from storlab.contracts.exchange import ImportedRun
 
-# Where and how a run accessed its target: paths, direct I/O (None if unknown), size in bytes.
-_Place = tuple[tuple[str, ...], bool | None, int | None]
+Parts = tuple[str, ...]  # parts of a path
+_Setting = tuple[bool | None, int | None]  # direct I/O (None if unknown), size in bytes
+
 _PAGE_CACHE = {True: "direct", False: "cached", None: "page cache unknown"}
+_RUN_FOLDER = re.compile(
+    r"(?:(?:run|rep|repeat|repetition|iter|iteration|trial|attempt|round|pass)[-_. ]?)?\d{1,3}"
+    r"|\d{4}-?\d\d-?\d\d(?:[T_ -]*\d\d[-:._]?\d\d(?:[-:._]?\d\d)?)?",
+    re.IGNORECASE,
+)
+"""Name of a folder for one repeat: a number (run1, rep-2, 3), or the time of the run."""
 
 
-def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
-    """Return the runs with a different target name for each location.
+@dataclass(frozen=True, slots=True)
+class LocatedRun:
+    """Imported run with the path of its file, as the user gave it.
 
-    If several paths have the same name, each is named by as much of the end of its path as is
-    needed to differ: ``a/x`` and ``b/x`` if both were called ``x``. The new name depends on the
-    other imported files, so a note is added to the run.
+    ``folder`` is None if the importer names targets itself, because its tool writes a directory
+    for each run.
     """
-    places: dict[str, dict[_Place, None]] = {}
-    for run in runs:
-        places.setdefault(run.target, {})[_place(run)] = None
-    names: dict[tuple[str, _Place], str] = {}
-    for target, told in places.items():
-        joined = {place: _joined(place, told) for place in told}
-        apart = list(dict.fromkeys(joined.values()))
-        by_place = dict(zip(apart, _names(target, apart), strict=True))
-        names |= {(target, place): by_place[joined[place]] for place in told}
-    return [_called(run, names[run.target, _place(run)]) for run in runs]
+
+    run: ImportedRun
+    path: str
+    folder: Parts | None
+
+
+def named_targets(
+    options: str | Sequence[str] | None, runs: Sequence[LocatedRun]
+) -> list[ImportedRun]:
+    """Return the runs with the target names that the options ``--target`` ask for.
+
+    Args:
+        options: ``NAME`` for all runs, or ``NAME=GLOB`` for those of matching files. A glob must
+            match the whole path, its end, or a folder in it.
+        runs: Imported runs; those that no option names are separated by ``separate_targets``.
+
+    Raises:
+        UsageError: A glob matches no file, a file matches two globs, or two names are for all.
+    """
+    given = [options] if isinstance(options, str) else list(options or ())
+    globs = [tuple(option.split("=", 1)) for option in given if "=" in option]
+    names = [option for option in given if "=" not in option]
+    if len(names) > 1:
+        what = f"{' and '.join(names)} are both for all files"
+        raise UsageError("--target", what, "name files with --target NAME=GLOB")
+    chosen = _by_globs(globs, dict.fromkeys(run.path for run in runs))
+    if names:
+        return [replace(run.run, target=chosen.get(run.path, names[0])) for run in runs]
+    others = iter(separate_targets([run for run in runs if run.path not in chosen]))
+    return [
+        replace(run.run, target=chosen[run.path]) if run.path in chosen else next(others)
+        for run in runs
+    ]
+
+
+def _by_globs(
+    globs: Sequence[tuple[str, ...]], paths: Sequence[str] | dict[str, None]
+) -> dict[str, str]:
+    """Return the target name of each path that matches one of the globs."""
+    chosen: dict[str, str] = {}
+    for name, pattern in globs:
+        matching = [path for path in paths if _matches(path, pattern)]
+        if not matching:
+            what = f'"{pattern}" matches none of the imported files'
+            fix = f"use a part of their paths, such as {next(iter(paths), 'drive1/*')}"
+            raise UsageError(f"--target {name}={pattern}", what, fix)
+        for path in matching:
+            if chosen.setdefault(path, name) != name:
+                what = f"{path} is also in the target {chosen[path]}"
+                raise UsageError(
+                    f"--target {name}={pattern}", what, "use globs that do not overlap"
+                )
+    return chosen
+
+
+def _matches(path: str, pattern: str) -> bool:
+    pattern = pattern.rstrip("/")
+    return any(
+        fnmatchcase(path, ahead + pattern + behind) for ahead in ("", "*/") for behind in ("", "/*")
+    )
+
+
+def separate_targets(runs: Sequence[LocatedRun]) -> list[ImportedRun]:
+    """Return the runs with a different target name for each place.
+
+    Files from different folders measured different targets, even if the device has the same name
+    there, unless the folders are numbered runs. If several paths have the same name, each is named
+    by as much of the end of its path as is needed to differ: ``a/x`` and ``b/x`` if both were
+    called ``x``. The new name depends on the other imported files, so a note is added to the run.
+    """
+    groups: dict[str, list[int]] = {}
+    for index, located in enumerate(runs):
+        groups.setdefault(located.run.target, []).append(index)
+    named = [located.run for located in runs]
+    for target, members in groups.items():
+        names = _names(target, [runs[index] for index in members])
+        for index, name in zip(members, names, strict=True):
+            named[index] = _called(named[index], name)
+    return named
 
 
 def _called(run: ImportedRun, name: str) -> ImportedRun:
@@ -44,50 +123,85 @@ def _called(run: ImportedRun, name: str) -> ImportedRun:
     return replace(run, target=name, outcome=outcome)
 
 
-def _place(run: ImportedRun) -> _Place:
-    return tuple(run.locations), run.direct, run.facts.get("size")
+def repeat_folder(folder: Parts) -> Parts:
+    """Return a folder's parts that are not numbers or times of runs: all repeats share them."""
+    return tuple(part for part in folder if not _RUN_FOLDER.fullmatch(part))
 
 
-def _joined(place: _Place, beside: Iterable[_Place]) -> _Place:
-    """Fill in an unknown direct I/O setting from another run with the same paths and size.
+def _names(target: str, runs: Sequence[LocatedRun]) -> list[str]:
+    """Return a name for each run of those that call their target the same."""
+    places = [tuple(located.run.locations) for located in runs]
+    folders = [() if run.folder is None else repeat_folder(run.folder) for run in runs]
+    by_path = _by_path(target, list(dict.fromkeys(places)))
+    folders_of: dict[Parts, dict[Parts, None]] = {}
+    for place, folder in zip(places, folders, strict=True):
+        folders_of.setdefault(place, {})[folder] = None
+    suffixes = {place: _shortest_ends(list(of_place)) for place, of_place in folders_of.items()}
+    settings = _settings(runs, places, folders)
+    directs: dict[tuple[Parts, Parts], set[bool | None]] = {}
+    sizes: dict[tuple[Parts, Parts], set[int | None]] = {}
+    for key, (direct, size) in zip(zip(places, folders, strict=True), settings, strict=True):
+        directs.setdefault(key, set()).add(direct)
+        sizes.setdefault(key, set()).add(size)
+    names = []
+    for place, folder, (direct, size) in zip(places, folders, settings, strict=True):
+        end = suffixes[place][folder]
+        parts = [by_path[place] + (f" ({end})" if end else "")]
+        if len(directs[place, folder]) > 1:
+            parts.append(_PAGE_CACHE[direct])
+        if len(sizes[place, folder]) > 1:
+            parts.append("size not stated" if size is None else format_size(size))
+        names.append(", ".join(parts))
+    return names
 
-    It stays unknown if such runs differ.
+
+def _settings(
+    runs: Sequence[LocatedRun], places: Sequence[Parts], folders: Sequence[Parts]
+) -> list[_Setting]:
+    """Return direct I/O and size of each run.
+
+    An unknown direct I/O setting is filled in from other runs at the same place with the same size,
+    if they agree.
     """
-    locations, direct, size = place
-    known = {p[1] for p in beside if (p[0], p[2]) == (locations, size)} - {None}
-    return (locations, known.pop(), size) if direct is None and len(known) == 1 else place
+    known: dict[tuple[Parts, Parts, int | None], set[bool]] = {}
+    keys = []
+    for located, place, folder in zip(runs, places, folders, strict=True):
+        keys.append((place, folder, located.run.facts.get("size")))
+        if located.run.direct is not None:
+            known.setdefault(keys[-1], set()).add(located.run.direct)
+    settings: list[_Setting] = []
+    for located, key in zip(runs, keys, strict=True):
+        direct, others = located.run.direct, known.get(key, set())
+        settings.append(
+            (next(iter(others)) if direct is None and len(others) == 1 else direct, key[2])
+        )
+    return settings
 
 
-def _names(target: str, places: Sequence[_Place]) -> list[str]:
-    lists = list(dict.fromkeys(locations for locations, _, _ in places))
-    by_path = dict(zip(lists, _by_path(target, lists), strict=True))
-    return [
-        ", ".join([by_path[place[0]], *_differing(place, [p for p in places if p[0] == place[0]])])
-        for place in places
-    ]
+def _shortest_ends(folders: Sequence[Parts]) -> dict[Parts, str]:
+    """Return as much of the end of each folder as is needed to differ; "" for a single folder."""
+    if len(folders) == 1:
+        return {folders[0]: ""}
+    for depth in range(1, max(map(len, folders)) + 1):
+        ends = ["/".join(folder[-depth:]) for folder in folders]
+        if len(set(ends)) == len(ends):
+            return dict(zip(folders, ends, strict=True))
+    return {folder: "/".join(folder) for folder in folders}
 
 
-def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
-    """Yield the settings (direct I/O, size) in which a target differs from others at its paths."""
-    _, direct, size = place
-    if len({direct for _, direct, _ in beside}) > 1:
-        yield _PAGE_CACHE[direct]
-    if len({size for _, _, size in beside}) > 1:
-        yield "size not stated" if size is None else format_size(size)
-
-
-def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:
-    if len(lists) == 1:
-        return [target]
-    deepest = max(len(Path(path).parts) for paths in lists for path in paths[:1])
+def _by_path(target: str, places: Sequence[Parts]) -> dict[Parts, str]:
+    """Return a name for each list of paths; it stays the target's name if there is one list."""
+    if len(places) == 1:
+        return {places[0]: target}
+    deepest = max(len(Path(path).parts) for paths in places for path in paths[:1] or [""])
     for depth in range(1, deepest + 1):
-        names = [_named(target, paths, depth) for paths in lists]
+        names = [_named(target, paths, depth) for paths in places]
         if len(set(names)) == len(names):
-            return names
-    return [", ".join(paths) or target for paths in lists]
+            return dict(zip(places, names, strict=True))
+    return {paths: ", ".join(paths) or target for paths in places}
 
 
-def _named(target: str, paths: tuple[str, ...], depth: int) -> str:
+def _named(target: str, paths: Parts, depth: int) -> str:
     """Return a target name made of the last ``depth`` parts of its first path.
 
     The original name is put in front, unless it is the last part itself.
@@ -98,6 +212,6 @@ def _named(target: str, paths: tuple[str, ...], depth: int) -> str:
     return name if target == _end(paths, 1) else f"{target} ({name})"
 
 
-def _end(paths: tuple[str, ...], depth: int) -> str:
+def _end(paths: Parts, depth: int) -> str:
     more = "" if len(paths) == 1 else f" and {len(paths) - 1} more"
     return f"{Path(*Path(paths[0]).parts[-depth:])}{more}"

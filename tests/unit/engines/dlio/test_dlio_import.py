@@ -273,7 +273,7 @@ def test_a_directory_without_steps_or_checkpoints_is_refused(tmp_path: Path) -> 
     with pytest.raises(ResultError, match="neither steps nor checkpoints"):
         imported(tmp_path, tmp_path / "run")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ResultError, match=r"without summary\.json"):
+    with pytest.raises(ResultError, match=r"holds no files"):
         imported(tmp_path, tmp_path / "empty")
 
 

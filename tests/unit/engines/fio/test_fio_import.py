@@ -82,7 +82,7 @@ def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
     given = GOLDEN / name
     for again, what in (
         (given, "given twice"),
-        (copy, rf"copy\.json: has the same content.*{name}"),
+        (copy, rf"copy\.json: has the content of.*{name}"),
     ):
         with pytest.raises(ResultError, match=what):
             import_files([given, again], tmp_path / "result")

@@ -1,0 +1,201 @@
+"""Find the JSON documents in the text of a result file, and repair what logs do to them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from storlab.contracts.registry import IMPORTERS, file_importers
+
+_START = re.compile(
+    r"^([^\S\n]*)(?:\S[^\n]*=> )?(?=\{\s*[\"}]|\[\s*[\[{\"\]])",  # `ok: [host] => {` of Ansible
+    re.MULTILINE,
+)
+_ADJACENT = re.compile(r"([^\S\n]*)(?=\{\s*[\"}]|\[\s*[\[{\"\]])")
+_JSON_LINE = re.compile(
+    r'\s*(?:"(?:[^"\\]|\\.)*"\s*[:,]?|[\[\]{}]|(?:[\d.eE+-]+|true|false|null),?$)'
+)
+_NO_NUMBER = re.compile(r"(?<=[:\[,])(\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,\]}])", re.IGNORECASE)
+_BARE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu])')
+_JSON_CHARACTERS = '"[]{}'
+_MOST_REPAIRS = 50
+_MOST_NOTED = 20  # lines of a file that are not JSON and are named in the notes
+
+
+@dataclass(slots=True)
+class Document:
+    """One document of a file: its text, its value if it is JSON, and what was changed in it."""
+
+    text: str
+    value: Any = None
+    notes: list[str] = field(default_factory=list)
+    key: str = ""  # where it was in the file, if inside another document
+
+
+@dataclass(slots=True)
+class Split:
+    """JSON documents of a text, the other lines, and the errors of documents that are damaged."""
+
+    documents: list[Document] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+
+def split(text: str) -> Split:
+    """Find the JSON documents in a text, each of which starts on a line of its own."""
+    result = Split()
+    position = 0
+    while (start := _adjacent(text, position) or _START.search(text, position)) is not None:
+        _keep_lines(result, text[position : start.start()])
+        _keep_lines(result, start[0])
+        document, position = _document(text, start.end(), len(start[1]))
+        if isinstance(document, Document):
+            result.documents.append(document)
+        else:
+            result.damaged.append(document)
+    _keep_lines(result, text[position:])
+    return result
+
+
+def _adjacent(text: str, position: int) -> re.Match[str] | None:
+    """Match a document that begins on the line on which another one ended."""
+    return _ADJACENT.match(text, position) if position else None
+
+
+def _keep_lines(result: Split, text: str) -> None:
+    result.rest += [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def line_notes(lines: list[str]) -> list[str]:
+    """Return notes that name the lines of a file that are not part of its documents."""
+    notes = [f"beside the result: {line[:200]}" for line in lines[:_MOST_NOTED]]
+    if len(lines) > _MOST_NOTED:
+        notes.append(f"beside the result: {len(lines) - _MOST_NOTED} more lines")
+    return notes
+
+
+def _document(text: str, start: int, indent: int) -> tuple[Document | str, int]:
+    """Parse the document at ``start``; return it, or why it is damaged, and where to go on."""
+    constants: list[str] = []
+    decoder = json.JSONDecoder(parse_constant=constants.append)
+    try:
+        value, end = decoder.raw_decode(text, start)
+    except RecursionError:
+        return "the JSON is nested too deeply", len(text)
+    except json.JSONDecodeError as error:
+        limit = _next_start(text, start, error.pos, indent)
+        body = text[start:limit]
+        repaired = _repaired(body) if _may_be_result(body) else None
+        if repaired is None:
+            return f"the JSON is damaged or cut short: {error}", limit
+        document, length_left = repaired
+        return document, limit - length_left
+    document = Document(text[start:end], value)
+    if constants:
+        document.text = json.dumps(value, ensure_ascii=False)
+        document.notes.append(_no_number_note(len(constants)))
+    return document, end
+
+
+def _may_be_result(text: str) -> bool:
+    """Return whether it is worth while to repair a text: much that begins with { is no JSON."""
+    return any(importer.matches(text) for importer in file_importers())
+
+
+def _next_start(text: str, start: int, position: int, indent: int) -> int:
+    """Return where the next document begins that is not inside the one before it."""
+    position = max(start + 1, text.rfind("\n", 0, position) + 1)
+    for found in _START.finditer(text, position):
+        if len(found[1]) <= indent and found[0] == found[1]:
+            return found.start()
+    return len(text)
+
+
+def _repaired(body: str) -> tuple[Document, int] | None:
+    """Remove lines that are no JSON from a document; None if that does not make it readable.
+
+    Returns:
+        The document, and the number of characters after it.
+    """
+    notes: list[str] = []
+    for _ in range(_MOST_REPAIRS):
+        try:
+            value, end = json.JSONDecoder(parse_constant=lambda _: None).raw_decode(body)
+        except json.JSONDecodeError as error:
+            changed = _repaired_once(body, error, notes)
+            if changed is None:
+                return None
+            body = changed
+        except RecursionError:
+            return None
+        else:
+            return Document(json.dumps(value, ensure_ascii=False), value, notes), len(body) - end
+    return None
+
+
+def _repaired_once(body: str, error: json.JSONDecodeError, notes: list[str]) -> str | None:
+    if error.msg.startswith("Invalid \\"):
+        notes.append("backslashes in the JSON were not escaped and are taken as they are")
+        changed = _BARE_BACKSLASH.sub(r"\\\\", body)
+        return changed if changed != body else None
+    at = error.pos
+    if not error.msg.startswith("Invalid control"):  # else a line end inside a string
+        while at < len(body) and body[at].isspace():
+            at += 1
+    begin = body.rfind("\n", 0, at) + 1
+    end = body.find("\n", at)
+    end = len(body) if end < 0 else end + 1
+    line = body[begin:end]
+    if _NO_NUMBER.search(body, max(0, at - 200), end):
+        changed, count = _NO_NUMBER.subn(r"\1null", body)
+        notes.append(_no_number_note(count))
+        return changed
+    if not body[end:].strip():  # cut short: there is nothing after the error
+        return None
+    message = _message().search(line)
+    if message is not None and line.lstrip()[0] in _JSON_CHARACTERS:  # in the middle of a line
+        cut = begin + message.start()
+    elif message is not None or not _JSON_LINE.match(line):
+        cut = begin
+    else:
+        return None
+    notes.append(f"inside the JSON, and removed: {body[cut:end].strip()[:200]}")
+    return body[:cut] + body[end:]
+
+
+def _message() -> re.Pattern[str]:
+    """Return the pattern of messages that tools print to standard error: ``fio: ...``."""
+    names = "|".join(re.escape(name) for name in IMPORTERS)
+    return re.compile(rf"(?:{names})(?:\[\d+\])?: |\b(?:warning|error): ", re.IGNORECASE)
+
+
+def _no_number_note(count: int) -> str:
+    values = "value is" if count == 1 else "values are"
+    return f"{count} {values} NaN or infinite in the JSON, and taken as unknown"
+
+
+def inner_documents(value: Any) -> Iterator[Document]:
+    """Yield what may be results inside a JSON value: one level of a list or an object."""
+    if isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _inner(part, f"[{number}]")
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _inner(part, str(key))
+
+
+def _inner(value: Any, key: str) -> Iterator[Document]:
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        value = "\n".join(value)  # stdout_lines of Ansible
+    if isinstance(value, str):
+        if "\n" in value or "{" in value:
+            found = split(value)
+            notes = line_notes(found.rest) if found.documents else []
+            for document in found.documents or [Document(value)]:
+                document.key, document.notes = key, [*notes, *document.notes]
+                yield document
+    elif isinstance(value, (dict, list)) and value:
+        yield Document(json.dumps(value, ensure_ascii=False), value, key=key)
