@@ -52,20 +52,24 @@ class Moved:
         if number is None:
             yield f"{self.kind}: the number of I/Os is missing and cannot be computed"
             return
+        moved, size = self.bytes, self.block_size
+        if self.issued and size and moved and self.issued * size > moved.high and not self.is_short:
+            yield f"{self.kind}: fio issued {self.issued:,} I/Os, but by bytes fewer completed"
+            number = moved.scaled(1 / size)
         self.operations = round(number.middle)
-        if self.issued is None and number.percent > _NEGLIGIBLE_PERCENT:
+        if number.percent > _NEGLIGIBLE_PERCENT:
             yield f"{self.kind}: the number of I/Os is rounded by fio (±{number.percent:.2g} %)"
-        size = self.block_size
-        exact = self.operations * size if size else None
-        moved = self.bytes
-        if exact is not None and not self.is_short and self._is_possible(exact):
+        exact = self.operations * size if size and not self.is_short else None
+        if moved is None:
+            self.total_bytes = exact or 0
+        elif exact is not None and moved.low <= exact <= moved.high:
             self.total_bytes = exact
-            if self.issued is None and number.percent > _NEGLIGIBLE_PERCENT and moved:
-                self.total_bytes = round(moved.middle)
-        elif moved is not None:
+        else:
             self.total_bytes = round(moved.middle)
-        if moved is not None and self.total_bytes != exact and moved.percent > _NEGLIGIBLE_PERCENT:
-            yield f"{self.kind}: bytes and throughput are rounded by fio (±{moved.percent:.2g} %)"
+            if moved.percent > _NEGLIGIBLE_PERCENT:
+                yield (
+                    f"{self.kind}: bytes and throughput are rounded by fio (±{moved.percent:.2g} %)"
+                )
 
     def _number(self) -> Bounds | None:
         if self.issued is not None:
@@ -77,10 +81,6 @@ class Moved:
                 return Bounds(nearest, nearest)
             return number
         return self.counted
-
-    def _is_possible(self, exact: int) -> bool:
-        """Return whether the printed bytes can stand for a number of bytes."""
-        return self.bytes is None or self.bytes.low <= exact <= self.bytes.high
 
     def _inferred_size(self) -> int | None:
         """Return the only usual block size that the printed bytes and number allow, if any."""

@@ -179,10 +179,11 @@ class _Reader:
             self._open(match["kind"], match)
         elif _MESSAGE.search(line):
             run.notes.append(line.strip())
-        elif self._job is not None and not (
-            self._latency(self._job, line) or self._detail(self._job, line)
-        ):
-            self._unread(self._job, line)
+        elif self._job is not None:
+            known = self._latency(self._job, line) or self._detail(self._job, line)
+            if not known and line[:1].isspace():  # other lines are those of other programs
+                text = line.strip()[:100]
+                self._job.notes.append(f"this line of fio's text is not imported: {text}")
 
     def _next(self) -> _Run:
         self.runs.append(_Run())
@@ -300,13 +301,6 @@ class _Reader:
         for percent, value in _PERCENTILE.findall(line):
             table[percent] = int(value) * unit
 
-    def _unread(self, job: _Job, line: str) -> None:
-        """Note an unknown line of a job's report; the report ends where lines are not indented."""
-        if not line[:1].isspace():
-            self._job = self._direction = None
-            return
-        job.notes.append(f"this line of fio's text is not imported: {line.strip()[:100]}")
-
 
 def _counts(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", text)]
@@ -421,7 +415,7 @@ def _result(
 ) -> dict[str, Any]:
     count = moved.operations if moved is not None else job.issued.get(kind, 0)
     result: dict[str, Any] = {
-        "total_ios": count,
+        "total_ios": job.issued.get(kind, count),
         "io_bytes": moved.total_bytes if moved is not None else 0,
         "runtime": moved.runtime_ms if moved is not None else 0,
     }

@@ -234,6 +234,18 @@ def test_bytes_of_several_sizes_keep_their_rounding() -> None:
     assert sum("read: bytes" in note for note in job["notes"]) == 1
 
 
+def test_completed_operations_are_counted_not_issued_ones() -> None:
+    (job,) = jobs_of(NEW.replace("738573", "748573"))
+    assert job["read"]["total_ios"] == 748573
+    assert job["read"]["clat_ns"]["N"] == pytest.approx(738573, rel=2e-4)
+    assert job["read"]["io_bytes"] == 4096 * job["read"]["clat_ns"]["N"]
+
+
+def test_lines_of_other_programs_inside_a_report_do_no_harm() -> None:
+    lines = [line for text in NEW.splitlines() for line in (text, "[global]")]
+    assert jobs_of("\n".join(lines)) == jobs_of(NEW)
+
+
 def test_an_excerpt_without_counts_and_options() -> None:
     lines = NEW.splitlines()
     (job,) = jobs_of("\n".join(lines[5:8] + lines[9:10]))
