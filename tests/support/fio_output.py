@@ -46,7 +46,8 @@ def write_fio_output(
         latency["percentile"] = at | dict.fromkeys(("99.000000", "99.900000", "99.990000"), slow)
     if histogram:
         latency["bins"] = {str(usual): reads * 9 // 10, str(slow): reads // 10}
-    none = {"io_bytes": 0, "runtime": 0, "total_ios": 0, "lat_ns": {"N": 0}, "clat_ns": {"N": 0}}
+    empty = {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+    none = {"io_bytes": 0, "runtime": 0, "total_ios": 0, "lat_ns": empty, "clat_ns": empty}
     job = {
         "jobname": "reads",
         "groupid": 0,
@@ -57,7 +58,7 @@ def write_fio_output(
         },
         "read": {
             "io_bytes": reads * BLOCK, "bw_bytes": reads * BLOCK // 10, "runtime": WINDOW_MS,
-            "total_ios": reads, "lat_ns": latency, "clat_ns": {"N": 0},
+            "total_ios": reads, "lat_ns": latency, "clat_ns": empty,
         },
         "write": none,
         "trim": none,

@@ -20,7 +20,16 @@ FactPath = tuple[str, ...]
 KeyT = TypeVar("KeyT")
 
 _PASSING = frozenset(
-    {"schema_version", "recorded_at", "guard", "engines", "cluster", "targets", "versions"}
+    {
+        "schema_version",
+        "recorded_at",
+        "guard",
+        "engines",
+        "cluster",
+        "targets",
+        "versions",
+        "imported",
+    }
 )
 """Entries of environment.json that do not affect the numbers or are compared separately."""
 _OF_CLIENTS = (
@@ -83,11 +92,16 @@ def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
 
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
-    """Return the differences of two result directories, for targets and engines in both."""
+    """Return the differences of two result directories, for targets and engines in both.
+
+    Settings that imported results do not state are left out.
+    """
     targets = _shared({t.name for t in store.study.target} for store in (here, there))
     engines = _shared(_engines(store) for store in (here, there))
-    sides = (_facts(store, targets, engines) for store in (here, there))
-    return between(*sides)
+    changed = between(*(_facts(store, targets, engines) for store in (here, there)))
+    if any("imported" in store.environment for store in (here, there)):
+        changed = [d for d in changed if not (d.within("settings") and None in (d.here, d.there))]
+    return changed
 
 
 def _shared(names: Iterable[set[str]]) -> set[str]:
@@ -218,12 +232,13 @@ def _engines(store: ResultStore) -> set[str]:
 
 def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str, Any]:
     environment = store.environment
-    described = environment.get("engines", {})
+    imported = environment.get("imported", {})
+    described = environment.get("engines", {}) | _engines_of_import(imported)
     facts = {
         **{name: value for name, value in environment.items() if name not in _PASSING},
         "versions": {"storlab": environment.get("versions", {}).get("storlab")},
         "engines": {name: described[name] for name in sorted(engines) if name in described},
-        "settings": study_settings(store.study.study),
+        "settings": _stated_settings(study_settings(store.study.study), imported),
         "cluster": {
             **cluster_settings(store.study.cluster),
             **_of_clients(environment.get("cluster", {})),
@@ -243,6 +258,26 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
             for part in (machine, settings):
                 flat |= _joined(facts_by_path(part, "targets", target.name))
     return flat
+
+
+def _engines_of_import(imported: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the versions of the tools whose results were imported, several joined by commas."""
+    versions: dict[str, list[str]] = {}
+    for text in imported.get("engines", []):
+        name, _, version = text.partition(" ")
+        versions.setdefault(name, []).append(version)
+    return {name: {"version": ", ".join(own)} for name, own in versions.items()}
+
+
+def _stated_settings(settings: dict[str, Any], imported: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a study; of one written by an import only those that its files state.
+
+    Files that an import read, their checksums and its notes are no conditions either.
+    """
+    if not imported:
+        return settings
+    stated = ("ramp", "runtime") if imported.get("runtime_stated") else ("ramp",)
+    return {name: settings[name] for name in stated}
 
 
 def _joined(facts: Mapping[FactPath, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -45,6 +46,11 @@ _KINDS = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
+
+
+def shell_word(path: Path | str) -> str:
+    """Quote a path for a shell command that a message prints."""
+    return shlex.quote(str(path))
 
 
 def open_input(path: Path | str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from storlab.base.errors import ExitCode, ResultError, UsageError
-from storlab.base.files import read_input
+from storlab.base.files import read_input, shell_word
 from storlab.base.nearest import nearest, suggest
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json
@@ -115,8 +115,8 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
         raise UsageError(
             path,
             "is a study, which has no results to audit",
-            f"give a result directory, a CSV file or a shipped table; `storlab run {path}` "
-            "makes a result directory",
+            "give a result directory, a CSV file or a shipped table; "
+            f"`storlab run {shell_word(path)}` makes a result directory",
         )
     table = load_published(path)
     return table, audit_table(table, rules)

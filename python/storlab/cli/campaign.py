@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from storlab.base.errors import ExitCode, ResultError, with_fixes
-from storlab.base.files import storage_advice
+from storlab.base.files import shell_word, storage_advice
 from storlab.cli import conclusion, terminal
 from storlab.cli.common import emit_json, report_error
 
@@ -136,8 +136,8 @@ def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
     return ResultError(
         str(error.filename or store.directory),
         f"the brief cannot be written: {error.strerror or error}",
-        f"the runs are stored; {storage_advice(error)}, then `storlab report {store.directory}` "
-        "(--out writes it elsewhere)",
+        f"the runs are stored; {storage_advice(error)}, then "
+        f"`storlab report {shell_word(store.directory)}` (--out writes it elsewhere)",
     )
 
 
@@ -234,12 +234,14 @@ def _print(
         terminal.out.print(f"brief: {brief}", soft_wrap=True)
     if summary.interrupted:
         terminal.out.print("interrupted; finished runs are stored. Continue with:", soft_wrap=True)
-        terminal.out.print(f"  storlab resume {store.directory}", soft_wrap=True)
+        terminal.out.print(f"  storlab resume {shell_word(store.directory)}", soft_wrap=True)
     elif code is ExitCode.INTERRUPTED:
         terminal.out.print(
             "interrupted; all runs are stored. Write the brief with:", soft_wrap=True
         )
-        terminal.out.print(f"  storlab report {store.directory}", soft_wrap=True)
+        terminal.out.print(f"  storlab report {shell_word(store.directory)}", soft_wrap=True)
     elif failed:
         terminal.out.print("measure the failed runs again with:", soft_wrap=True)
-        terminal.out.print(f"  storlab resume --retry-failed {store.directory}", soft_wrap=True)
+        terminal.out.print(
+            f"  storlab resume --retry-failed {shell_word(store.directory)}", soft_wrap=True
+        )

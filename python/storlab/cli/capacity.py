@@ -9,6 +9,7 @@ import typer
 
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
+from storlab.base.files import shell_word
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, QuietOption, StudyArgument, emit_json
 
@@ -137,7 +138,8 @@ def _print(result: Capacity, session: SearchSession, study: Path) -> None:
     if session.interrupted:
         terminal.out.print("interrupted; finished runs are stored. Continue with:", soft_wrap=True)
         terminal.out.print(
-            f"  storlab capacity {study} --out {session.store.directory}", soft_wrap=True
+            f"  storlab capacity {shell_word(study)} --out {shell_word(session.store.directory)}",
+            soft_wrap=True,
         )
 
 

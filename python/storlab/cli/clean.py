@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from storlab.base.errors import ExitCode
+from storlab.base.files import shell_word
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json, report_error
 
@@ -62,6 +63,7 @@ def _print(store: ResultStore, cleaned: Cleaned) -> None:
         report_error(problem, as_json=False)
     if store.missing() and not cleaned.problems:
         terminal.out.print(
-            f"runs are missing: `storlab resume {store.directory}` makes the data again",
+            f"runs are missing: `storlab resume {shell_word(store.directory)}` makes the data "
+            "again",
             soft_wrap=True,
         )

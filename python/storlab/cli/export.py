@@ -56,7 +56,9 @@ def export(
     other = next((f for f in EXPORTERS.values() if output and f.suffix == output.suffix), chosen)
     if other.suffix != chosen.suffix:
         what = f"{output} is named like {other.name}, but the format is {form}"
-        raise UsageError("--output", what, f"use --format {other.name}, or {chosen.suffix}")
+        raise UsageError(
+            "--output", what, f"use --format {other.name}, or a name that ends in {chosen.suffix}"
+        )
     content = chosen.content(store, samples)
     if output == Path("-"):
         sys.stdout.buffer.write(content)

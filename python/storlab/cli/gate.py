@@ -112,9 +112,8 @@ def gate(
     other = None if baseline is None else open_baseline(baseline, results)
     accepted = [] if other is None else _compared(store, other, accept or [])
     if not held_to:
-        raise UsageError(
-            "--rules", "the study has no [[gate]] tables", "add some to it, or give --rules FILE"
-        )
+        what = "is missing, and the study has no [[gate]] tables"
+        raise UsageError("--rules", what, "write [[gate]] tables to a file, and add --rules FILE")
     judged = _judged(held_to, store, other)
     title = store.study.study.name
     _write(title, judged, accepted, junit, markdown)
@@ -129,10 +128,11 @@ def gate(
 
 def _unsaved(name: str, results: Path) -> str:
     """Say that results are not saved as a baseline because they break a rule, and what to do."""
-    again = f"storlab resume {shlex.quote(str(results))} --retry-failed"
+    from storlab.results.files import again
+
     return (
-        f"baseline {name}, since these results break a rule; repeat failed runs with "
-        f"`{again}`, or correct what is slower and measure again"
+        f"baseline {name}, since these results break a rule; if runs failed, {again(results)}; "
+        "otherwise correct what is slower and measure again"
     )
 
 
@@ -153,10 +153,11 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
     if left := unaccepted(changed, accept):
         first, *rest = left
         more = f"; and {len(rest)} more: {', '.join(d.field for d in rest)}" if rest else ""
+        options = " ".join(f"--accept {shlex.quote(difference.field)}" for difference in left)
         raise UsageError(
             "--baseline",
             f"it was measured under other conditions: {difference_text(first)}{more}",
-            f"measure both under equal conditions, or add --accept {shlex.quote(first.field)}",
+            f"measure both under equal conditions, or add {options}",
         )
     return changed
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from storlab.base.clock import utc_stamp
+from storlab.base.files import shell_word
 from storlab.base.units import format_latency, format_number
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, OutOption, emit_json
@@ -69,7 +70,7 @@ def import_(
     for line in lines:
         terminal.out.print(line, soft_wrap=True, highlight=False, markup=False)
     terminal.out.print(f"{len(records)} runs in {store.directory}", soft_wrap=True)
-    terminal.out.print(f"next: storlab compare {directory}", soft_wrap=True)
+    terminal.out.print(f"next: storlab compare {shell_word(directory)}", soft_wrap=True)
 
 
 def _line(record: RunRecord) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, get_type_hints
 import typer
 
 from storlab.base.errors import UsageError
+from storlab.base.files import shell_word
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, emit_json
 from storlab.contracts.registry import TRANSLATORS
@@ -115,7 +116,7 @@ def _write_translated(file: Path, given: Mapping[str, Sequence[str]], as_json: b
         terminal.out.print(f"  workload {table.fields['name']}: {table.origin}", soft_wrap=True)
     for remark in translation.remarks:
         terminal.out.print(f"  note: {remark_text(remark)}", soft_wrap=True)
-    terminal.out.print(f"next: storlab plan {file}", soft_wrap=True)
+    terminal.out.print(f"next: storlab plan {shell_word(file)}", soft_wrap=True)
 
 
 def _write_starter(file: Path, as_json: bool) -> None:
@@ -142,4 +143,4 @@ def _write_starter(file: Path, as_json: bool) -> None:
         terminal.out.print(f"  target {target.name}: {target.path}, {target.where}", soft_wrap=True)
     for line in summary(devices):
         terminal.out.print(f"  listed as a comment: {line}", soft_wrap=True)
-    terminal.out.print(f"next: storlab plan {file}", soft_wrap=True)
+    terminal.out.print(f"next: storlab plan {shell_word(file)}", soft_wrap=True)

@@ -16,7 +16,7 @@ from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
 from storlab.cli.common import JsonOption, ResultsArgument
-from storlab.results.files import plan_object, read_result, run_id_of, run_objects
+from storlab.results.files import again, plan_object, read_result, run_id_of, run_objects
 
 
 def status(
@@ -203,4 +203,4 @@ def _print(document: dict[str, Any]) -> None:
     if document["runs"]["missing"]:
         typer.echo(f"time left: {format_duration(document['left_ns'])}, estimated")
         if not document["running"]:
-            typer.echo(f"continue with: storlab resume {document['directory']}")
+            typer.echo(f"to get the missing runs, {again(Path(document['directory']))}")

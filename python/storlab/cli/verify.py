@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from storlab.base.errors import ExitCode, ResultError, UsageError
+from storlab.base.files import shell_word
 from storlab.base.nearest import suggest
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
@@ -112,7 +113,8 @@ def _verified_by_clients(
         raise ResultError(
             str(store.directory),
             "is still running, and reading its data now would distort its measurement",
-            f"wait until it ends; `storlab status {store.directory}` shows its progress",
+            "wait until it ends; "
+            f"`storlab status {shell_word(store.directory)}` shows its progress",
         )
     base = Path(store.environment["guard"]["working_directory"])
     clients = Clients.of(cluster, base)

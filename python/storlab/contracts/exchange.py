@@ -29,6 +29,7 @@ class ImportedRun:
     provenance: Provenance = "measured"
     clients: int | None = None  # number of clients of a cluster
     facts: dict[str, Any] = field(default_factory=dict)  # facts about the target, as in a study
+    runtime_stated: bool = False  # whether runtime_ns is an option of the job, not only its window
     s3: str | None = None  # endpoint and bucket of a store, as in a study
     params: dict[str, Any] = field(default_factory=dict)  # further parameters of the point
 

@@ -319,6 +319,8 @@ def _about(sources: Sequence[_Source], read: Sources) -> dict[str, Any]:
         "imported": {
             "files": list(files.values()),
             "engines": sorted({f"{_engine_text(s.run)}" for s in sources}),
+            # A job that ends when all data is moved has no runtime: the study's is its window.
+            "runtime_stated": sources[0].run.runtime_stated,
             "note": "host, kernel and drives of these runs are not known",
             "targets": _targets(sources),
             "outcomes": [asdict(outcome) for outcome in read.outcomes.values()],

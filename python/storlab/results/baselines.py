@@ -10,12 +10,12 @@ import hashlib
 import json
 import os
 import re
-import shlex
 from pathlib import Path
 
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import ResultError, UsageError
 from storlab.base.files import parse_json, read_input, write_output
+from storlab.results.files import again
 from storlab.results.store import ResultStore
 
 FOLDER = "baselines"
@@ -37,7 +37,7 @@ def save_baseline(store: ResultStore, name: str) -> Path:
     failed = [record.run_id for record in records if record.status == "failed"]
     if failed:
         what = f"{len(failed)} of {len(records)} runs failed, the first of them {failed[0]}"
-        fix = f"repeat them: storlab resume {shlex.quote(str(store.directory))} --retry-failed"
+        fix = f"to repeat them, {again(store.directory)}"
         raise UsageError("--save", what, fix)
     folder = store.directory.parent / FOLDER
     try:
@@ -91,11 +91,13 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         digest = told["runs_sha256"]
     except FileNotFoundError:
         saved = sorted(file.stem for file in path.parent.glob("*.json"))
-        others = f"use one of {', '.join(saved)}, or " if saved else ""
+        fixes = [f"use one of {', '.join(saved)}"] if saved else []
+        if _NAME.fullmatch(name) is not None:
+            fixes.append(f"save it with `storlab gate RESULTS --save {name}`")
         raise ResultError(
             name,
             "is neither a result directory nor a saved baseline",
-            f"{others}save it with `storlab gate RESULTS --save {name}`",
+            ", or ".join(fixes) or "give a result directory, or a name stored with --save",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(

@@ -17,6 +17,7 @@ from storlab.base.files import (
     parse_json,
     read_advice,
     read_input,
+    shell_word,
     write_advice,
 )
 
@@ -162,7 +163,7 @@ def read_checked(run_dir: Path, name: str) -> bytes:
     except ResultError:
         # The reason is examined only after an error, because a campaign has thousands of runs.
         if not run_dir.is_dir():
-            fix = "measure the missing run with `storlab resume`"
+            fix = f"to get the missing run, {again(run_dir.parent.parent)}"
             raise ResultError(str(run_dir), "is missing", fix) from None
         for needed in (name, "SHA256SUMS"):
             if not (run_dir / needed).exists():
@@ -197,11 +198,34 @@ def occupied(directory: Path) -> ResultError:
     if not (directory / "result.json").exists():
         what = "already exists and is not empty"
         return ResultError(str(directory), what, "choose another directory with --out")
-    return ResultError(
-        str(directory),
-        "already contains the results of a campaign",
-        f"choose another directory with --out, or continue with `storlab resume {directory}`",
-    )
+    fix = "choose another directory with --out"
+    if not is_import(directory):
+        fix = f"{fix}; to continue the campaign there, {again(directory)}"
+    return ResultError(str(directory), "already contains the results of a campaign", fix)
+
+
+def again(directory: Path) -> str:
+    """Return the advice how to get missing, damaged or failed runs of a result directory again."""
+    if is_import(directory):
+        return "import the original files with another --out, without those of failed runs"
+    place = shell_word(directory)
+    if _environment(directory).get("capacity"):
+        return f"run `storlab capacity STUDY --out {place}`"
+    return f"run `storlab resume {place} --retry-failed`"
+
+
+def is_import(directory: Path) -> bool:
+    """Return whether ``storlab import`` made a result directory, so that it cannot be resumed."""
+    return "imported" in _environment(directory)
+
+
+def _environment(directory: Path) -> dict[str, Any]:
+    """Return the environment of a result directory; empty if it cannot be read."""
+    try:
+        value = parse_json(read_input(directory / "environment.json"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def read(path: Path) -> bytes:
@@ -289,5 +313,7 @@ def damaged(path: Path, why: str, run_dir: Path | None = None) -> ResultError:
     """
     fix = "restore it from a copy"
     if run_dir is not None:
-        fix = f"delete {run_dir}, and measure that run again with `storlab resume`"
+        fix = again(run_dir.parent.parent)
+        if not is_import(run_dir.parent.parent):
+            fix = f"delete {run_dir}, then {fix}"
     return ResultError(str(path), f"is damaged: {why}", fix)

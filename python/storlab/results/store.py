@@ -43,6 +43,7 @@ from storlab.base.files import (
     parse_json,
     read_input,
     replace_file,
+    shell_word,
     storage_advice,
     temporary_beside,
     write_advice,
@@ -170,7 +171,7 @@ class ResultStore:
                 raise ResultError(
                     str(self.directory),
                     f"another campaign is running here (process {holder or 'unknown'})",
-                    f"wait until it has ended, see `storlab status {self.directory}`",
+                    f"wait until it has ended, see `storlab status {shell_word(self.directory)}`",
                 ) from None
             except OSError as error:
                 what = f"cannot be locked: {error.strerror}"
@@ -231,7 +232,7 @@ class ResultStore:
             raise ResultError(
                 run_id,
                 "is not a run of this campaign",
-                f"list them with `storlab status {self.directory}`",
+                f"list them with `storlab compare {shell_word(self.directory)} --json`",
             )
         place = self.runs_dir / run_id
         if place.exists():
@@ -337,8 +338,8 @@ class ResultStore:
     @property
     def continuation(self) -> str:
         """Return the shell command that continues this campaign."""
-        searches = self.environment.get("capacity")
-        go_on = f"capacity STUDY --out {self.directory}" if searches else f"resume {self.directory}"
+        searches, place = self.environment.get("capacity"), shell_word(self.directory)
+        go_on = f"capacity STUDY --out {place}" if searches else f"resume {place}"
         return f"storlab {go_on}"
 
     def records(self) -> list[RunRecord]:

@@ -18,6 +18,7 @@ from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.model.result import Failure
 from storlab.results.store import ResultStore
+from support.fio_output import write_fio_output
 from support.large_campaign import large_campaign
 from tidy import tree
 
@@ -405,11 +406,11 @@ def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> N
         assert summary.exists() == there
 
 
-def test_a_percentile_without_histograms_is_named_as_such(
+def test_results_without_percentiles_are_named_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check the message for percentiles of plain fio JSON, which has no histograms."""
-    plain = tree.ROOT / "tests" / "golden" / "fio" / "plain-3.33.json"
+    """Check the message for output of fio without percentiles (clat_percentiles=0)."""
+    plain = write_fio_output(tmp_path / "plain.json", p99_us=100, percentiles=False)
     assert main(["import", str(plain), "--out", str(tmp_path / "new")]) == 0
     rules = tmp_path / "gate.toml"
     rules.write_text('[[gate]]\nmetric = "latency_p99_ns.read"\nat_most = "1ms"\n')

@@ -293,7 +293,7 @@ def test_every_damage_of_a_run_has_one_kind_of_message(
         _rewrite(run, content.encode())
         found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
         assert found["what"].startswith("is damaged: ")
-        assert found["fix"] == f"delete {run}, and measure that run again with `storlab resume`"
+        assert found["fix"].startswith(f"delete {run}, then run `storlab resume {made}")
     _rewrite(run, json.dumps({**whole, "schema_version": 2}).encode())
     found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
     assert "format version 2" in found["what"]

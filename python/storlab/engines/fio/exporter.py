@@ -30,6 +30,9 @@ _DURATIONS = ("drain_timeout",)  # parameters to which a study adds a unit
 _FACTS = ("capacity", "drives", "rack_units", "price", "currency")
 
 
+_PARQUET = "use --format parquet, and with --output a name that ends in .parquet"
+
+
 class FioJsonExport:
     """Exporter of a result directory to one fio JSON file.
 
@@ -45,7 +48,7 @@ class FioJsonExport:
         Raises UsageError if ``samples`` is true, because fio's JSON has no time series.
         """
         if samples:
-            raise UsageError("--samples", "fio's JSON has no time series", "use --format parquet")
+            raise UsageError("--samples", "fio's JSON has no time series", _PARQUET)
         text = json.dumps(document(store), indent=2, ensure_ascii=False, allow_nan=False)
         return (text + "\n").encode()
 
@@ -62,7 +65,7 @@ def document(store: ResultStore) -> dict[str, Any]:
         raise UsageError(
             "--format",
             "fio's JSON can hold only block I/O, but the results have no such run",
-            "use --format parquet",
+            _PARQUET,
         )
     return {
         "fio version": f"storlab-{__version__}",

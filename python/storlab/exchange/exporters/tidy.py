@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from storlab.base.csv_text import csv_bytes
 from storlab.base.errors import ResultError
 from storlab.model.result import RunRecord
+from storlab.results.files import again
 from storlab.results.store import ResultStore
 
 SCHEMA_KEY = b"storlab.schema"
@@ -107,7 +108,7 @@ def _records(store: ResultStore) -> list[RunRecord]:
         raise ResultError(
             str(store.directory),
             "contains no run yet",
-            "measure the missing runs with `storlab resume`",
+            f"to get the missing runs, {again(store.directory)}",
         )
     return records
 

@@ -34,7 +34,8 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
         raise UsageError(
             "--reference",
             f"has no default: no other engine runs {' and '.join(kinds)} workloads",
-            f"use one of {', '.join(_others())}",
+            "crosscheck a study of workloads that another engine runs: "
+            f"{', '.join(sorted({k for name in _others() for k in get_engine(name).kinds}))}",
         )
     raise UsageError(
         "--reference",

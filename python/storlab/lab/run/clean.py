@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import GuardError, PreflightError, ResultError, StorlabError
+from storlab.base.files import shell_word
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.family import Access
 from storlab.contracts.reporter import Reporter
@@ -231,7 +232,7 @@ class _Cleaning:
         return PreflightError("clients", f"not cleaned up: {what}", fixes)
 
     def _again(self) -> str:
-        return f"to continue, run `storlab clean {self.store.directory}`"
+        return f"to continue, run `storlab clean {shell_word(self.store.directory)}`"
 
 
 def _standing_in(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from storlab.base.errors import RunError, StorlabError
+from storlab.base.files import shell_word
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.contracts.services import clears_buckets
@@ -78,7 +79,7 @@ def clean_or_tell(
         Names of what was removed.
     """
     stop = StopRequest() if stop.requested else stop  # clean-up was requested after the stop
-    later = f"to continue, run `storlab clean {results}`"
+    later = f"to continue, run `storlab clean {shell_word(results)}`"
     try:
         removed = clean(stop)
     except StorlabError as error:

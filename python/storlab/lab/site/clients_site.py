@@ -12,6 +12,7 @@ from typing import Any
 
 from storlab import __version__
 from storlab.base.clock import monotonic_ns
+from storlab.base.files import shell_word
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import START_NS, Gathered, Session
@@ -278,7 +279,7 @@ class ClientsSite:
                 f"{places}: the lock was not released: {error}; the next campaign there waits "
                 f"{looks_s:g} s to see whether this one continues"
             )
-        goes_on = f"to continue, run `storlab clean {self._store.directory}`"
+        goes_on = f"to continue, run `storlab clean {shell_word(self._store.directory)}`"
         also = ", which also removes data that the study keeps" if kept else ""
         return f"not cleaned up: {error}; {goes_on}{also}"
 
