@@ -349,7 +349,7 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
 
 def _notes(entry: _Entry) -> list[str]:
     """Return notes on how to interpret the imported numbers of a fio run."""
-    notes = [note for job in entry.jobs for note in job.get(NOTES, [])]
+    notes = list(dict.fromkeys(note for job in entry.jobs for note in job.get(NOTES, [])))
     notes.append("imported: one sample spans the whole window")
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):

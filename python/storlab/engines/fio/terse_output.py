@@ -137,9 +137,9 @@ def _is_cpu(values: Sequence[str]) -> bool:
 
 def _document(lines: Sequence[_Line]) -> dict[str, Any]:
     notes: list[str] = []
-    if whole := [line for line in lines if line.name == ALL_CLIENTS]:
-        notes.append(f"the sum of all clients is imported, not each of {len(lines) - 1} clients")
-        lines = whole
+    if len(lines) > 1 and any(line.name == ALL_CLIENTS for line in lines):
+        notes.append("fio's sum of all clients is not imported, but the jobs that it adds up")
+        lines = [line for line in lines if line.name != ALL_CLIENTS]
     keys = [(line.group, line.name) for line in lines]
     if len(set(keys)) < len(keys):
         notes.append(

@@ -31,13 +31,17 @@ from storlab.engines.fio.printed_number import SI_UNITS, UNKNOWN_VERSION, Versio
 from storlab.engines.fio.result import ALL_CLIENTS
 
 _UNIT_NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000, "sec": 1_000_000_000}
-_SECTION = re.compile(r"(?P<name>\S.*?|): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), (?P<rest>bs.*)")
+_SECTION = re.compile(r"(?P<name>\S.*?|): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), (?P<rest>.*bs.*)")
 _ENGINE = re.compile(r"ioengine=(?P<engine>[^,\s]+), iodepth=(?P<depth>\d+)")
 _SIZES = re.compile(r"([\d.]+[kmgtpe]?i?b?)-([\d.]+[kmgtpe]?i?b?)", re.IGNORECASE)
-_VERSION = re.compile(r"^\W*fio[- ](\d+)\.(\d+)\S*\s*$", re.IGNORECASE)
+_VERSION = re.compile(
+    r"^\W*fio[- ](?P<plain>\d+\.\d+\S*)\s*$|^hostname=.* fio=fio-(?P<server>\d+\.\d+[^,\s]*)",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"^<[^>]*>\s*")  # in front of what a client prints
 _JOB = re.compile(
     r"(?P<name>\S.*?|): \(groupid=(?P<group>\d+)(?:, jobs=(?P<jobs>\d+))?\): "
-    r"err=\s*(?P<error>-?\d+)(?: \((?P<what>.*)\))?: pid=(?P<pid>-?\d+)(?:: (?P<ended>.+))?"
+    r"err=\s*(?P<error>-?\d+)(?: \((?P<what>.*)\))?:(?: pid=(?P<pid>-?\d+)(?:: (?P<ended>.+))?)?"
 )
 _PROGRESS = re.compile(r".*\[eta [^\]]*\]\s*")
 _NEW = re.compile(
@@ -50,7 +54,8 @@ _OLD = re.compile(
 )
 _TIMES = re.compile(
     r"\b(?P<what>slat|clat|lat|sync) *\((?P<unit>[num]?sec)\) *: min=\s*(?P<min>[\d.]+\w?), "
-    r"max=\s*(?P<max>[\d.]+\w?), avg=\s*(?P<mean>[\d.]+\w?), stdev=\s*(?P<stdev>[\d.]+\w?|-?nan)"
+    r"max=\s*(?P<max>[\d.]+\w?), avg=\s*(?P<mean>[\d.]+\w?), "
+    r"(?:st)?dev=\s*(?P<stdev>[\d.]+\w?|-?nan)"
 )
 _PERCENTILES = re.compile(r"\b(?P<what>slat|clat|lat|sync) percentiles \((?P<unit>[num]?sec)\)")
 _PERCENTILE = re.compile(r"(\d+\.\d+)th=\[?\s*>?=?\s*(\d+)")
@@ -168,8 +173,9 @@ class _Reader:
             self._start(match)
         elif match := _VERSION.search(line):
             run = self._next() if run.jobs else run
-            run.version = (int(match[1]), int(match[2]))
-            run.version_text = line.strip().lower().removeprefix("fio").strip("- ")
+            run.version_text = match["plain"] or match["server"]
+            major, minor = re.findall(r"\d+", run.version_text)[:2]
+            run.version = (int(major), int(minor))
         elif _GROUP.search(line):
             run.is_summed = True
             self._job = self._direction = None
@@ -199,17 +205,17 @@ class _Reader:
         is_old = not any(text.rstrip().endswith("B") for pair in printed for text in pair)
         version = UNKNOWN_VERSION if is_old else SI_UNITS
         pairs = [[printed_number.size(text, version) for text in pair] for pair in printed]
-        run.sections.append(
-            Section(
-                name=match["name"],
-                group=int(match["group"]),
-                rw=match["rw"],
-                sizes=[(low or 0, high or 0) for low, high in pairs],
-                engine=engine["engine"] if engine else None,
-                depth=int(engine["depth"]) if engine else None,
-                is_by_order="seq_rand" in match["rest"] or "seq/rand" in match["rest"],
-            )
+        section = Section(
+            name=_HOST.sub("", match["name"]),
+            group=int(match["group"]),
+            rw=match["rw"],
+            sizes=[(low or 0, high or 0) for low, high in pairs],
+            engine=engine["engine"] if engine else None,
+            depth=int(engine["depth"]) if engine else None,
+            is_by_order="seq_rand" in match["rest"] or "seq/rand" in match["rest"],
         )
+        if section not in run.sections:  # each client prints it
+            run.sections.append(section)
 
     def _start(self, match: re.Match[str]) -> None:
         run = self.runs[-1]
@@ -223,13 +229,13 @@ class _Reader:
             jobs=int(match["jobs"] or 1),
             error=int(match["error"]),
             what=match["what"],
-            pid=int(match["pid"]),
+            pid=int(match["pid"]) if match["pid"] else None,
             ended=match["ended"],
         )
         key = (job.group, job.name, job.pid)
         if key in run.jobs:
             run.repeated += 1
-        elif run.is_summed and any(other.group == job.group for other in run.jobs.values()):
+        elif job.name != ALL_CLIENTS and run.is_summed and job.group in {k[0] for k in run.jobs}:
             run = self._next()
         run.jobs[key] = job
         self._job, self._direction, self._table = job, None, None
@@ -329,9 +335,9 @@ def _disk(match: re.Match[str]) -> dict[str, Any]:
 
 def _document(run: _Run) -> dict[str, Any]:
     jobs = list(run.jobs.values())
-    if whole := [job for job in jobs if job.name == ALL_CLIENTS]:
-        run.notes.append(f"the sum of all clients is imported, not each of {len(jobs) - 1} clients")
-        jobs = whole
+    if len(jobs) > 1 and any(job.name == ALL_CLIENTS for job in jobs):
+        run.notes.append("fio's sum of all clients is not imported, but the jobs that it adds up")
+        jobs = [job for job in jobs if job.name != ALL_CLIENTS]
     if run.repeated:
         run.notes.append(
             "fio printed interim results (--status-interval or a signal); the last are imported"

@@ -89,6 +89,18 @@ trims: (groupid=1, jobs=1): err= 5 (file:io_u.c:1494, func=io_u error, error=Inp
 Run status group 0 (all jobs):
    READ: io=10240MB, aggrb=174762KB/s, minb=174762KB/s, maxb=174762KB/s, mint=60000msec, maxt=60000msec
 """  # noqa: E501
+OLDEST = """\
+Client1: (g=0): rw=write, odir=1, bs=64K-64K/64K-64K, rate=0, ioengine=sync, iodepth=1
+Starting 1 thread
+Client1: (groupid=0): err= 0:
+  write: io=  2048MiB, bw= 41943KiB/s, runt= 50000msec
+    clat (msec): min=    0, max=  631, avg=48.50, dev=86.82
+    bw (KiB/s) : min=    0, max= 1196, per=51.00%, avg=664.02, dev=681.68
+  cpu          : usr=1.49%, sys=0.25%, ctx=7969
+
+Run status group 0 (all jobs):
+  WRITE: io=2048MiB, aggrb=41943, minb=41943, maxb=41943, mint=50000msec, maxt=50000msec
+"""
 OLD_1 = """\
 seq: (g=0): rw=read, bs=128K-128K/128K-128K, ioengine=libaio, iodepth=4
 fio 1.59
@@ -175,6 +187,28 @@ def test_text_of_version_1_has_neither_date_nor_trims() -> None:
         "99.99": 80_000_000,
     }
     assert job["job_start"] is None
+
+
+def test_text_of_the_first_versions_has_no_counts() -> None:
+    (job,) = jobs_of(OLDEST)
+    assert (job["write"]["total_ios"], job["write"]["io_bytes"]) == (32768, 2 << 30)
+    assert job["write"]["clat_ns"]["mean"] == 48_500_000
+    assert job["job options"]["bs"] == "65536"
+
+
+def test_jobs_of_clients_are_read_and_their_sum_is_not() -> None:
+    report = NEW[NEW.index("randrw: (groupid") :]
+    header = "".join(f"<host{i}> {line}\n" for i in (1, 2) for line in NEW.splitlines()[:2])
+    total = report.replace("randrw: (g", "All clients: (g").replace("pid=4711", "pid=0")
+    other = report.replace("pid=4711", "pid=4712")
+    reports = [text[: text.index("\nRun status")] for text in (report, other)]
+    first = "hostname=vm, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1"
+    text = "\n".join([first, header, *reports, NEW[NEW.index("Run status") :], total])
+    (document,) = text_output.read(text)
+    (plain,) = jobs_of(NEW)
+    assert document["fio version"] == "3.33"
+    assert [job["job options"] for job in document["jobs"]] == [plain["job options"]] * 2
+    assert len(document["notes"]) == 1
 
 
 def test_text_around_the_results_does_no_harm() -> None:
