@@ -119,7 +119,7 @@ class FioImport:
             raise ResultError(
                 f"{file}: {error.field}",
                 error.what,
-                "give the complete output of fio --output-format=json+ (or json)",
+                error.fix,
             ) from error
         notes = fio_messages(output.notes)
         if len(output.documents) > 1:
@@ -383,13 +383,13 @@ def _notes(entry: _Entry) -> list[str]:
             "are over the longest, so they are lower than the sum of the jobs' own rates"
         )
     if fio_options.is_on(entry.options, "group_reporting"):
-        notes.append("group_reporting: options are those of the group's first job")
+        notes.append("group_reporting: options are those of the group's last job")
     failed = sum(int(job.get("total_err") or 0) for job in entry.jobs)
     if failed:
         notes.append(f"{failed:,} I/Os failed, and fio went on (continue_on_error)")
     if entry.hosts is not None:
         hosts = ", ".join(entry.hosts[:10]) + (", ..." if len(entry.hosts) > 10 else "")
-        notes.append(f"fio's client added up {len(entry.hosts)} servers: {hosts}")
+        notes.append(f"fio's client ran the job on these servers ({len(entry.hosts)}): {hosts}")
     return [*notes, *_steady_notes(_steady_states(entry))]
 
 
@@ -434,8 +434,8 @@ def _steady_notes(tests: Sequence[dict[str, Any]]) -> list[str]:
     if len(tests) == 1:
         outcome = "attained" if attained else "not attained"
     return [
-        f"fio's own steady-state test ({first.get('ss')}, limit {first.get('criterion')}, over "
-        f"{first.get('duration')} s): {outcome}"
+        f"fio's own steady-state test ({first.get('ss')} over {first.get('duration')} s, reached "
+        f"{first.get('criterion')}): {outcome}"
     ]
 
 

@@ -1,6 +1,6 @@
 """Detection of job sections that ``group_reporting`` merged into one result of fio.
 
-fio prints only the options of the first section of such a group.
+Of such a group, fio prints the name of the first section and the options of the last.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sections:
         why = "; ".join(self.reasons)
         return (
             f"several sections of the job file are merged in this result: {why}. All options "
-            "(rw, bs, iodepth, size, ...) are those of the first section, because fio prints no "
+            "(rw, bs, iodepth, size, ...) are those of the last section, because fio prints no "
             "others; run fio without group_reporting to keep sections apart"
         )
 
@@ -43,7 +43,7 @@ def find_sections(
 
     Args:
         figures: Results of the group.
-        options: Options of its first section.
+        options: Options that fio printed for it, which are of one section.
         jobs: Number of jobs per client by these options.
         clients: Number of clients.
     """

@@ -37,12 +37,16 @@ Clock = Literal["lat", "clat"]
 """Start of a latency: submission (lat), or return of the submitting call (clat)."""
 
 
+_WHOLE_OUTPUT = "give the complete output of fio --output-format=json+ (or json)"
+
+
 class FioFormatError(ValueError):
     """Error: a text is not fio's JSON; ``field`` names what is missing or wrong."""
 
-    def __init__(self, field_name: str, what: str) -> None:
+    def __init__(self, field_name: str, what: str, fix: str = _WHOLE_OUTPUT) -> None:
         self.field = field_name
         self.what = what
+        self.fix = fix
         super().__init__(f"{field_name}: {what}")
 
 
@@ -210,7 +214,8 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
     if "mixed" in job and "read" not in job:
         raise FioFormatError(
             f"{where}.mixed",
-            "does not separate reads from writes: run fio with unified_rw_reporting=0 or =both",
+            "does not separate reads from writes",
+            "run fio with unified_rw_reporting=0 or unified_rw_reporting=both",
         )
     directions = {}
     for operation in OPERATIONS:
@@ -266,6 +271,12 @@ def _latency(section: Mapping[str, Any], where: str, issued: int) -> Latency | N
             latency = _latency_table(table, source, f"{where}.{source}{unit}", issued, scale)
             if latency.count > 0 and (latency.max_ns or latency.mean_ns or latency.bins):
                 tables[source] = latency
+    submission = section.get(f"slat{unit}")
+    late = tables.get("clat")
+    if late and "lat" not in tables and isinstance(submission, dict) and summary(late):
+        # With disable_lat=1, fio still times both parts of the total latency.
+        before_ns = _number(submission, "mean", f"{where}.slat{unit}", 0) * scale
+        tables["clat"] = replace(late, total_mean_ns=late.mean_ns + before_ns)
     return of_two_clocks(tables.get("lat"), tables.get("clat"))
 
 
@@ -434,7 +445,9 @@ def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures
     directions = dict(merged.directions)
     for operation, direction in merged.directions.items():
         found = whole.directions.get(operation)
-        if found is not None and found.latency and found.operations == direction.operations:
+        if found is None or found.latency is None or found.operations != direction.operations:
+            continue
+        if found.latency.percentiles or found.latency.bins:  # fio before 3.39 prints none
             directions[operation] = replace(direction, latency=found.latency)
     return replace(merged, directions=directions)
 

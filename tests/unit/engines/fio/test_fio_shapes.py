@@ -96,6 +96,15 @@ def test_mean_is_of_total_latency_and_clocks_are_named(tmp_path: Path) -> None:
     assert not any(flag.kind == "concurrency-mismatch" for flag in record.flags)
 
 
+def test_submission_is_added_if_fio_recorded_no_total_latency(tmp_path: Path) -> None:
+    clat = latency(700_000.0, **percentiles(600_000, 700_000, 800_000, 900_000, 950_000))
+    read = section(clat_ns=clat, slat_ns=latency(300_000.0))
+    (record,) = imported(tmp_path, document(job(OPTIONS, read=read)))
+    assert record.metric("latency_mean_ns", "read") == 700_000
+    assert record.concurrency is not None
+    assert record.concurrency.implied == pytest.approx(8)
+
+
 def test_percentiles_of_total_latency_are_preferred(tmp_path: Path) -> None:
     lat = latency(1_000_000.0, **percentiles(900_000, 1_000_000, 1_100_000, 1_200_000, 1_300_000))
     read = section(lat_ns=lat, clat_ns=latency(700_000.0))
@@ -216,9 +225,9 @@ def test_sections_merged_by_group_reporting_are_counted_by_their_run_time(tmp_pa
         document(job(options, read=read, job_runtime=60_010)),
     )
     assert (alone.params["jobs"], merged.params["jobs"]) == (2, 6)
-    notes = [n for n in merged.notes if "first section" in n]
+    notes = [n for n in merged.notes if "last section" in n]
     assert len(notes) == 1
-    assert not any("first section" in note for note in alone.notes)
+    assert not any("last section" in note for note in alone.notes)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +251,7 @@ def test_a_share_of_reads_far_from_the_options_tells_merged_sections(
     }
     (record,) = imported(tmp_path, document(job(options, job_runtime=10_000, **both)))
     assert record.params["read_percent"] == percent
-    is_told = any("first section" in note for note in record.notes)
+    is_told = any("last section" in note for note in record.notes)
     assert is_told == (percent not in (70, 100))
 
 
@@ -336,7 +345,7 @@ def test_a_job_of_one_kind_with_unified_reporting_is_read(tmp_path: Path) -> Non
     assert set(record.totals) == {"write"}
     assert record.metric("latency_mean_ns", "write") == 1e6
     both = {**one, "job options": {**OPTIONS, "rw": "randrw"}}
-    with pytest.raises(ResultError, match=r"mixed.*unified_rw_reporting"):
+    with pytest.raises(ResultError, match=r"(?s)mixed.*unified_rw_reporting"):
         FioImport().read(json.dumps(document(both)), "x.json")
 
 
