@@ -47,7 +47,7 @@ __all__ = [
 
 MOST_POINTS = 20_000
 """Largest number of points of a study; planning more would take minutes."""
-MOST_TABLES = 1_000
+MOST_TABLES = 10_000
 """Largest number of targets, and of workloads, of a study."""
 SHORTEST_INTERVAL = NS_PER_MS
 """Shortest sampling interval; shorter ones would be distorted by hand-over between workers."""
