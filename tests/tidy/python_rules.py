@@ -45,6 +45,7 @@ ROOMS = {
     "importer": "exchange",
     "importer_options": "exchange",
     "translation": "exchange",
+    "translator": "exchange",
     "exporter": "exchange",
     "commands": "cli",
     "standalone": "lab",
