@@ -10,14 +10,21 @@ from typing import Any
 from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
-_ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
+_ALIASES = {
+    "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "blockalign": "ba",
+    "blocksize_unaligned": "bs_unaligned", "iodepth_batch_submit": "iodepth_batch",
+    "iodepth_batch_complete": "iodepth_batch_complete_min", "io_limit": "io_size",
+    "fill_fs": "fill_device", "fileoffset": "offset", "nr_files": "nrfiles", "timeout": "runtime",
+    "iomem": "mem", "mem_align": "iomem_align", "ratemin": "rate_min", "ratecycle": "rate_cycle",
+    "wait_for_previous": "stonewall", "ss": "steadystate", "ss_dur": "steadystate_duration",
+    "ss_ramp": "steadystate_ramp_time",
+}  # fmt: skip
 # Options that are represented by fields of the workload or target, or by the run's length.
 _TOLD = {
-    "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
-    "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
-    "rate_process", "fsync", "fdatasync", "end_fsync", "buffer_compress_percentage",
-    "dedupe_percentage", "filename", "directory", "size", "direct", "runtime", "time_based",
-    "io_size", "ramp_time",
+    "rw", "rwmixread", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "iodepth_batch",
+    "numjobs", "norandommap", "random_distribution", "rate_iops", "rate_process", "fsync",
+    "fdatasync", "end_fsync", "buffer_compress_percentage", "dedupe_percentage", "filename",
+    "directory", "size", "direct", "runtime", "time_based", "io_size", "ramp_time",
 }  # fmt: skip
 # Options that do not affect the load: names, reporting, clocks, start and end of jobs.
 _NO_LOAD = {
@@ -52,6 +59,7 @@ _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _NUMBER = re.compile(r"[+-]?\d+")
 _HEXADECIMAL = re.compile(r"[+-]?(?:0x)?[0-9a-f]+")
 _TIME_NS = {"s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86_400 * NS_PER_S}
+_MOST_SIZES = 64  # block sizes that bsrange may stand for; a study with more is hard to read
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
@@ -63,7 +71,7 @@ def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str
     options: dict[str, str] = {}
     for table in (_globals(document, job), job.get("job options")):
         if isinstance(table, dict):
-            options.update(_plain(str(name), str(value)) for name, value in table.items())
+            options.update(plain(str(name), str(value)) for name, value in table.items())
     return options
 
 
@@ -85,7 +93,8 @@ def host_of(job: Any) -> tuple[str, int] | None:
     return str(job["hostname"]), port if isinstance(port, int) else 0
 
 
-def _plain(name: str, value: str) -> tuple[str, str]:
+def plain(name: str, value: str) -> tuple[str, str]:
+    """Return an option without alias; ``buffered`` and ``rwmixwrite`` become their opposites."""
     if name == "buffered":
         return "direct", str(int(not is_on({name: value}, name)))
     if name == "rwmixwrite":
@@ -178,12 +187,38 @@ def fields(
         done: The number of completed operations by kind.
         entries: The number of identical jobs in the file.
     """
-    notes: list[str] = []
+    result, by_option = load_fields(options, done, max(whole(options, "numjobs", 1), entries))
+    notes = list(by_option.values())
+    if result.get("offsets") == "permutation":
+        notes.append(
+            "norandommap is not among the options in the file, so offsets are recorded as a "
+            "permutation (fio before 3.34 omits command-line flags that have no value)"
+        )
+    shaping = ", ".join(f"{name}={value}" for name, value in untold(options).items())
+    if shaping:
+        notes.append(f"fio options that affect the load and have no field in storlab: {shaping}")
+    return result, notes
+
+
+def load_fields(
+    options: Options, done: Mapping[str, float], jobs: int
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Convert fio's options to fields of a ``block`` workload.
+
+    Args:
+        options: The job's options.
+        done: Numbers or shares of operations by kind.
+        jobs: Number of identical jobs.
+
+    Returns:
+        The fields, and a note for each option whose field only approximates it.
+    """
+    notes: dict[str, str] = {}
     result: dict[str, Any] = {
         "access": "random" if "rand" in options.get("rw", "read") else "sequential",
         "read_percent": _read_percent(options, done),
         "queue_depth": 1 if engine_of(options) in _SYNCHRONOUS else whole(options, "iodepth", 1),
-        "jobs": max(whole(options, "numjobs", 1), entries),
+        "jobs": jobs,
     }
     if done.get("trim"):
         result["trim_percent"] = round(100 * done["trim"] / max(1, sum(done.values())), 6)
@@ -191,7 +226,7 @@ def fields(
     result["block_size"] = _block_size(options, notes)
     if result["access"] == "random":
         result.update(_offsets(options, notes))
-    batch = whole(options, "iodepth_batch_submit", whole(options, "iodepth_batch", 1))
+    batch = whole(options, "iodepth_batch", 1)
     if batch > 1:
         result["batch"] = batch
     if engine_of(options) == "null":
@@ -203,9 +238,6 @@ def fields(
     result.update(_rate(options, result["jobs"]))
     if done.get("write"):
         result.update(_writing(options))
-    shaping = ", ".join(f"{name}={value}" for name, value in untold(options).items())
-    if shaping:
-        notes.append(f"fio options that affect the load and have no field in storlab: {shaping}")
     return result, notes
 
 
@@ -250,11 +282,16 @@ def untold(options: Options) -> dict[str, str]:
     shaping = {
         name
         for name, value in options.items()
-        if name not in _TOLD | _NO_LOAD
-        and not name.startswith(_REPORTING)
+        if name not in _TOLD
+        and not is_reporting(name)
         and value.strip() not in _DEFAULTS.get(name, ("0", "false"))
     }
     return {name: options[name] for name in sorted(shaping | set(_overfull(options)))}
+
+
+def is_reporting(name: str) -> bool:
+    """Return whether an option affects only names, output, or the start and end of jobs."""
+    return name in _NO_LOAD or name.startswith(_REPORTING)
 
 
 def _overfull(options: Options) -> Iterator[str]:
@@ -270,11 +307,13 @@ def _overfull(options: Options) -> Iterator[str]:
             for name, nothing in (("rate_iops", "0"), ("rate_process", "linear"))
             if options.get(name, nothing).strip() != nothing
         )
-    for name in ("bs", "bssplit"):
+    for name in ("bs", "bsrange", "bssplit"):
         if name in options and len(set(_own(options, name))) > 1:
             yield name
     if "bssplit" in options and not _weights(options):
         yield "bssplit"
+    if "bsrange" in options and not _range_weights(options):
+        yield "bsrange"
     if "rand" in rw and not _is_told(options.get("random_distribution", "")):
         yield "random_distribution"
     # A size in bytes becomes the target's size. Another one, such as a percentage, has no field.
@@ -310,7 +349,7 @@ def kinds_of(options: Options) -> list[str]:
     return [kind for kind in ("read", "write", "trim") if kind in rw]
 
 
-def _read_percent(options: Options, done: Mapping[str, int]) -> float:
+def _read_percent(options: Options, done: Mapping[str, float]) -> float:
     """Return the configured percentage of reads, or the measured one if it is not configured."""
     rw = options.get("rw", "")
     if "rw" in rw.replace("readwrite", "rw"):
@@ -323,22 +362,44 @@ def _read_percent(options: Options, done: Mapping[str, int]) -> float:
     return round(100 * done.get("read", 0) / total, 3) if total else 100.0
 
 
-def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
+def _block_size(options: Options, notes: dict[str, str]) -> int | dict[str, float]:
     if "bssplit" in options:
         weights = _weights(options)
         if weights:
             return weights
-        notes.append(f"bssplit={options['bssplit']} cannot be expressed as weights")
+        notes["bssplit"] = f"bssplit={options['bssplit']} cannot be expressed as weights"
     if "bsrange" in options:
-        smallest = size_of(_own(options, "bsrange")[0].partition("-")[0], _kb_base(options))
-        notes.append(f"fio drew block sizes of {options['bsrange']}; block_size is the smallest")
+        weights = _range_weights(options)
+        if weights:
+            return weights
+        smallest = _size(options, _own(options, "bsrange")[0].partition("-")[0])
+        text = f"fio draws block sizes of {options['bsrange']}; block_size is the smallest"
+        notes["bsrange"] = text
         return smallest or 4096
     own = _own({"bs": "4k", **options}, "bs")
-    size = size_of(own[0] or "4k", _kb_base(options))
+    size = _size(options, own[0] or "4k")
     if size is None or len(set(own)) > 1:
         text = options["bs"]
-        notes.append(f"fio's block sizes were bs={text}; block_size holds the first, or 4 KiB")
+        notes["bs"] = f"fio's block sizes are bs={text}; block_size holds the first, or 4 KiB"
     return size or 4096
+
+
+def _size(options: Options, text: str) -> int | None:
+    return size_of(text, _kb_base(options))
+
+
+def _range_weights(options: Options) -> dict[str, float]:
+    """Return the equal weights of the sizes that ``bsrange`` draws; empty if there are too many.
+
+    fio draws multiples of the smallest size up to the largest, each as often as any other.
+    """
+    own = _own(options, "bsrange")
+    least, most = (_size(options, text) for text in (f"{own[0]}-".split("-")[:2]))
+    if len(set(own)) > 1 or not least or not most or most % least:
+        return {}
+    if most // least > _MOST_SIZES or is_on(options, "bs_unaligned"):
+        return {}
+    return {f"{least * factor}B": 1.0 for factor in range(1, most // least + 1)}
 
 
 def _weights(options: Options) -> dict[str, float]:
@@ -380,7 +441,7 @@ def _hot_cold(distribution: str) -> dict[str, Any] | None:
     return None
 
 
-def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
+def _offsets(options: Options, notes: dict[str, str]) -> dict[str, Any]:
     distribution = options.get("random_distribution", "random")
     kind, _, rest = distribution.partition(":")
     if kind == "zipf":
@@ -390,28 +451,32 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
     if hot_cold is not None:
         return hot_cold
     if kind != "random":
-        notes.append(
-            f"fio used random_distribution={distribution}, which is recorded as uniform here"
-        )
+        text = f"fio draws offsets by {distribution}; they are uniform here"
+        notes["random_distribution"] = text
         return {"offsets": "uniform"}
     if is_on(options, "norandommap"):
         return {"offsets": "uniform"}
-    notes.append(
-        "norandommap is not among the options in the file, so offsets are recorded as a "
-        "permutation (fio before 3.34 omits command-line flags that have no value)"
-    )
     return {"offsets": "permutation"}
+
+
+def rates_of(options: Options, name: str) -> list[float]:
+    """Return a job's limits by ``rate_iops`` or ``rate`` for each kind of operation it does.
+
+    The list is empty unless all kinds of operations are limited.
+    """
+    own = _own(options, name) if name in options else []
+    rates = [number({**options, name: text}, name, 0) for text in own]
+    return rates if rates and min(rates) > 0 else []
 
 
 def _rate(options: Options, jobs: int) -> dict[str, Any]:
     """Return the fields for a rate limit; empty unless fio limited all kinds of operations."""
-    own = _own(options, "rate_iops") if "rate_iops" in options else []
-    given = [number({**options, "rate_iops": text}, "rate_iops", 0) for text in own]
-    if not given or min(given) <= 0:
+    rates = rates_of(options, "rate_iops")
+    if not rates:
         return {}
     poisson = options.get("rate_process") == "poisson"
     return {
-        "rate_iops": sum(given) * jobs,
+        "rate_iops": sum(rates) * jobs,
         "arrival": "poisson" if poisson else "constant",
     }
 

@@ -279,6 +279,10 @@ def test_fio_times(text: str, ns: int | None) -> None:
         ({"rw": "randread", "rate_iops": "1000,500"}, {"rate_iops": 1000}),
         ({"rw": "randrw", "rate_iops": "1000,"}, {"rate_iops": None}),
         ({"rw": "randread", "random_distribution": "zipf:1.2:0.25"}, {"zipf_theta": 1.2}),
+        (
+            {"rw": "read", "bsrange": "4k-12k"},
+            {"block_size": {"4096B": 1, "8192B": 1, "12288B": 1}},
+        ),
         ({"rw": "read", "bssplit": "4k/50:64k/"}, {"block_size": {"4096B": 50, "65536B": 50}}),
         ({"rw": "randwrite", "bs": "4k,8k"}, {"block_size": 8192}),
         ({"rw": "randwrite", "bssplit": "4k/100,8k/100"}, {"block_size": {"8192B": 100}}),
@@ -313,7 +317,10 @@ def test_the_later_of_two_options_that_say_the_opposite_counts(
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"bsrange": "4k-64k"}, ["bsrange"]),
+        ({"bsrange": "4k-64k"}, []),
+        ({"bsrange": "4k-66k"}, ["bsrange"]),
+        ({"bsrange": "512-64k"}, ["bsrange"]),  # 128 sizes
+        ({"rw": "randrw", "bsrange": "4k-8k,16k-32k"}, ["bsrange"]),
         ({"rate": "40m", "rate_process": "poisson"}, ["rate", "rate_process"]),
         ({"rate_iops": "1000", "rate_process": "poisson"}, []),
         ({"rw": "randrw", "rate_iops": ",1000"}, ["rate_iops"]),
@@ -366,7 +373,7 @@ def test_what_shapes_the_load_and_has_no_field_is_told(
 
 
 def test_jobs_that_differ_in_what_has_no_field_are_no_repeats(tmp_path: Path) -> None:
-    options = ({"bsrange": "4k-256k"}, {"rate": "40m"}, {"rate_iops": "10k"}, {})
+    options = ({"bsrange": "4k-255k"}, {"rate": "40m"}, {"rate_iops": "10k"}, {})
     files = [written(tmp_path, f"{n}", bs="4k", **more) for n, more in enumerate(options)]
     store = import_files(files, tmp_path / "result")
     records = store.records()
