@@ -21,7 +21,7 @@ from storlab.engines.fio import terse_output, text_output
 from storlab.engines.fio.disk_util import medium_details
 from storlab.engines.fio.error_numbers import failure_of
 from storlab.engines.fio.merged_sections import find_sections
-from storlab.engines.fio.printed_load import NOTES, PARTIAL
+from storlab.engines.fio.printed_load import JOBS, NOTES, PARTIAL
 from storlab.engines.fio.result import Figures, FioFormatError
 from storlab.model.result import (
     CpuUse,
@@ -286,8 +286,12 @@ def _estimated_fields(entry: _Entry, done: dict[str, int]) -> tuple[dict[str, An
     in_flight = waited / max(1, figures.runtime_ms * NS_PER_MS) / len(entry.hosts or [""])
     size, depths = moved / count if count else None, entry.jobs[0].get("iodepth_level")
     return fio_options.estimated_fields(
-        done, size, depths if isinstance(depths, dict) else {}, in_flight
+        done, size, depths if isinstance(depths, dict) else {}, in_flight, _printed_jobs(entry)
     )
+
+
+def _printed_jobs(entry: _Entry) -> int | None:
+    return sum(int(job.get(JOBS, 0)) for job in entry.jobs) or None
 
 
 def _details(

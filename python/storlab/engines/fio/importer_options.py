@@ -242,7 +242,11 @@ def load_fields(
 
 
 def estimated_fields(
-    done: Mapping[str, int], size: float | None, depths: Mapping[str, Any], in_flight: float
+    done: Mapping[str, int],
+    size: float | None,
+    depths: Mapping[str, Any],
+    in_flight: float,
+    jobs: int | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Estimate fields of a ``block`` workload from results, for a file without job options.
 
@@ -251,6 +255,7 @@ def estimated_fields(
         size: Mean size of a read or write in bytes; None if there was none.
         depths: Share of I/Os in percent by queue depth, as fio prints it: ``{"32": 99.9}``.
         in_flight: Mean number of I/Os in flight over all jobs, by Little's law.
+        jobs: Number of jobs; None if it is not in the file.
 
     Returns:
         The fields, and a note that names them as estimates.
@@ -262,7 +267,7 @@ def estimated_fields(
         # Coarse shares, because measured ones differ between repeats.
         "read_percent": float(5 * round(20 * done.get("read", 0) / total)) if total else 100.0,
         "queue_depth": max(1, depth),
-        "jobs": max(1, round(in_flight / max(1, depth))),
+        "jobs": jobs or max(1, round(in_flight / max(1, depth))),
     }
     if size:
         result["block_size"] = max(512, 512 * round(size / 512))

@@ -9,6 +9,8 @@ from storlab.engines.fio.printed_number import Bounds
 
 NOTES = "notes"
 """Field of documents and of their jobs for notes on the values that were read or are missing."""
+JOBS = "number of jobs"
+"""Field of a document's job for the number of jobs that it adds up, if fio printed it."""
 PARTIAL = "partial options"
 """Field of documents whose jobs have only some of their options, because fio printed no others."""
 _KINDS = ("read", "write", "trim")

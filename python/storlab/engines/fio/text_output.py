@@ -20,6 +20,7 @@ from typing import Any
 
 from storlab.engines.fio import printed_number
 from storlab.engines.fio.printed_load import (
+    JOBS,
     NOTES,
     PARTIAL,
     Moved,
@@ -41,7 +42,8 @@ _VERSION = re.compile(
 _HOST = re.compile(r"^<[^>]*>\s*")  # in front of what a client prints
 _JOB = re.compile(
     r"(?P<name>\S.*?|): \(groupid=(?P<group>\d+)(?:, jobs=(?P<jobs>\d+))?\): "
-    r"err=\s*(?P<error>-?\d+)(?: \((?P<what>.*)\))?:(?: pid=(?P<pid>-?\d+)(?:: (?P<ended>.+))?)?"
+    r"err=\s*(?P<error>-?\d+)(?: \((?P<what>.*)\))?:(?: pid=(?P<pid>-?\d+)"
+    r"(?:: *(?P<ended>\w{3} \w{3} +\d+ [\d:]+ \d{4}))?)?"
 )
 _PROGRESS = re.compile(r".*\[eta [^\]]*\]\s*")
 _NEW = re.compile(
@@ -85,6 +87,7 @@ _UNUSED = re.compile(
 _MESSAGE = re.compile(r"^\s*fio: ")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _KINDS = ("read", "write", "trim", "sync")
+_MOST_MESSAGES = 20
 _GENERAL = (
     "fio's text has no options except rw, bs, ioengine and iodepth: direct, size, filename, rate, "
     "norandommap and so on are unknown",
@@ -133,6 +136,7 @@ class _Run:
     sections: list[Section] = field(default_factory=list)
     jobs: dict[tuple[Any, ...], _Job] = field(default_factory=dict)
     disks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_summed: bool = False  # whether the results of a group have been printed
     repeated: int = 0
@@ -171,6 +175,7 @@ class _Reader:
             self._section(match)
         elif match := _JOB.search(line):
             self._start(match)
+            self.take(line[match.end() :])  # on Windows, fio prints no line feed after the date
         elif match := _VERSION.search(line):
             run = self._next() if run.jobs else run
             run.version_text = match["plain"] or match["server"]
@@ -184,7 +189,7 @@ class _Reader:
         elif match := _NEW.search(line) or _OLD.search(line):
             self._open(match["kind"], match)
         elif _MESSAGE.search(line):
-            run.notes.append(line.strip())
+            run.messages.append(line.strip())
         elif self._job is not None:
             known = self._latency(self._job, line) or self._detail(self._job, line)
             if not known and line[:1].isspace():  # other lines are those of other programs
@@ -342,10 +347,14 @@ def _document(run: _Run) -> dict[str, Any]:
         run.notes.append(
             "fio printed interim results (--status-interval or a signal); the last are imported"
         )
+    messages = list(dict.fromkeys(run.messages))
+    notes = [*messages[:_MOST_MESSAGES], *run.notes]
+    if len(messages) > _MOST_MESSAGES:
+        notes.append(f"{len(messages) - _MOST_MESSAGES:,} more messages of fio are in the file")
     return {
         "fio version": run.version_text,
         PARTIAL: True,
-        NOTES: list(dict.fromkeys(run.notes)),
+        NOTES: notes,
         "timestamp": max((_ended_s(job) or 0 for job in jobs), default=0),
         "jobs": [_job(run, job) for job in jobs],
         **({"disk_util": list(run.disks.values())} if run.disks else {}),
@@ -372,6 +381,7 @@ def _job(run: _Run, job: _Job) -> dict[str, Any]:
         "error": job.error,
         "job options": options(loads, moved, job.jobs, syncs, notes),
         "iodepth_level": job.depths,
+        JOBS: job.jobs,
         "total_err": job.failed,
         "usr_cpu": job.cpu[0],
         "sys_cpu": job.cpu[1],

@@ -229,6 +229,19 @@ def test_text_around_the_results_does_no_harm() -> None:
     assert document["notes"] == ["fio: terminating on signal 2"]
 
 
+def test_the_number_of_jobs_is_read_without_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "fio.log"
+    path.write_text(NEW[NEW.index("randrw: (groupid") :])
+    (record,) = import_files([path], tmp_path / "result").records()
+    assert (record.params["jobs"], record.params["queue_depth"]) == (4, 32)
+    assert record.params["block_size"] == 4096
+
+
+def test_text_of_windows_lacks_a_line_feed_after_the_date() -> None:
+    assert jobs_of(NEW.replace(" 2017\n", " 2017")) == jobs_of(NEW)
+    assert jobs_of(NEW.replace("\n", "\r\n")) == jobs_of(NEW)
+
+
 def test_each_start_of_fio_is_a_document_and_interim_results_are_not() -> None:
     later = NEW.replace("pid=4711", "pid=5000")
     bare = later[later.index("randrw: (groupid") :]
