@@ -10,7 +10,8 @@ Version = tuple[int, int]
 UNKNOWN_VERSION: Version = (0, 0)
 SI_UNITS: Version = (2, 17)
 """First version that prints binary units as KiB, next to SI units such as kB."""
-_EXACT_FRACTIONS: Version = (2, 20)  # before, digits behind the point were no decimal fraction
+EXACT_FRACTIONS: Version = (2, 20)
+"""First version whose digits behind the point are a decimal fraction."""
 _CARRIED_FRACTIONS: Version = (3, 26)  # before, 12.97k was printed as 12.0k
 _NUMBER = re.compile(r"([\d.]+)\s*([kmgtpe]?)(i?)(b|bit)?(?:/s)?", re.IGNORECASE)
 
@@ -62,7 +63,7 @@ def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:
     if not fraction:
         number = int(whole)
         return Bounds((number - (0.5 if match[2] else 0)) * unit, (number + 1) * unit)
-    if version < _EXACT_FRACTIONS:
+    if version < EXACT_FRACTIONS:
         return Bounds(int(whole or 0) * unit, (int(whole or 0) + 1) * unit)
     digit = 10.0 ** -len(fraction)
     value = float(match[1])

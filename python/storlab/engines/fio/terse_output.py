@@ -22,9 +22,10 @@ from storlab.engines.fio.printed_number import Bounds
 from storlab.engines.fio.result import ALL_CLIENTS, FioFormatError
 
 _NS_PER_US = 1_000
-# The first field is the host in client mode. Version 2 lacks the version of fio.
+# The first field is the host in client mode. Version 2 lacks the version of fio, so that only its
+# percentiles tell it from other files with semicolons.
 _LINE = re.compile(
-    r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2);(?P<name>[^;\n]*);"
+    r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2(?=;[^\n]*%=));(?P<name>[^;\n]*);"
     r"(?P<group>\d+);(?P<error>-?\d+);(?P<values>\d+;\d+;\d+;\d+;\d+;\d+;[^\n]*)",
     re.MULTILINE,
 )

@@ -90,9 +90,7 @@ _KINDS = ("read", "write", "trim", "sync")
 _MOST_MESSAGES = 20
 _GENERAL = (
     "fio's text has no options except rw, bs, ioengine and iodepth: direct, size, filename, rate, "
-    "norandommap and so on are unknown",
-    "fio's text has the end time without a time zone, taken as UTC, and CPU time in percent, taken "
-    "as share of jobs x run time",
+    "norandommap and so on are unknown, and the target is called after the job"
 )
 
 
@@ -367,7 +365,7 @@ def _job(run: _Run, job: _Job) -> dict[str, Any]:
         for kind, direction in job.directions.items()
         if kind != "sync" and direction.printed
     }
-    notes: list[str] = []
+    notes = [f"fio's error: {job.what}"] if job.what else []
     sections = [s for s in run.sections if s.group == job.group]
     named = [s for s in sections if s.name == job.name]
     loads = named if named and job.jobs == 1 else sections
@@ -400,14 +398,21 @@ def _job(run: _Run, job: _Job) -> dict[str, Any]:
         else:
             notes.append("fio's sum over reads and writes (mixed) is not imported")
             del result["mixed"]
-    result[NOTES] = list(dict.fromkeys([*notes, *job.notes, *_GENERAL]))
+    notes += [*job.notes, _GENERAL]
+    if result["job_start"] is not None:
+        notes.append("fio's text has the end time without a time zone: it is taken as UTC")
+    if any(job.cpu):
+        notes.append("CPU time is fio's percentage of jobs x run time")
+    result[NOTES] = list(dict.fromkeys(notes))
     return result
 
 
 def _moved(run: _Run, job: _Job, direction: _Direction) -> Moved:
     printed = direction.printed
     runtime_ms = int(printed["runtime"])
-    version = min(run.version, (2, 0)) if direction.is_old else max(run.version, SI_UNITS)
+    version = run.version
+    if version == UNKNOWN_VERSION and not direction.is_old:
+        version = printed_number.EXACT_FRACTIONS
     kilo = 1024 if direction.is_old else 1000
     moved = bounds(printed["io"], version, kilo=kilo)
     for name in ("bw", "other"):

@@ -448,4 +448,8 @@ def test_imported_text(tmp_path: Path) -> None:
     assert (record.params["sync"], record.params["read_percent"]) == ("fsync", 70)
     assert record.started_at.startswith("2017-06-24T12:06:53.999")
     assert store.raw(record.run_id, "imported.txt") == NEW.encode()
-    assert not FioImport().matches("a report about fio: bw=1MB/s")
+
+
+@pytest.mark.parametrize("text", ["a report about fio: bw=1MB/s", "2;100;5;7;1;2;3;4;5;6;7", ""])
+def test_other_text_is_not_fios(text: str) -> None:
+    assert not FioImport().matches(text)
