@@ -17,6 +17,7 @@ from storlab.cli.common import JsonOption, emit_json
 if TYPE_CHECKING:
     from storlab.audit.finding import Finding, Severity
     from storlab.audit.table import PublishedTable
+    from storlab.audit.wide_table import WideColumn
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -49,6 +50,15 @@ def audit(
             autocompletion=completion.among("storlab.audit.finding:SEVERITIES"),
         ),
     ] = "note",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="COLUMN=MEANING",
+            help="Meaning of a column of a wide table: config, workload, rw_mix, block_size, op, "
+            "x, ignore, or a metric and unit such as 'latency_p99 us'; may be repeated.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check printed numbers against each other and against physics.
@@ -69,16 +79,19 @@ def audit(
     for rule in rules or ():
         if rule not in known:
             raise UsageError("--rule", f'"{rule}" is not the name of a rule', suggest(rule, known))
-    table, findings = _findings(path, rules)
+    table, findings, taken = _findings(path, rules, columns or [])
     shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
     counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
     if as_json:
         from storlab.cli.documents import AuditDocument
 
         emit_json(
-            AuditDocument(path=path, rules=rules or list(RULES), counts=counts, findings=shown)
+            AuditDocument(
+                path=path, rules=rules or list(RULES), counts=counts, findings=shown, columns=taken
+            )
         )
     else:
+        _print_columns(taken)
         _print(path, table, shown, counts)
     if counts["error"]:
         raise typer.Exit(int(ExitCode.DISAGREE))
@@ -95,10 +108,17 @@ def _known_rules(path: str) -> list[str]:
     return list(RULES)
 
 
-def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
-    """Audit a table of published numbers, or the numbers that a directory's brief would print."""
+def _findings(
+    path: str, rules: list[str] | None, columns: list[str]
+) -> tuple[PublishedTable | None, list[Finding], list[WideColumn]]:
+    """Audit a table of published numbers, or the numbers that a directory's brief would print.
+
+    Returns:
+        The table, the findings, and what the columns of a wide table were taken for.
+    """
     from storlab.audit import audit_table
     from storlab.audit.table import load_published, published_names
+    from storlab.audit.wide_table import is_wide, read_wide_table
 
     shipped = published_names()
     if not Path(path).exists() and path not in shipped:
@@ -110,7 +130,7 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
         from storlab.brief.audit_input import audit_directory
 
         findings = audit_directory(Path(path))
-        return None, [f for f in findings if not rules or f.rule in rules]
+        return None, [f for f in findings if not rules or f.rule in rules], []
     if _is_study(Path(path)):
         raise UsageError(
             path,
@@ -118,8 +138,14 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
             "give a result directory, a CSV file or a shipped table; "
             f"`storlab run {shell_word(path)}` makes a result directory",
         )
+    if is_wide(Path(path)):
+        table, taken = read_wide_table(Path(path), columns)
+        return table, audit_table(table, rules), taken
+    if columns:
+        what = "applies only to a wide table, with one column per metric"
+        raise UsageError("--column", what, "leave it out")
     table = load_published(path)
-    return table, audit_table(table, rules)
+    return table, audit_table(table, rules), []
 
 
 def _is_study(path: Path) -> bool:
@@ -128,6 +154,20 @@ def _is_study(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return not {"study", "target", "workload"}.isdisjoint(tables)
+
+
+def _print_columns(columns: list[WideColumn]) -> None:
+    """Print what the columns of a wide table were taken for, and which are not audited."""
+    for column in columns:
+        if column.meaning:
+            unit = f", {column.unit}" if column.unit else ""
+            terminal.out.print(f"column {column.column}: {column.meaning}{unit}", soft_wrap=True)
+        if column.problem:
+            fix = f"; to say what it is: {column.option}" if column.option else ""
+            what = "partly not audited" if column.meaning else "not audited"
+            terminal.out.print(
+                f"column {column.column}: {what}: {column.problem}{fix}", soft_wrap=True
+            )
 
 
 def _print(

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 from storlab.analysis import gate
 from storlab.analysis.proofs import TargetProof
 from storlab.audit.finding import Finding, Severity
+from storlab.audit.wide_table import WideColumn
 from storlab.contracts.check import Check
 from storlab.contracts.document import OPTIONAL, Document, Error, Part
 from storlab.contracts.meter import Discovered
@@ -534,6 +535,9 @@ class AuditDocument(Document):
     rules: list[str]
     counts: dict[Severity, int]
     findings: list[Finding]
+    columns: list[WideColumn] = Field(
+        default_factory=list, description="columns of a wide table, and what they were taken for"
+    )
 
 
 class PublishedSummary(Part):
