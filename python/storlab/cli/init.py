@@ -67,7 +67,7 @@ def init(
     _check_free(file, force)
     given = {name.removeprefix("from_"): values for name, values in jobs.items() if values}
     if given:
-        _write_translated(file, given, as_json)
+        _write_translated(file, given, as_json, force=force)
     else:
         _write_starter(file, as_json)
 
@@ -82,7 +82,9 @@ def _check_free(file: Path, force: bool) -> None:
         )
 
 
-def _write_translated(file: Path, given: Mapping[str, Sequence[str]], as_json: bool) -> None:
+def _write_translated(
+    file: Path, given: Mapping[str, Sequence[str]], as_json: bool, *, force: bool
+) -> None:
     from storlab.base.files import write_output
     from storlab.lab.study.translated import remark_text, study_text, translate
 
@@ -92,7 +94,12 @@ def _write_translated(file: Path, given: Mapping[str, Sequence[str]], as_json: b
         for name, values in given.items()
         for value in values
     ]
-    write_output(file, study_text(translation, ", ".join(dict.fromkeys(titles))).encode())
+    text = study_text(translation, ", ".join(dict.fromkeys(titles)))
+    for name in translation.files:
+        _check_free(Path(name), force)
+    write_output(file, text.encode())
+    for name, content in translation.files.items():
+        write_output(Path(name), content.encode())
     names = [str(table.fields["name"]) for table in translation.targets]
     if as_json:
         from storlab.cli.documents import TranslatedJob, TranslatedStudyDocument, TranslationRemark
@@ -109,7 +116,8 @@ def _write_translated(file: Path, given: Mapping[str, Sequence[str]], as_json: b
             )
         )
         return
-    terminal.out.print(f"wrote {file}", soft_wrap=True)
+    for path in (str(file), *translation.files):
+        terminal.out.print(f"wrote {path}", soft_wrap=True)
     for name in names:
         terminal.out.print(f"  target {name}", soft_wrap=True)
     for table in translation.workloads:

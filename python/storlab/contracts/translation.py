@@ -45,3 +45,5 @@ class Translation:
     remarks: list[Remark] = field(default_factory=list)
     ramp_ns: int | None = None  # None if the jobs have none
     runtime_ns: int | None = None
+    # files that the study names, such as profiles, by path from the working directory
+    files: dict[str, str] = field(default_factory=dict)

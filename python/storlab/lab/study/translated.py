@@ -37,6 +37,7 @@ def translate(values: Mapping[str, Sequence[str]]) -> Translation:
         whole.targets += part.targets
         whole.workloads += part.workloads
         whole.remarks += part.remarks
+        whole.files |= part.files
     # All workloads of a study have the same ramp and runtime.
     whole.ramp_ns = max((p.ramp_ns for p in parts if p.ramp_ns is not None), default=None)
     whole.runtime_ns = max((p.runtime_ns for p in parts if p.runtime_ns is not None), default=None)
