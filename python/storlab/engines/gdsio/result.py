@@ -17,7 +17,8 @@ _GIB = 1 << 30
 _LINE = re.compile(
     r"(?:IoType:\s*)?(?P<io>RANDREAD|RANDWRITE|READ|WRITE)\s+XferType:\s*(?P<xfer>\w+)\s+"
     r"Threads:\s*(?P<threads>\d+)\s+(?:IoDepth:\s*(?P<depth>\d+)\s+)?"
-    r"DataSetSize:\s*(?P<moved>\d+)/(?P<size>\d+)\(KiB\)\s+IOSize:\s*(?P<block>\d+)\(KiB\)\s+"
+    r"DataSetSize:\s*(?P<moved>\d+)/(?P<size>\d+)\(KiB\)\s+"
+    r"IOSize:\s*(?P<block>\d+)(?:-(?P<largest>\d+)-\d+)?\(KiB\)\s+"
     r"Throughput:\s*(?P<rate>[\d.]+)\s*GiB/sec,\s*Avg_Latency:\s*(?P<latency>[\d.]+)\s*usecs\s+"
     r"ops:\s*(?P<operations>\d+)\s+total_time\s*(?P<seconds>[\d.]+)\s*secs"
 )
@@ -38,10 +39,12 @@ class Result:
     depth: int | None  # entries of a batch
     operations: int
     bytes: int
-    block_bytes: int
+    block_bytes: int  # size of an I/O; the smallest of a range (-i MIN:MAX:STEP)
+    largest_bytes: int  # largest size of an I/O
     length_ns: int
     bytes_s: float  # as printed
     latency_mean_ns: float
+    position: int  # index in the text of the line's first character
 
     @property
     def operation(self) -> str:
@@ -66,13 +69,12 @@ def read_results(text: str) -> list[Result]:
     Raises:
         GdsioFormatError: There is no result line, a line is incomplete, or no data was moved.
     """
-    joined = " ".join(text.split())  # long lines may be wrapped
-    results = [_result(match) for match in _LINE.finditer(joined)]
-    if not results and _BEGUN.search(joined):
+    results = [_result(match) for match in _LINE.finditer(text)]
+    if not results and _BEGUN.search(text):
         raise GdsioFormatError("the result line is cut short, or from a gdsio before 1.0")
     if not results:
         raise GdsioFormatError("it has no result line")
-    if len(results) != len(_BEGUN.findall(joined)):
+    if len(results) != len(_BEGUN.findall(text)):
         raise GdsioFormatError("a result line is cut short")
     return results
 
@@ -94,7 +96,9 @@ def _result(match: re.Match[str]) -> Result:
         operations=operations,
         bytes=moved,
         block_bytes=int(match["block"]) * 1024,
+        largest_bytes=int(match["largest"] or match["block"]) * 1024,
         length_ns=length_ns,
         bytes_s=bytes_s,
         latency_mean_ns=latency_ns,
+        position=match.start(),
     )
