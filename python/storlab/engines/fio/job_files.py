@@ -20,7 +20,8 @@ from storlab.base.units import MIB
 _MOST_INCLUDES = 16  # depth of nested include files; a file that includes itself ends here
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
-_SHELL = re.compile(r"\d?(>|<|\||&|;)")
+_OPERATORS = ";&|<>"
+_SHELL_VARIABLE = re.compile(r"\$(?!pagesize|mb_memory|ncpus|job|file|clientuid)([A-Za-z_]\w*)")
 _COMMAND_LINE = "fio command line"
 # Options that may stand without a value.
 FLAGS = frozenset({
@@ -88,14 +89,23 @@ def read_jobs(value: str, environment: Mapping[str, str] | None = None) -> list[
 
 def _command_words(value: str) -> list[str] | None:
     """Split a value into words if it is a command line; return None if it is a path."""
-    if not re.search(r"(^|[\s/])fio\s", value) or Path(value).is_file():
+    # A command line can be too long for a path; then Path.is_file raises OSError.
+    is_file = os.path.isfile(value)  # noqa: PTH113
+    if is_file or not re.search(r"(^|[\s/;&|])fio\s", value):
         return None
+    text = value.replace("\\\r\n", " ").replace("\\\n", " ")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        words = shlex.split(value.replace("\\\n", " ").replace("\\\r\n", " "))
+        words = list(lexer)
     except ValueError as error:
         fix = "put the whole command line in quotes of the other kind"
         raise UsageError(_COMMAND_LINE, f"cannot be split into words: {error}", fix) from None
-    return words if any(Path(word).name == "fio" for word in words) else None
+    return words if any(map(_is_fio, words)) else None
+
+
+def _is_fio(word: str) -> bool:
+    return word == "fio" or word.endswith("/fio")
 
 
 class _JobFile:
@@ -242,6 +252,22 @@ def _power(tokens: list[str]) -> tuple[int, list[str]]:
     return value, rest
 
 
+def _own_words(words: list[str]) -> list[str]:
+    """Return the words up to the first operator of the shell; refuse what only a shell resolves."""
+    end = next((i for i, word in enumerate(words) if set(word) <= set(_OPERATORS)), len(words))
+    if any(map(_is_fio, words[end:])):
+        fix = "give each command an option --from-fio of its own"
+        raise UsageError(_COMMAND_LINE, "has several fio commands", fix)
+    own = words[:end]
+    if end < len(words) and words[end][0] in "<>" and own[-1:] in (["1"], ["2"]):
+        own.pop()  # the number in 2>file
+    for word in own:
+        if match := re.search(r"\$\(|\$\[|`", word):
+            what = f'"{word}" has the shell expression {match.group()}'
+            raise UsageError(_COMMAND_LINE, what, "write its value instead")
+    return own
+
+
 class _CommandLine:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
@@ -252,18 +278,17 @@ class _CommandLine:
         self.current: list[Setting] = self.globals
 
     def read(self, words: list[str]) -> list[JobSection]:
-        start = next(i for i, word in enumerate(words) if Path(word).name == "fio")
+        start = next(i for i, word in enumerate(words) if _is_fio(word))
         for word in words[:start]:
             if _ASSIGNMENT.fullmatch(word):
                 name, _, value = word.partition("=")
                 self.environment[name] = value
-        rest = words[start + 1 :]
+        rest = _own_words(words[start + 1 :])
         while rest:
             word = rest.pop(0)
-            if _SHELL.match(word):
-                break
-            if word.startswith("-") and len(word) > 1:
-                self._option(word.lstrip("-"), rest)
+            # Word processors turn the hyphens of an option into dashes.
+            if word.startswith(("-", "\u2013", "\u2014")) and len(word) > 1:
+                self._option(word.lstrip("-\u2013\u2014"), rest)
             else:
                 self.files.append(word)
         if self.sections:
@@ -282,6 +307,7 @@ class _CommandLine:
         elif name == "name":
             self._open(value)
         elif name not in _PROGRAM_FLAGS | _PROGRAM_OPTIONS:
+            value = _SHELL_VARIABLE.sub(r"${\1}", value)
             self.current.append(
                 setting(f"{name}={value}" if sign else name, _COMMAND_LINE, self.environment)
             )

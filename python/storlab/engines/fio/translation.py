@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -44,6 +45,7 @@ _TRANSLATED = {
     "refill_buffers", "scramble_buffers", "kb_base",
 }  # fmt: skip
 _SIZES = ("size", "io_size", "offset", "filesize", "bs", "rate", "rate_iops", "offset_increment")
+_RANGES = ("startdelay", "filesize")  # options whose value may be two bounds: 1m-10m
 _TIMES = ("runtime", "ramp_time", "startdelay")
 _COUNTS = (
     "iodepth", "iodepth_batch", "numjobs", "nrfiles", "loops", "fsync", "fdatasync", "rwmixread",
@@ -91,7 +93,8 @@ def translate(values: list[str]) -> Translation:
 def _nothing(values: Sequence[str], count: int, notes: _Remarks) -> UsageError:
     where = ", ".join(value if len(value) < 60 else f"{value[:57]}..." for value in values)
     if not count:
-        return UsageError(where, "has no job", "add a section such as [job] with rw=randread")
+        fix = "add a section such as [job] to the file, or --name=job to the command line"
+        return UsageError(where, "has no job", fix)
     reasons = [f"{r.where}: {r.option}: {r.meaning}" for r in notes.all()]
     what = "\n  ".join(["has no job that a study can express:", *reasons])
     return UsageError(where, what, "give a job that reads and writes files or block devices")
@@ -196,6 +199,7 @@ class _Job:
         self.notes = notes
         self.options: dict[str, str] = {}
         self.settings: dict[str, Setting] = {}
+        self.translated = set(_TRANSLATED)
         for setting in section.settings:
             value = _bare(setting) if setting.value is None else setting.value
             name, value = fio.plain(setting.name, value)
@@ -227,13 +231,13 @@ class _Job:
                 what = f"{setting.name} needs {variables}, which is not set in the environment"
                 fix = f"{setting.missing[0]}=VALUE storlab init --from-fio ..."
                 raise UsageError(setting.where, what, fix)
-            parts = [part.strip() for part in value.split(",") if part.strip()]
+            separator = "[,-]" if name in _RANGES else ","
+            parts = [part.strip() for part in re.split(separator, value) if part.strip()]
             if name in _SIZES:
                 bad = [p for p in parts if not p.endswith("%") and fio.size_of(p) is None]
                 wanted = "a size such as 4k"
             elif name in _TIMES:
-                # startdelay may be a range of times.
-                bad = [p for p in value.split("-") if fio.time_ns(p) is None]
+                bad = [p for p in parts if fio.time_ns(p) is None]
                 wanted = "a time such as 30s"
             elif name in _COUNTS:
                 bad = [p for p in parts if not _is_number(p)]
@@ -263,7 +267,6 @@ class _Job:
         fields, approximations = fio.load_fields(options, done, jobs)
         for name, meaning in approximations.items():
             self.note(name, meaning)
-        self._remark_rest(trim)
         load = _Load(
             names=[self.section.name],
             origins=[f"[{self.section.name}], {self.section.where}"],
@@ -277,6 +280,7 @@ class _Job:
         self._verify(load)
         self._rates(load)
         self._cpus(load)
+        self._remark_rest(trim)
         return load
 
     def _refusal(self) -> tuple[str, str] | None:
@@ -330,7 +334,7 @@ class _Job:
         """Add a remark for each option that no field expresses, or that concerns fio's output."""
         rest = fio.untold(self.options)
         for name, setting in self.settings.items():
-            if name in _TRANSLATED or name in ("rate", "cpus_allowed", "verify", "sync"):
+            if name in self.translated or name in ("rate", "cpus_allowed", "verify", "sync"):
                 continue
             if name == "rw" and name in rest:
                 self.note("rw", remarks.TRIM_WRITE if trim == 50 else remarks.REPEATED_OFFSETS)
@@ -379,8 +383,7 @@ class _Job:
         form = self.options.get("filename_format", "").strip()
         if not form or "$jobnum" in form:
             return ()
-        self.settings.pop("filename_format")
-        self.options.pop("filename_format")
+        self.translated.add("filename_format")
         names = (
             form.replace("$jobname", self.section.name).replace("$filenum", str(number))
             for number in range(fio.whole(self.options, "nrfiles", 1))
@@ -394,8 +397,11 @@ class _Job:
         load.size = self._region("size", files)
         load.offset = self._region("offset", 1) or 0
         if "filesize" in options:
-            own = fio.size_of(options["filesize"])
-            load.size = own * fio.whole(options, "nrfiles", 1) if own else load.size
+            bounds = [fio.size_of(part) or 0 for part in options["filesize"].split("-")]
+            if len(bounds) > 1:
+                self.note("filesize", remarks.MEAN_SIZE)
+            mean = sum(bounds) // len(bounds)
+            load.size = mean * fio.whole(options, "nrfiles", 1) or load.size
         load.ramp_ns = fio.time_ns(options["ramp_time"]) if "ramp_time" in options else None
         runtime = fio.time_ns(options["runtime"]) if "runtime" in options else None
         total = fio.data_size({"size": options.get("io_size", options.get("size", ""))}, 1)
@@ -408,6 +414,7 @@ class _Job:
                 self.note("runtime", remarks.SHORTER)
         elif total is not None:
             load.job_bytes = total * fio.whole(options, "loops", 1)
+            self.translated.add("loops")
         else:
             self.note("filename", remarks.NO_LENGTH)
         if place.needs_size and not isinstance(load.size, int):
@@ -432,7 +439,7 @@ class _Job:
             return
         if step is not None and step == load.size:
             load.size = step * load.jobs
-            self.settings.pop("offset_increment")
+            self.translated.add("offset_increment")
         elif step is None:
             self.note("numjobs", remarks.SAME_OFFSETS)
 

@@ -200,6 +200,7 @@ ONE_DIRECTORY = "storlab uses one directory; give the others as targets of their
 SKEWED_RATES = (
     "the rates of reads and writes differ from the mix; storlab applies the sum to the mix"
 )
+MEAN_SIZE = "all files of a target have the same size; it is the mean of the two bounds"
 MEAN_RATE = "storlab limits operations per second; the limit is the rate divided by the block size"
 
 OTHER_VERIFY = "storlab writes its own headers, and reads them back after the run"

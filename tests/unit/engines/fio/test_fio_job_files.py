@@ -105,6 +105,18 @@ def test_a_command_line_has_global_options_before_the_first_name() -> None:
     assert given(second) == {"direct": "1", "bs": "8k", "thread": None}
 
 
+def test_what_a_shell_does_around_the_command_is_left_out() -> None:
+    (job,) = read_jobs(
+        "sync;/usr/bin/fio --name=a --filename=$DISK/f \u2013bs=4k 2>/dev/null | cat"
+    )
+    assert given(job) == {"filename": "/f", "bs": "4k"}
+    assert job.settings[0].missing == ("DISK",)
+    for line in ("fio --name=a; fio --name=b", "fio --name=a --numjobs=$(nproc)"):
+        with pytest.raises(UsageError) as error:
+            read_jobs(line)
+        assert error.value.fix
+
+
 def test_a_command_line_runs_chosen_sections_of_a_file(tmp_path: Path) -> None:
     path = job_file(tmp_path / "a.fio", "[a]\nrw=read\n[b]\nrw=write\n")
     (job,) = read_jobs(f"fio --bs=16k --section=b {path}")
