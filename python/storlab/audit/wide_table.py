@@ -62,6 +62,7 @@ _QUALIFIERS = {
     "<": "below", "<=": "up_to", "≤": "up_to", "up to": "up_to",
 }  # fmt: skip
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
+_SHOWN_OPTIONS = 4
 _EMPTY = {"", "-", "--", "–", "—", "n/a", "na", "none"}
 
 
@@ -108,7 +109,8 @@ def read_wide_table(
 
     Raises:
         ResultError: The file is malformed.
-        UsageError: ``assigned`` is invalid, or it is open which column names what was measured.
+        UsageError: ``assigned`` is invalid, no column is known, or it is open which column names
+            what was measured.
     """
     try:
         header, *lines = _lines(path)
@@ -137,6 +139,10 @@ def read_wide_table(
         own, unread = _rows(column, cells, columns)
         rows += own
         result.append(replace(column, problem=unread) if unread else column)
+    if not rows:
+        options = [column.option for column in result if column.option][:_SHOWN_OPTIONS]
+        what = "no column of the table has numbers whose meaning is known"
+        raise UsageError("--column", what, f"say what a column is, such as {' or '.join(options)}")
     rows.sort(key=lambda row: int(row.id.partition(":")[0]))
     return PublishedTable(path.stem, str(path), tuple(rows)), result
 

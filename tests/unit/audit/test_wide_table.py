@@ -120,8 +120,14 @@ def test_the_configuration_column(tmp_path: Path) -> None:
 )
 def test_wrong_options_are_refused(tmp_path: Path, assigned: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read(tmp_path, "Device,p99\nA,95\n", assigned)
+        read(tmp_path, "Device,IOPS,p99\nA,1,95\n", assigned)
     assert caught.value.where == "--column"
+
+
+def test_a_table_without_a_known_column_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, "Device,p99\nA,95\n")
+    assert "--column 'p99=latency_p99 us'" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["Device,IOPS\nA\n", "Device,IOPS,IOPS\nA,1,2\n"])
