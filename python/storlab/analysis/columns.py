@@ -214,8 +214,8 @@ def columns_of(page: Page) -> list[Column]:
     ]
 
 
-def _all_columns() -> tuple[Column, ...]:
-    pages = [workload.page for workload in FAMILIES.values()]
+def columns_of_all(pages: Sequence[Page]) -> tuple[Column, ...]:
+    """Return all columns that runs of several workload families may have values for."""
     # The latencies that are tested for drift, which tables of a family's own metrics may omit.
     tested = (
         column
@@ -253,7 +253,7 @@ def short_of(page: Page, column: Column) -> str:
     return next(own, column.short)
 
 
-COLUMNS = _all_columns()
+COLUMNS = columns_of_all([workload.page for workload in FAMILIES.values()])
 RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in FAMILIES.values()}
 
 

@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from storlab.base.units import NS_PER_S
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
 from storlab.model.study import Target
+from storlab.results.files import read_result
 from storlab.results.store import ResultStore
 
 
@@ -155,7 +157,7 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
 
     Raises:
         ResultError: A run is damaged.
-        UsageError: No directory is given, or one is given twice.
+        UsageError: No directory is given, one is given twice, or one is a copy of another.
     """
     if not stores:
         fix = "give the directory that `storlab run` printed"
@@ -166,6 +168,7 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
 
 def _loaded(stores: Sequence[ResultStore]) -> Dataset:
     columns = _columns(stores)
+    _refuse_copies(stores)
     labels = {(id(c.store), c.target.name): c.label for c in columns}
     data = Dataset(
         list(stores), columns, labels[id(stores[0]), stores[0].study.baseline], [], {}, {}, {}
@@ -184,6 +187,24 @@ def _loaded(stores: Sequence[ResultStore]) -> Dataset:
     for members in data.runs.values():
         members.sort(key=lambda run: run.record.repeat)
     return data
+
+
+def _refuse_copies(stores: Sequence[ResultStore]) -> None:
+    """Refuse result directories of one campaign, whose runs would be compared with themselves.
+
+    Raises:
+        UsageError: A directory is a copy of another.
+    """
+    if len(stores) < 2:
+        return
+    originals: dict[tuple[str, str], Path] = {}
+    for store in stores:
+        created_at = str(read_result(store.directory).get("created_at", ""))
+        original = originals.setdefault((store.plan.plan_hash, created_at), store.directory)
+        if original is not store.directory:
+            what = f"is a copy of {original}: it has the same runs"
+            fix = "give each run once, because a run that is counted twice is no repeat"
+            raise UsageError(str(store.directory), what, fix)
 
 
 def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:

@@ -26,11 +26,18 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field
 
-from storlab.analysis.columns import Column
+from storlab.analysis.columns import Column, columns_of_all
 from storlab.analysis.compare import CONCURRENCY, CONCURRENCY_TOLERANCE, Cell, Comparison, Row
 from storlab.analysis.gate_interval import Measured, is_due, measured, partly_missing, ratio
 from storlab.analysis.gate_power import repeats_to_decide
-from storlab.analysis.points import as_read, as_written, matches
+from storlab.analysis.points import (
+    Section,
+    WorkloadPoint,
+    as_read,
+    as_written,
+    matches,
+    sections_of,
+)
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
 from storlab.base.units import J_PER_WH, NS_PER_S, show, significant
@@ -189,6 +196,50 @@ def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison |
     )
 
 
+def check_rules(
+    rules: Sequence[GateRule], targets: Sequence[str], points: Sequence[WorkloadPoint]
+) -> None:
+    """Check before a run that rules match what a study plans: metrics, targets, points and units.
+
+    Args:
+        rules: Rules of the study.
+        targets: Names of the study's targets.
+        points: Planned workload points.
+
+    Raises:
+        StudyError: A rule can match nothing, uses a unit that its metric lacks, or contradicts
+            itself.
+    """
+    sections = sections_of(points)
+    known = columns_of_all([section.page for section in sections])
+    for number, rule in enumerate(rules):
+        _check_rule(number, rule, known, targets)
+        for _ in _points(number, rule, sections):
+            pass
+
+
+def _check_rule(
+    number: int, rule: GateRule, known: Sequence[Column], targets: Sequence[str]
+) -> list[Column]:
+    """Check a rule against the known columns and targets, and return the columns of its metric."""
+    columns = _columns(number, rule, known)
+    if rule.target is not None and rule.target not in targets:
+        what = f'"{rule.target}" is not a target of the study'
+        raise _error(number, "target", what, suggest(rule.target, targets))
+    for column in columns:
+        bounds = {
+            side: _in_unit_of(column, number, side, limit)
+            for side, limit in rule.bounds
+            if not limit.of_baseline
+        }
+        if len(bounds) == 2:
+            _refuse_contradiction(number, rule, bounds["at_least"], bounds["at_most"])
+    factors = {side: limit.number for side, limit in rule.bounds if limit.of_baseline}
+    if len(factors) == 2:
+        _refuse_contradiction(number, rule, factors["at_least"], factors["at_most"])
+    return columns
+
+
 def without_baseline(rule: GateRule) -> GateRule:
     """Return the rule without bounds that refer to a baseline; it may have no bound left."""
     return rule.model_copy(update={side: None for side, limit in rule.bounds if limit.of_baseline})
@@ -197,18 +248,16 @@ def without_baseline(rule: GateRule) -> GateRule:
 def _tasks(
     number: int, rule: GateRule, results: Comparison, baseline: Comparison | None
 ) -> list[_Task]:
-    columns = _columns(number, rule, results)
     known = [target.label for target in results.dataset.targets]
-    if rule.target is not None and rule.target not in known:
-        what = f'"{rule.target}" is not a target of the results'
-        raise _error(number, "target", what, suggest(rule.target, known))
+    columns = _check_rule(number, rule, results.columns, known)
     for side, limit in rule.bounds:
         if limit.of_baseline and baseline is None:
             what = f'"{limit.text}" needs a baseline, and none is given'
             fix = "give --baseline with a result directory or the name of a saved baseline"
             raise _error(number, side, what, fix)
     tasks = []
-    for row, where in _rows(number, rule, results):
+    for section, point in _points(number, rule, results.sections):
+        row, where = results.row(point), section.where(point)
         for name, cell in row.cells.items():
             if rule.target not in (None, name) or not cell.planned:
                 continue
@@ -223,29 +272,25 @@ def _tasks(
         on = f"on target {rule.target} " if rule.target else ""
         what = f"{rule.metric} was not measured {on}at any point of the rule"
         raise _error(number, "metric", what, "choose another metric, or other points")
-    _refuse_contradiction(tasks)
     return tasks
 
 
-def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
-    """Raise StudyError if at_least and at_most of one rule contradict each other."""
-    sides = {task.side: task for task in tasks}  # all tasks of a side have the same bound
-    if len(sides) < 2 or len({task.limit.of_baseline for task in sides.values()}) > 1:
-        return
-    least, most = sides["at_least"], sides["at_most"]
-    if _bound(least) > _bound(most):
-        what = f"{least.limit.text} is above at_most, {most.limit.text}: no value satisfies both"
-        raise _error(least.rule, "at_least", what, "exchange the bounds, or write a rule for each")
+def _refuse_contradiction(number: int, rule: GateRule, least: float, most: float) -> None:
+    """Raise StudyError if at_least of a rule is above its at_most."""
+    if least > most:
+        texts = {side: limit.text for side, limit in rule.bounds}
+        what = f"{texts['at_least']} is above at_most, {texts['at_most']}: no value satisfies both"
+        raise _error(number, "at_least", what, "exchange the bounds, or write a rule for each")
 
 
-def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
+def _columns(number: int, rule: GateRule, known_columns: Sequence[Column]) -> list[Column]:
     """Return the columns of a rule's metric, given as a key, a name or a name without its unit.
 
     A name selects the columns of all its operations.
     """
     names = {
-        name: [c for c in results.columns if name in _names(c)]
-        for column in results.columns
+        name: [c for c in known_columns if name in _names(c)]
+        for column in known_columns
         for name in _names(column)
     }
     mean = re.sub(r"_p[0-9]+(?=_|\.|$)", "_mean", rule.metric)
@@ -254,10 +299,9 @@ def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
         fix = f"import files with histograms (--output-format=json+), or set a bound for {mean}"
         raise _error(number, "metric", what, fix)
     if rule.metric not in names:
-        known = sorted({column.name for column in results.columns})
-        raise _error(
-            number, "metric", f'"{rule.metric}" was not measured', suggest(rule.metric, known)
-        )
+        known = sorted({column.name for column in known_columns})
+        what = f'no run has the metric "{rule.metric}"'
+        raise _error(number, "metric", what, suggest(rule.metric, known))
     return names[rule.metric]
 
 
@@ -266,26 +310,29 @@ def _names(column: Column) -> tuple[str, ...]:
     return (column.key, column.name, column.name.removesuffix(unit))
 
 
-def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Row, str]]:
-    names = {point.workload for section in results.sections for point in section.points}
+def _points(
+    number: int, rule: GateRule, sections: Sequence[Section]
+) -> Iterator[tuple[Section, WorkloadPoint]]:
+    """Yield the workload points that a rule names, with their sections."""
+    names = {point.workload for section in sections for point in section.points}
     if rule.workload is not None and rule.workload not in names:
-        what = f'"{rule.workload}" is not a workload of the results'
+        what = f'"{rule.workload}" is not a workload of the study'
         raise _error(number, "workload", what, suggest(rule.workload, sorted(names)))
     compared = False
-    for section in results.sections:
+    for section in sections:
         for point in section.points:
             named = rule.workload in (None, point.workload)
             if named and matches(section.page, point.params, as_read(section.page, rule.at)):
                 compared = True
-                yield results.rows[point.key], section.where(point)
+                yield section, point
     if not compared:
         text = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
-        raise _error(number, "at", f"no point has {text}", _measured_at(rule, results))
+        raise _error(number, "at", f"no point has {text}", _values_of(rule, sections))
 
 
-def _measured_at(rule: GateRule, results: Comparison) -> str:
-    """Return a hint with the measured values of the parameters in a rule's ``at``."""
-    points = [(s.page, p) for s in results.sections for p in s.points]
+def _values_of(rule: GateRule, sections: Sequence[Section]) -> str:
+    """Return a hint with the planned values of the parameters in a rule's ``at``."""
+    points = [(s.page, p) for s in sections for p in s.points]
     known = sorted({name for _, point in points for name in point.params})
     lines = []
     for name, value in rule.at.items():
@@ -297,8 +344,8 @@ def _measured_at(rule: GateRule, results: Comparison) -> str:
                 for page, point in points
                 if name in point.params
             }
-            lines.append(f"{name} was {', '.join(values)}")
-    return "; ".join(lines) or "these values were not measured together: leave one out"
+            lines.append(f"{name} is {' or '.join(values)}")
+    return "; ".join(lines) or "no point has all these values: leave one out"
 
 
 def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell | None:
@@ -387,13 +434,19 @@ def _never(measurement: Measured, bound: float, confidence: float) -> str:
 
 
 def _bound(task: _Task) -> float:
-    limit, unit = task.limit, task.column.unit
-    if limit.of_baseline or limit.unit in ("", unit):
+    if task.limit.of_baseline:
+        return task.limit.number
+    return _in_unit_of(task.column, task.rule, task.side, task.limit)
+
+
+def _in_unit_of(column: Column, number: int, side: Bound, limit: Limit) -> float:
+    """Return an absolute bound of rule ``number`` in the unit of a column."""
+    if limit.unit in ("", column.unit):
         return limit.number
-    factors = _UNITS.get(unit, {unit: 1.0})
+    factors = _UNITS.get(column.unit, {column.unit: 1.0})
     if limit.unit not in factors:
-        what = f'"{limit.text}": {task.column.key} has no such unit'
-        raise _error(task.rule, task.side, what, f"use one of {', '.join(factors)}")
+        what = f'"{limit.text}": {column.key} has no such unit'
+        raise _error(number, side, what, f"use one of {', '.join(factors)}")
     return limit.number * factors[limit.unit]
 
 

@@ -387,9 +387,9 @@ class AcceptedDifference(Part):
 class GateDocument(Document):
     """Output of storlab gate: whether results satisfy their rules.
 
-    `confidence` is that of each interval. `saved` is the file of the new baseline; `unsaved` is the
-    reason why --save wrote none. `verdict` is null if --save is used without a baseline and every
-    rule needs one.
+    `confidence` is that of each interval. `saved` is the file of the new baseline, `replaced` is
+    true if it existed; `unsaved` is the reason why --save wrote none. `verdict` is null if --save
+    is used without a baseline and every rule needs one.
     """
 
     schema_name: Literal["gate"] = Field(default="gate", alias="schema")
@@ -401,6 +401,7 @@ class GateDocument(Document):
     rules: list[GateRuleVerdict]
     checks: list[gate.Check]
     saved: Path | None
+    replaced: bool
     unsaved: str | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -47,6 +47,14 @@ AcceptOption = Annotated[
         "baseline's, such as kernel or cpu; it is recorded. May be repeated.",
     ),
 ]
+
+
+class _Saved(NamedTuple):
+    """Outcome of --save: file of the baseline, or the reason why none was saved."""
+
+    file: Path | None = None
+    replaced: bool = False  # whether a baseline of this name existed
+    unsaved: str | None = None
 
 
 def gate(
@@ -94,7 +102,7 @@ def gate(
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
     from storlab.lab.study.file import load_rules
-    from storlab.results.baselines import check_name, open_baseline, save_baseline
+    from storlab.results.baselines import check_name, open_baseline, save_baseline, saved_before
     from storlab.results.store import ResultStore
 
     if save is not None:
@@ -103,11 +111,12 @@ def gate(
         what = "there is no baseline whose differences could be accepted"
         raise UsageError("--accept", what, "add --baseline DIR, or omit --accept")
     store = ResultStore.open(results)
+    replaced = save is not None and saved_before(store.directory, save) is not None
     held_to = load_rules(rules) if rules is not None else store.study.gate
     if save is not None and baseline is None:
         held_to = _without_baseline(held_to)
     if save is not None and baseline is None and not any(rule.bounds for rule in held_to):
-        _print(None, [], results, None, save_baseline(store, save), None, as_json)
+        _print(None, [], results, None, _Saved(save_baseline(store, save), replaced), as_json)
         return
     other = None if baseline is None else open_baseline(baseline, results)
     accepted = [] if other is None else _compared(store, other, accept or [])
@@ -120,9 +129,12 @@ def gate(
     # Do not save results that break a rule. save_baseline would refuse failed runs with an error,
     # but a broken rule is the plainer reason.
     broken = judged.verdict == "broken"
-    kept = save_baseline(store, save) if save is not None and not broken else None
-    unsaved = _unsaved(save, results) if save is not None and broken else None
-    _print(judged, accepted, results, other, kept, unsaved, as_json)
+    saved = _Saved()
+    if save is not None and broken:
+        saved = _Saved(unsaved=_unsaved(save, results))
+    elif save is not None:
+        saved = _Saved(save_baseline(store, save), replaced)
+    _print(judged, accepted, results, other, saved, as_json)
     raise typer.Exit(CODES[judged.verdict])
 
 
@@ -205,17 +217,17 @@ def _print(
     accepted: Sequence[Difference],
     results: Path,
     other: ResultStore | None,
-    saved: Path | None,
-    unsaved: str | None,
+    saved: _Saved,
     as_json: bool,
 ) -> None:
     if not as_json:
         if judged is not None:
             _print_verdicts(judged, accepted)
-        if saved is not None:
-            terminal.out.print(f"saved: {saved}", soft_wrap=True)
-        if unsaved is not None:
-            terminal.out.print(f"not saved: {unsaved}", soft_wrap=True)
+        if saved.file is not None:
+            former = ", in place of the former baseline of this name" if saved.replaced else ""
+            terminal.out.print(f"saved: {saved.file}{former}", soft_wrap=True)
+        if saved.unsaved is not None:
+            terminal.out.print(f"not saved: {saved.unsaved}", soft_wrap=True)
         return
     from storlab.cli.documents import AcceptedDifference, GateDocument
 
@@ -229,8 +241,9 @@ def _print(
             accepted=[AcceptedDifference.model_validate(difference) for difference in accepted],
             rules=rules,
             checks=[] if judged is None else judged.checks,
-            saved=saved,
-            unsaved=unsaved,
+            saved=saved.file,
+            replaced=saved.replaced,
+            unsaved=saved.unsaved,
         )
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.models import ParameterInfo
 
@@ -133,6 +133,18 @@ Example:
 _TYPER_INTERRUPTED = 130  # exit code that Typer uses for KeyboardInterrupt
 
 
+class VerbCommand(TyperCommand):
+    """Command whose messages about wrong values lack pydantic's prefix, "Value error, "."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Parse the command line, as the base class does."""
+        try:
+            return super().make_context(*arguments, **more)
+        except TyperException as error:
+            error.message = error.message.replace("Value error, ", "")
+            raise
+
+
 class VerbGroup(TyperGroup):
     """Command group that imports the module of a command only when the command is used."""
 
@@ -148,7 +160,7 @@ class VerbGroup(TyperGroup):
         if verb is None:
             return None
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(_without_access_checks(load(verb.place)))
+        single.command(cmd_name, cls=VerbCommand)(_without_access_checks(load(verb.place)))
         command = typer.main.get_command(single)
         command.name = cmd_name
         return command

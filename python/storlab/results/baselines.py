@@ -22,6 +22,21 @@ FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+def saved_before(beside: Path, name: str) -> Path | None:
+    """Return the file of a saved baseline that ``save_baseline`` would replace; None without one.
+
+    Args:
+        beside: Result directory beside which baselines are saved.
+        name: Name of the baseline.
+    """
+    path = _file_of(beside, name)
+    return path if path.exists() else None
+
+
+def _file_of(beside: Path, name: str) -> Path:
+    return beside.absolute().parent / FOLDER / f"{name}.json"
+
+
 def save_baseline(store: ResultStore, name: str) -> Path:
     """Save a result directory as a named baseline, replacing an earlier one with the same name.
 
@@ -84,7 +99,7 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
     """
     if Path(name).is_dir():
         return ResultStore.open(Path(name))
-    path = beside.absolute().parent / FOLDER / f"{name}.json"
+    path = _file_of(beside, name)
     try:
         told = parse_json(read_input(path))
         directory = (path.parent / told["directory"]).resolve()

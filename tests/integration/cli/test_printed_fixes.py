@@ -43,10 +43,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "rules.toml").write_text(RULES)
     run = ["run", place / "study.toml", "--out", place / "run", "--no-report", "--quiet"]
     assert main(list(map(str, run))) == 0
-    for name in ("old", "new"):
+    for name, reads in (("old", 90_000), ("new", 91_000)):
         files = [
-            write_fio_output(place / f"{name}-{number}.json", p99_us=100 + number, reads=90_000 + n)
-            for number, n in enumerate((len(name), 50, 90))
+            write_fio_output(place / f"{name}-{number}.json", p99_us=100 + number, reads=reads + n)
+            for number, n in enumerate((10, 50, 90))
         ]
         given = ["import", *files, "--target", "drive", "--out", place / name]
         assert main(list(map(str, given))) == 0
@@ -301,3 +301,20 @@ def test_the_next_step_of_an_import_works(place: Path, capsys: pytest.CaptureFix
     follow("import", "old-1.json", "--out", "with space/r")
     (_, line) = capsys.readouterr().out.rsplit("next: storlab ", 1)
     follow(*shlex.split(line))
+
+
+def test_a_copy_is_not_compared_with_its_original(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree("run", "copy")
+    assert "once" in refused(capsys, "compare", "run", "copy")
+    follow("compare", "run", "old")
+
+
+def test_a_replaced_baseline_is_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replaced = []
+    for results in ("old", "new"):
+        capsys.readouterr()
+        follow("gate", results, "--save", "stable", "--json")
+        replaced.append(json.loads(capsys.readouterr().out)["replaced"])
+    assert replaced == [False, True]

@@ -99,16 +99,16 @@ def test_a_rule_is_checked_wherever_it_applies(results: Comparison) -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"metric": "throughputt"}, '"throughputt" was not measured'),
+        ({"metric": "throughputt"}, 'no run has the metric "throughputt"'),
         (
             {"target": "Disc"},
-            'target: "Disc" is not a target of the results\n  fix: did you mean "Disk"',
+            'target: "Disc" is not a target of the study\n  fix: did you mean "Disk"',
         ),
         (
             {"at": {"block_size": "8KiB"}},
-            'no point has block_size = "8KiB"\n  fix: block_size was ',
+            'no point has block_size = "8KiB"\n  fix: block_size is ',
         ),
-        ({"workload": "other"}, 'workload: "other" is not a workload of the results'),
+        ({"workload": "other"}, 'workload: "other" is not a workload of the study'),
         ({"at_most": "2ms"}, "has no such unit"),
     ],
 )

@@ -290,9 +290,9 @@ def test_each_rule_has_a_line_and_a_verdict(
     ("rule", "words"),
     [
         ('at = { jbs = 1 }\nat_most = "1ms"', "no point has jbs = 1\n  fix: jbs: did you mean"),
-        ('at = { jobs = 7777 }\nat_most = "1ms"', "fix: jobs was 1"),
-        ('target = "Dsk"\nat_most = "1ms"', '1: target: "Dsk" is not a target of the results'),
-        ('workload = "x"\nat_most = "1ms"', '1: workload: "x" is not a workload of the results'),
+        ('at = { jobs = 7777 }\nat_most = "1ms"', "fix: jobs is 1"),
+        ('target = "Dsk"\nat_most = "1ms"', '1: target: "Dsk" is not a target of the study'),
+        ('workload = "x"\nat_most = "1ms"', '1: workload: "x" is not a workload of the study'),
         ('at_most = "1ms"\nat_least = "2ms"', "[[gate]] 1: at_least: 2ms is"),
         ('at_most = "1 x baseline"', "[[gate]] 1: at_most: "),
         ("at_most = nan", "[[gate]] #1 at_most: nan is not a limit"),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storlab.base.errors import PreflightError, Problem
+from storlab.base.errors import PreflightError, Problem, StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
@@ -97,7 +97,22 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
     problems = [] if searched else point_problems(points)
     if problems:
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
+    _check_gate(loaded, points)
     return plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+
+
+def _check_gate(loaded: LoadedStudy, points: Sequence[Point]) -> None:
+    """Check that the gate's rules match the plan: after a run it would be too late."""
+    if not loaded.study.gate:
+        return
+    from storlab.analysis.gate import check_rules  # loads the analysis, which few plans need
+    from storlab.analysis.points import WorkloadPoint
+
+    works = {work.key: work for work in map(WorkloadPoint.of, points)}
+    try:
+        check_rules(loaded.study.gate, [t.name for t in loaded.study.target], list(works.values()))
+    except StudyError as error:
+        raise StudyError(f"{loaded.path}: {error.where}", error.what, error.fix) from None
 
 
 def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
