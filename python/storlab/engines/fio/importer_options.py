@@ -59,7 +59,7 @@ _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _NUMBER = re.compile(r"[+-]?\d+")
 _HEXADECIMAL = re.compile(r"[+-]?(?:0x)?[0-9a-f]+")
 _TIME_NS = {"s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86_400 * NS_PER_S}
-_MOST_SIZES = 64  # block sizes that bsrange may stand for; a study with more is hard to read
+_MOST_SIZES = 128  # block sizes that bsrange may stand for; a study with more is hard to read
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:

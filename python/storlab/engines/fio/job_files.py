@@ -67,6 +67,7 @@ class JobSection:
     name: str
     where: str
     settings: list[Setting] = field(default_factory=list)
+    shared: int = 0  # number of global options in ``settings``
     first: bool = False  # the first job of a file; fio runs files one after the other
 
 
@@ -137,7 +138,7 @@ class _JobFile:
             raise UsageError(where, f'"{line}" is not a section', "write [name]")
         if name.startswith("global"):
             return self.globals
-        section = JobSection(name, where, list(self.globals))
+        section = JobSection(name, where, list(self.globals), len(self.globals))
         self.sections.append(section)
         return section.settings
 
@@ -316,7 +317,7 @@ class _CommandLine:
         if name.startswith("global"):
             self.current = self.globals
             return
-        section = JobSection(name, _COMMAND_LINE, list(self.globals))
+        section = JobSection(name, _COMMAND_LINE, list(self.globals), len(self.globals))
         self.sections.append(section)
         self.current = section.settings
 

@@ -268,7 +268,7 @@ class _Job:
         for name, meaning in approximations.items():
             self.note(name, meaning)
         load = _Load(
-            names=[self.section.name],
+            names=[self._name()],
             origins=[f"[{self.section.name}], {self.section.where}"],
             fields=fields,
             comments=self._comments(),
@@ -282,6 +282,12 @@ class _Job:
         self._cpus(load)
         self._remark_rest(trim)
         return load
+
+    def _name(self) -> str:
+        """Return the job's name: the option ``name`` of its section, or the section's."""
+        own = self.section.settings[self.section.shared :]
+        names = [setting.value for setting in own if setting.name == "name" and setting.value]
+        return names[-1] if names else self.section.name
 
     def _refusal(self) -> tuple[str, str] | None:
         reason = remarks.unrunnable_engine(fio.engine_of(self.options))

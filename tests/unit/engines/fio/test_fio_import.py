@@ -319,7 +319,7 @@ def test_the_later_of_two_options_that_say_the_opposite_counts(
     [
         ({"bsrange": "4k-64k"}, []),
         ({"bsrange": "4k-66k"}, ["bsrange"]),
-        ({"bsrange": "512-64k"}, ["bsrange"]),  # 128 sizes
+        ({"bsrange": "512-128k"}, ["bsrange"]),  # 256 sizes
         ({"rw": "randrw", "bsrange": "4k-8k,16k-32k"}, ["bsrange"]),
         ({"rate": "40m", "rate_process": "poisson"}, ["rate", "rate_process"]),
         ({"rate_iops": "1000", "rate_process": "poisson"}, []),

@@ -216,6 +216,11 @@ def test_jobs_with_parts_of_one_device_become_one_workload(tmp_path: Path) -> No
     assert (only["jobs"], only["region_start"], only["region_size"]) == (3, "1GiB", "3GiB")
 
 
+def test_a_job_has_the_name_that_its_section_gives_it(tmp_path: Path) -> None:
+    text = "[global]\nname=all\nfilename=/f\nsize=1g\n[a]\nname=reads\n[b]\nrw=write\n"
+    assert [w["name"] for w in study(tmp_path, text)["workload"]] == ["reads", "b"]
+
+
 def test_different_jobs_side_by_side_are_named(tmp_path: Path) -> None:
     text = "[global]\nfilename=/data/f\nsize=1g\nruntime=9\ntime_based\n"
     text += "[reader]\nrw=randread\n[writer]\nrw=write\n"
