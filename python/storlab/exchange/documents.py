@@ -23,6 +23,12 @@ _BARE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu])')
 _JSON_CHARACTERS = '"[]{}'
 _MOST_REPAIRS = 50
 _MOST_NOTED = 20  # lines of a file that are not JSON and are named in the notes
+_MESSAGE = re.compile(
+    r"\b(note|warn|warning|errors?|err|fatal|hint|fail\w*|invalid|unsupported|cannot|unable|bad|"
+    r"refused|denied|terminat\w*|signal|killed|abort\w*|interrupted|timed out)\b",
+    re.IGNORECASE,
+)
+_NO_ERROR = re.compile(r"\berr(ors?)?\s*[:=]\s*(total=)?0\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -71,10 +77,16 @@ def _keep_lines(result: Split, text: str) -> None:
 
 def line_notes(lines: list[str]) -> list[str]:
     """Return notes that name the lines of a file that are not part of its documents."""
+    lines = [*(messages := messages_in(lines)), *(line for line in lines if line not in messages)]
     notes = [f"beside the result: {line[:200]}" for line in lines[:_MOST_NOTED]]
     if len(lines) > _MOST_NOTED:
         notes.append(f"beside the result: {len(lines) - _MOST_NOTED} more lines")
     return notes
+
+
+def messages_in(lines: list[str]) -> list[str]:
+    """Return the lines that are warnings, errors or other messages of a tool, not its results."""
+    return [line for line in lines if _MESSAGE.search(line) and not _NO_ERROR.search(line)]
 
 
 def _document(text: str, start: int, indent: int) -> tuple[Document | str, int]:

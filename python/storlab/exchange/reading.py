@@ -12,7 +12,7 @@ from storlab.base.units import NS_PER_S
 from storlab.contracts.exchange import FileImporter, ImportedRun
 from storlab.contracts.registry import file_importers
 from storlab.exchange.decoding import Decoded, without_prefixes
-from storlab.exchange.documents import Document, inner_documents, line_notes, split
+from storlab.exchange.documents import Document, inner_documents, line_notes, messages_in, split
 
 _DEEPEST = 3  # levels of lists and objects around a result
 
@@ -80,7 +80,8 @@ def _rest_notes(lines: list[str], importers: Sequence[FileImporter]) -> list[str
     text = "\n".join(lines)
     for importer in importers:
         if lines and importer.matches(text):
-            return [f"the text of {importer.name} beside the JSON was not needed"]
+            note = f"the text of {importer.name} beside the JSON was not needed"
+            return [note, *line_notes(messages_in(lines))]
     return line_notes(lines)
 
 

@@ -34,12 +34,6 @@ from storlab.model.result import (
 )
 from storlab.model.types import Provenance, Table
 
-_MOST_MESSAGES = 20
-_MESSAGE = re.compile(
-    r"^fio: |^verify: |\b(note|warning|error|hint|failed|failure|invalid|unsupported)\b|err=\s*\d",
-    re.IGNORECASE,
-)
-_RESULT = re.compile(r"err=\s*0\b|errors?\s*[:=]\s*total=0\b|^fio-\d")
 OWN_KEY = "storlab"  # key in the jobs of files that `storlab export` wrote
 
 
@@ -109,27 +103,13 @@ class FioImport:
         if not _is_json(text):
             return _printed_runs(text, file)
         try:
-            output = fio_result.split_output(text)
-            document = output.documents[-1]
+            document = fio_result.split_output(text).documents[-1]
             version = fio_result.version(document)
             entries = _entries(document)
             alone = len(entries) == 1
-            runs = [_run(document, entry, version, alone=alone) for entry in entries]
+            return [_run(document, entry, version, alone=alone) for entry in entries]
         except FioFormatError as error:
-            raise ResultError(
-                f"{file}: {error.field}",
-                error.what,
-                error.fix,
-            ) from error
-        notes = fio_messages(output.notes)
-        if len(output.documents) > 1:
-            notes.append(
-                f"the file holds {len(output.documents)} documents (fio --status-interval, or "
-                "results appended to one file); the last one is imported"
-            )
-        for run in runs:
-            run.outcome.notes[:0] = notes
-        return runs
+            raise ResultError(f"{file}: {error.field}", error.what, error.fix) from error
 
     def suffix(self, text: str) -> str:
         """Return the file suffix for the copy that storlab keeps of an imported text."""
@@ -138,22 +118,6 @@ class FioImport:
     def cleaned(self, text: str) -> str:
         """Return the text unchanged: fio writes no secrets."""
         return text
-
-
-def fio_messages(lines: Sequence[str]) -> list[str]:
-    """Return notes on what fio printed beside its JSON: up to 20 messages and warnings.
-
-    The rest is fio's text output (``--output-format=json,normal``), which repeats the JSON.
-    """
-    messages = [line for line in lines if _MESSAGE.search(line) and not _RESULT.search(line)]
-    notes = [f"fio: {line.removeprefix('fio: ')}" for line in messages[:_MOST_MESSAGES]]
-    if len(messages) > _MOST_MESSAGES:
-        notes.append(f"fio: {len(messages) - _MOST_MESSAGES} more messages are in the file")
-    dropped = len(lines) - len(messages)
-    if dropped:
-        lines_text = "line" if dropped == 1 else "lines"
-        notes.append(f"{dropped} {lines_text} of text that are no messages of fio were left out")
-    return notes
 
 
 def _is_json(text: str) -> bool:

@@ -433,10 +433,10 @@ def _bounds_of_percentiles(parts: Sequence[Latency]) -> dict[float, int]:
 
 
 def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures:
-    """Return the merged results of all clients with the distribution that fio printed for them.
+    """Return the merged results of all clients with the percentiles that fio printed for them.
 
-    Percentiles of single clients cannot be merged, but those of fio's entry "All clients" are of
-    all their latencies. It is ignored if it does not count the same operations.
+    Percentiles of single clients cannot be merged, but those of fio's entry "All clients" (3.39 and
+    later) are of all their latencies. Its mean is not used: fio 3.7 left out the first job.
     """
     entry = next(filter(is_sum_of_clients, document.get("client_stats") or ()), None)
     if entry is None:
@@ -444,11 +444,18 @@ def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures
     whole = read_job(_of_one_kind(document, entry), f"client_stats ({ALL_CLIENTS})")
     directions = dict(merged.directions)
     for operation, direction in merged.directions.items():
-        found = whole.directions.get(operation)
-        if found is None or found.latency is None or found.operations != direction.operations:
+        own, found = direction.latency, whole.directions.get(operation)
+        if own is None or own.bins or found is None or found.latency is None:
             continue
-        if found.latency.percentiles or found.latency.bins:  # fio before 3.39 prints none
-            directions[operation] = replace(direction, latency=found.latency)
+        if found.operations == direction.operations and (of_all := found.latency).percentiles:
+            clock = of_all.percentiles_source or of_all.source
+            latency = replace(
+                own,
+                percentiles=of_all.percentiles,
+                percentiles_source=None if clock == own.source else clock,
+                upper_bounds=False,
+            )
+            directions[operation] = replace(direction, latency=latency)
     return replace(merged, directions=directions)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from storlab.base.errors import ResultError
 from storlab.engines.fio import result as fio_result
-from storlab.engines.fio.importer import FioImport, fio_messages
+from storlab.engines.fio.importer import FioImport
 from storlab.engines.fio.result import Latency
 from storlab.exchange.importer import import_files
 from storlab.model.result import RunRecord
@@ -349,20 +349,21 @@ def test_a_job_of_one_kind_with_unified_reporting_is_read(tmp_path: Path) -> Non
         FioImport().read(json.dumps(document(both)), "x.json")
 
 
-def test_fios_text_beside_the_json_is_left_out_but_messages_are_kept() -> None:
-    lines = [
-        "job: (g=0): rw=read, bs=(R) 4096B-4096B, (W) 4096B-4096B, ioengine=psync, iodepth=8",
-        "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be "
-        "capped at 1",
-        "fio-3.33",
-        "Starting 1 process",
-        "fio: terminating on signal 2",
-        "job: (groupid=0, jobs=1): err= 0: pid=42: Sun Nov 29 14:00:00 2026",
-        "read: IOPS=13.1k, BW=51.0MiB/s (53.5MB/s)(512MiB/10001msec)",
-        "job: (groupid=0, jobs=1): err= 5 (file:io_u.c:1845, func=io_u error): pid=43",
-        "Run status group 0 (all jobs):",
-    ]
-    notes = fio_messages(lines)
-    assert sum(note.startswith("fio: ") for note in notes) == 3
-    assert any("terminating" in note for note in notes)
-    assert not any("IOPS=" in note or "Starting" in note for note in notes)
+def test_fios_text_beside_the_json_is_left_out_but_messages_are_kept(tmp_path: Path) -> None:
+    read = section(lat_ns=latency(1e6))
+    before = """job: (g=0): rw=read, bs=(R) 4096B-4096B, (W) 4096B-4096B, ioengine=psync, iodepth=8
+note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1
+fio-3.33
+Starting 1 process
+fio: terminating on signal 2
+
+job: (groupid=0, jobs=1): err= 0: pid=42: Sun Nov 29 14:00:00 2026
+  read: IOPS=13.1k, BW=51.0MiB/s (53.5MB/s)(512MiB/10001msec)
+"""
+    path = tmp_path / "both.txt"
+    after = "\nRun status group 0 (all jobs):\n"
+    path.write_text(before + json.dumps(document(job(OPTIONS, read=read)), indent=2) + after)
+    (record,) = import_files([path], tmp_path / "result").records()
+    assert sum("queue depth will be capped" in note for note in record.notes) == 1
+    assert sum("terminating on signal 2" in note for note in record.notes) == 1
+    assert not any("IOPS=13" in note or "Starting" in note for note in record.notes)
