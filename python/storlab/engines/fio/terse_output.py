@@ -25,7 +25,8 @@ _NS_PER_US = 1_000
 # The first field is the host in client mode. Version 2 lacks the version of fio, so that only its
 # percentiles tell it from other files with semicolons.
 _LINE = re.compile(
-    r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2(?=;[^\n]*%=));(?P<name>[^;\n]*);"
+    r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?"
+    r"(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2(?=;[^\n]*%=));(?P<name>[^;\n]*);"
     r"(?P<group>\d+);(?P<error>-?\d+);(?P<values>\d+;\d+;\d+;\d+;\d+;\d+;[^\n]*)",
     re.MULTILINE,
 )
@@ -35,7 +36,7 @@ _WIDTH = 41
 _CPU_VALUES = 5
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 _LATENCY_BINS = 22
-_DISK = re.compile(r"([^;]+)" + r";(\d+)" * 7 + r";([\d.]+)%")
+_DISK = re.compile(r"([^;]+)" + r";(\d+)" * 7 + r";(\d+(?:\.\d+)?)%")
 _DISK_FIELDS = (
     "name", "read_ios", "write_ios", "read_merges", "write_merges", "read_ticks", "write_ticks",
     "in_queue",
@@ -59,7 +60,7 @@ class _Line:
     error: int
     kinds: list[Sequence[str]]  # values of each kind of I/O
     cpu: Sequence[str]
-    depths: list[float]  # percentages of I/Os by number of I/Os in flight
+    depths: Sequence[str]  # percentages of I/Os by number of I/Os in flight
     disks: list[dict[str, Any]]
     rest: str
     notes: list[str] = field(default_factory=list)
@@ -109,7 +110,7 @@ def _line(match: re.Match[str]) -> _Line:
         )
     after = number * width + _CPU_VALUES
     rest = ";".join(values[after + len(_DEPTHS) + _LATENCY_BINS :])
-    disks = []
+    disks: list[dict[str, Any]] = []
     while disk := _DISK.match(rest):
         names = disk.groups()[: len(_DISK_FIELDS)]
         pairs = zip(_DISK_FIELDS, names, strict=True)
@@ -123,7 +124,7 @@ def _line(match: re.Match[str]) -> _Line:
         error=int(match["error"]),
         kinds=[values[i * width :][:width] for i in range(min(number, len(_KINDS)))],
         cpu=values[number * width :][:_CPU_VALUES],
-        depths=[float(v.rstrip("%")) for v in values[after:][: len(_DEPTHS)]],
+        depths=values[after:][: len(_DEPTHS)],
         disks=disks,
         rest=rest,
         notes=["fio's sum over reads and writes is not imported"] if number == 4 else [],
@@ -151,9 +152,17 @@ def _document(lines: Sequence[_Line]) -> dict[str, Any]:
         "fio version": lines[0].version or "unknown",
         PARTIAL: True,
         NOTES: notes,
-        "jobs": [_job(line) for line in lines],
+        "jobs": [_checked(line) for line in lines],
         **({"disk_util": lines[0].disks} if lines[0].disks else {}),
     }
+
+
+def _checked(line: _Line) -> dict[str, Any]:
+    try:
+        return _job(line)
+    except ValueError as error:
+        what = f"is damaged: {error}"
+        raise FioFormatError(f'terse line of job "{line.name}"', what) from error
 
 
 def _job(line: _Line) -> dict[str, Any]:
@@ -179,7 +188,9 @@ def _job(line: _Line) -> dict[str, Any]:
         "jobname": line.name,
         "groupid": line.group,
         "error": line.error,
-        "iodepth_level": {str(d): v for d, v in zip(_DEPTHS, line.depths, strict=False)},
+        "iodepth_level": {
+            str(d): float(v.rstrip("%")) for d, v in zip(_DEPTHS, line.depths, strict=False)
+        },
         NOTES: [*notes, *line.notes, *_GENERAL],
         **results,
     }

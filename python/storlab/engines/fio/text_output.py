@@ -61,17 +61,18 @@ _TIMES = re.compile(
 )
 _PERCENTILES = re.compile(r"\b(?P<what>slat|clat|lat|sync) percentiles \((?P<unit>[num]?sec)\)")
 _PERCENTILE = re.compile(r"(\d+\.\d+)th=\[?\s*>?=?\s*(\d+)")
-_CPU = re.compile(r"cpu\s*: usr=(?P<user>[\d.]+)%, sys=(?P<system>[\d.]+)%")
+_CPU = re.compile(r"cpu\s*: usr=(?P<user>\d+(?:\.\d+)?)%, sys=(?P<system>\d+(?:\.\d+)?)%")
 _ISSUED = re.compile(
     r"issued(?: r/w/d| r/w| rwts?)?\s*: total=(?P<total>\S+?),? short=(?P<short>\S+)"
 )
 _ERRORS = re.compile(r"errors\s*: total=(?P<count>\d+), first_error=\d+/<(?P<what>[^>]*)")
-_DEPTHS = re.compile(r"IO depths\s*: ((?:(?:>=)?\d+=[\d.]+%(?:, )?)+)")
+_DEPTHS = re.compile(r"IO depths\s*:")
+_DEPTH = re.compile(r"(\d+)=(\d+(?:\.\d+)?)%")
 _STEADY = re.compile(r"steadystate\s*: (.*)")
 _DESCRIPTION = re.compile(r"^\s*Description\s*: \[(.*)\]")
 _DISK = re.compile(
     r"(?P<name>\S+): ios=(\d+)/(\d+)(?:, sectors=(\d+)/(\d+))?, merge=(\d+)/(\d+), "
-    r"ticks=(\d+)/(\d+), in_queue=(\d+), util=([\d.]+)%(?P<more>.*)"
+    r"ticks=(\d+)/(\d+), in_queue=(\d+), util=(\d+(?:\.\d+)?)%(?P<more>.*)"
 )
 _DISK_FIELDS = (
     "read_ios", "write_ios", "read_sectors", "write_sectors", "read_merges", "write_merges",
@@ -81,7 +82,7 @@ _GROUP = re.compile(r"Run status group \d+|Disk stats \(read/write\)")
 _PRIORITY = re.compile(r"\b(?:clat|lat) prio ")
 # Lines of a job that storlab needs no value from, as of fio's JSON.
 _UNUSED = re.compile(
-    r"^\s*(?:bw \(|iops\s*:|lat \([num]?sec\)\s*:|IO depths|submit\s*:|complete\s*:|"
+    r"^\s*(?:bw \(|iops\s*:|lat \([num]?sec\)\s*:|submit\s*:|complete\s*:|"
     r"latency\s*: target|fsync/fdatasync|Jobs: |(?:READ|WRITE|TRIM|MIXED): )"
 )
 _MESSAGE = re.compile(r"^\s*fio: ")
@@ -291,9 +292,8 @@ class _Reader:
         elif match := _ERRORS.search(line):
             job.failed = int(match["count"])
             job.notes.append(f"the first error of an I/O: {match['what']}")
-        elif match := _DEPTHS.search(line):
-            shares = (share.split("=") for share in match[1].replace(">=", "").split(","))
-            job.depths = {depth.strip(): float(share.rstrip("% ")) for depth, share in shares}
+        elif _DEPTHS.search(line):
+            job.depths = {depth: float(share) for depth, share in _DEPTH.findall(line)}
         elif match := _STEADY.search(line):
             job.notes.append(f"fio's own steady-state test: {match[1].strip()}")
         elif match := _DESCRIPTION.search(line):

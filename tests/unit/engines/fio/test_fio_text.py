@@ -437,6 +437,14 @@ def test_terse_output_that_cannot_be_read_is_refused(kinds: int, tmp_path: Path)
         import_files([path], tmp_path / "result")
 
 
+def test_damaged_terse_output_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fio.terse"
+    done = direction(64, 160, 100, 3)
+    path.write_text(terse(3, [*done[:9], "80.x", *done[10:]], direction(0, 0, 0, 3)))
+    with pytest.raises(ResultError, match='job "job"'):
+        import_files([path], tmp_path / "result")
+
+
 def test_imported_text(tmp_path: Path) -> None:
     path = tmp_path / "fio.log"
     path.write_text(NEW)
