@@ -143,7 +143,9 @@ class _Run:
 
 def matches(text: str) -> bool:
     """Return whether a text contains results as fio prints them for people."""
-    return any(pattern.search(text) for pattern in (_JOB, _NEW, _OLD))
+    # _JOB takes quadratic time in the length of a line, and JSON may be one line of megabytes.
+    is_job = ": (groupid=" in text and _JOB.search(text) is not None
+    return is_job or any(pattern.search(text) for pattern in (_NEW, _OLD))
 
 
 def read(text: str) -> list[dict[str, Any]]:
