@@ -72,6 +72,16 @@ UNREAD_FORMATS = (
         "give the run's output directory, or its flatfile.html",
         is_result=False,
     ),
+    _text(
+        "a result of mdtest",
+        r"^mdtest-\S+ was launched|^SUMMARY rate(?: \(in ops/sec\))?:",
+        f"{_AS_TABLE}: storlab has no workload of metadata operations",
+    ),
+    _text(
+        "the summary of an IO500 run",
+        r"^\[RESULT\]\s+ior[-_]easy[-_]write\s",
+        "give the files ior-easy-*.txt and ior-hard-*.txt of the same run, which storlab imports",
+    ),
     _text("a result of Filebench", r"IO Summary:\s+\d+ ops", _REPEAT),
     _text(
         "a result of COSBench", r"Op-Type.*Avg-ResTime|<workload [^>]*>[\s\S]*<workstage", _AS_TABLE

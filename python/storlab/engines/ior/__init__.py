@@ -1,0 +1,1 @@
+"""Importer of results of IOR, the MPI benchmark of parallel file systems."""
