@@ -104,7 +104,9 @@ def read_text(text: str) -> list[Test]:
         IorFormatError: There is no row of results, or a row is incomplete.
     """
     tests: list[Test] = []
-    version, columns, moved = "unknown", [], None
+    version = "unknown"
+    columns: list[str] = []
+    moved: int | None = None
     header: dict[str, str] = {}
     for line in text.splitlines():
         if begun := _VERSION.match(line.lstrip()):
