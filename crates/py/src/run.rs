@@ -20,7 +20,8 @@ use crate::errors::to_python;
 use crate::families::start;
 
 /// Row of a run's samples, one per interval and operation: interval, start_ns, end_ns, operation,
-/// operations, bytes, latency, intended, worker_cpu_ns, ttfb, errors.
+/// operations, bytes, latency, intended, worker_cpu_ns, ttfb, errors. The operation of a group of
+/// jobs is named `GROUP.read`.
 pub type PyRow<'py> = (
     u32,
     u64,
@@ -174,7 +175,10 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
         row.interval,
         row.start_ns,
         row.end_ns,
-        row.kind.to_owned(),
+        match row.group {
+            Some(group) => format!("{group}.{}", row.kind),
+            None => row.kind.to_owned(),
+        },
         row.operations,
         row.bytes,
         PyBytes::new(py, &row.latency),

@@ -54,6 +54,7 @@ impl Mix {
             name: kind.name(),
             moves: matches!(kind, OpKind::Read | OpKind::Write),
             apart: kind == OpKind::Sync,
+            group: 0,
         });
         all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
     }

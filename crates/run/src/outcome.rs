@@ -84,7 +84,17 @@ pub struct Totals {
 impl Totals {
     /// Return the totals of each kind of operation over the whole window.
     pub fn of(collector: &Collector) -> BTreeMap<&'static str, Totals> {
-        collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect()
+        let totals = collector.totals();
+        totals.into_iter().map(|(kind, stats)| (kind, Totals::from(&*stats))).collect()
+    }
+
+    /// Return the totals of each kind of operation over the whole window, by group of workers.
+    pub fn by_group(collector: &Collector) -> BTreeMap<String, BTreeMap<&'static str, Totals>> {
+        let mut groups: BTreeMap<String, BTreeMap<&'static str, Totals>> = BTreeMap::new();
+        for (group, kind, stats) in collector.totals_by_group() {
+            groups.entry(group.to_owned()).or_default().insert(kind, Totals::from(stats));
+        }
+        groups
     }
 }
 
@@ -328,6 +338,8 @@ pub struct Summary {
     pub window_start_ns: u64,
     pub window_end_ns: u64,
     pub totals: BTreeMap<&'static str, Totals>,
+    /// Totals of each group of workers; empty if workers form no groups.
+    pub groups: BTreeMap<String, BTreeMap<&'static str, Totals>>,
     /// Operations and bytes of each worker; `None` if workers take tasks from a shared queue.
     pub by_worker: Option<ByWorker>,
     pub cpu: Option<CpuUse>,
@@ -357,6 +369,7 @@ impl Summary {
             window_start_ns,
             window_end_ns,
             totals: BTreeMap::new(),
+            groups: BTreeMap::new(),
             by_worker: None,
             cpu: None,
             failure: None,

@@ -4,7 +4,9 @@
 //! share nothing while operations run. An interval is encoded as soon as all workers have passed
 //! it, so memory stays bounded however long the run is.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use serde::Serialize;
@@ -143,19 +145,31 @@ pub struct Kind {
     /// Whether operations of this kind, such as flushes, are counted separately and excluded from
     /// sums over kinds.
     pub apart: bool,
+    /// Index of the group of workers whose operations these are; 0 if workers form no groups.
+    pub group: usize,
 }
 
 impl Kind {
     /// Create a kind of operation that transfers its bytes.
     pub const fn new(place: usize, name: &'static str) -> Self {
-        Kind { place, name, moves: true, apart: false }
+        Kind { place, name, moves: true, apart: false, group: 0 }
     }
 
     /// Create a kind of operation that is counted separately and transfers no bytes, such as a
     /// flush.
     pub const fn apart(place: usize, name: &'static str) -> Self {
-        Kind { place, name, moves: false, apart: true }
+        Kind { place, name, moves: false, apart: true, group: 0 }
     }
+}
+
+/// Workers with a load of their own, whose operations are also counted apart from those of other
+/// groups. The kinds of all groups have different places in a [`KindTable`].
+#[derive(Clone, Debug)]
+pub struct LoadGroup {
+    /// Name of the group in results.
+    pub name: Arc<str>,
+    /// Whether the group's operations start by a schedule (open loop).
+    pub open_loop: bool,
 }
 
 /// Name of flushes in results.
@@ -261,7 +275,7 @@ impl Tables {
     }
 }
 
-/// Row of samples: one interval and one kind of operation, over all jobs.
+/// Row of samples: one interval and one kind of operation, over all jobs or those of one group.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Number of the interval, from 0.
@@ -272,6 +286,8 @@ pub struct Row {
     pub end_ns: u64,
     /// Kind of operation.
     pub kind: &'static str,
+    /// Group whose operations the row counts; `None` for those of all workers.
+    pub group: Option<Arc<str>>,
     /// Number of completed operations.
     pub operations: u64,
     /// Bytes read or written.
@@ -340,6 +356,7 @@ struct Pending {
 pub struct Collector {
     interval_ns: u64,
     open_loop: bool,
+    groups: Vec<LoadGroup>,
     kinds: Vec<Kind>,
     passed: Vec<i64>,
     pending: BTreeMap<i64, Pending>,
@@ -361,6 +378,7 @@ impl Collector {
         Collector {
             interval_ns,
             open_loop,
+            groups: Vec::new(),
             totals: empty_table(&kinds, open_loop),
             kinds,
             passed: vec![NOTHING_YET; jobs],
@@ -371,6 +389,44 @@ impl Collector {
             by_worker: ByWorker::of(jobs),
             live: Live::default(),
         }
+    }
+
+    /// Count the operations of these groups of workers apart, too. [`Kind::group`] is the index of a
+    /// group in `groups`.
+    #[must_use]
+    pub fn with_groups(mut self, groups: Vec<LoadGroup>) -> Self {
+        self.groups = groups;
+        for kind in self.kinds.clone() {
+            self.totals[kind.place] = Some(Box::new(self.empty(kind)));
+        }
+        self
+    }
+
+    /// Return counters, all 0, for operations of this kind.
+    fn empty(&self, kind: Kind) -> KindStats {
+        KindStats::new(self.groups.get(kind.group).map_or(self.open_loop, |group| group.open_loop))
+    }
+
+    /// Return the sums over groups of the counters in `table`, by name of the kind.
+    ///
+    /// A sum has latencies from the intended start only if all groups with this kind are open loops,
+    /// because those of a part of the operations would be mistaken for those of all.
+    fn over_groups(&self, table: &KindTable) -> Vec<(&'static str, KindStats)> {
+        let mut sums: Vec<(&'static str, KindStats)> = Vec::new();
+        for &kind in &self.kinds {
+            let own = self.empty(kind);
+            let stats = table.get(kind.place).and_then(Option::as_deref).unwrap_or(&own);
+            match sums.iter_mut().find(|(name, _)| *name == kind.name) {
+                Some((_, sum)) => {
+                    if own.intended.is_none() {
+                        sum.intended = None;
+                    }
+                    sum.add(stats);
+                }
+                None => sums.push((kind.name, stats.clone())),
+            }
+        }
+        sums
     }
 
     /// Add a report of a worker. Call this in order of interval for each worker, at most once per
@@ -453,27 +509,38 @@ impl Collector {
     }
 
     fn close(&mut self, pending: &Pending, start_ns: u64, end_ns: u64) {
-        let mut cpu_ns = pending.cpu_ns;
+        let interval = self.next as u32;
+        let row = |kind: &'static str, group: Option<Arc<str>>, stats: &KindStats| Row {
+            interval,
+            start_ns,
+            end_ns,
+            kind,
+            group,
+            operations: stats.operations,
+            bytes: stats.bytes,
+            latency: stats.latency.to_v2(),
+            intended: stats.intended.as_ref().map(Histogram::to_v2),
+            worker_cpu_ns: 0,
+            ttfb: stats.ttfb.as_ref().map(Histogram::to_v2),
+            errors: stats.errors.values().sum(),
+        };
+        let first = self.rows.len();
+        if !self.groups.is_empty() {
+            let sums = self.over_groups(&pending.kinds);
+            self.rows.extend(sums.iter().map(|(name, stats)| row(name, None, stats)));
+        }
         for &kind in &self.kinds {
-            let empty = KindStats::new(self.open_loop);
+            let empty = self.empty(kind);
             let counted = pending.kinds.get(kind.place).and_then(Option::as_deref);
             let stats = counted.unwrap_or(&empty);
             if let Some(total) = &mut self.totals[kind.place] {
                 total.add(stats);
             }
-            self.rows.push(Row {
-                interval: self.next as u32,
-                start_ns,
-                end_ns,
-                kind: kind.name,
-                operations: stats.operations,
-                bytes: stats.bytes,
-                latency: stats.latency.to_v2(),
-                intended: stats.intended.as_ref().map(Histogram::to_v2),
-                worker_cpu_ns: std::mem::take(&mut cpu_ns),
-                ttfb: stats.ttfb.as_ref().map(Histogram::to_v2),
-                errors: stats.errors.values().sum(),
-            });
+            let group = self.groups.get(kind.group).map(|group| group.name.clone());
+            self.rows.push(row(kind.name, group, stats));
+        }
+        if let Some(row) = self.rows.get_mut(first) {
+            row.worker_cpu_ns = pending.cpu_ns;
         }
     }
 
@@ -494,8 +561,11 @@ impl Collector {
     }
 
     fn flush_p99_ns(&self, pending: &Pending) -> Option<u64> {
-        let flush = self.kinds.iter().find(|kind| kind.apart && kind.name == FLUSH)?;
-        let latency = &pending.kinds.get(flush.place)?.as_deref()?.latency;
+        let flushes = self.kinds.iter().filter(|kind| kind.apart && kind.name == FLUSH);
+        let mut latency = Histogram::new();
+        for stats in flushes.filter_map(|kind| pending.kinds.get(kind.place)?.as_deref()) {
+            latency.add(&stats.latency);
+        }
         (!latency.is_empty()).then(|| latency.percentile(99.0))
     }
 
@@ -514,9 +584,23 @@ impl Collector {
         &self.by_worker
     }
 
-    /// Return the counters of each kind of operation over the whole window.
-    pub fn totals(&self) -> impl Iterator<Item = (&'static str, &KindStats)> {
-        self.kinds.iter().filter_map(|k| Some((k.name, self.totals[k.place].as_deref()?)))
+    /// Return the counters of each kind of operation over the whole window and all workers.
+    pub fn totals(&self) -> Vec<(&'static str, Cow<'_, KindStats>)> {
+        if self.groups.is_empty() {
+            let stats = |kind: &Kind| self.totals[kind.place].as_deref().map(Cow::Borrowed);
+            return self.kinds.iter().filter_map(|k| Some((k.name, stats(k)?))).collect();
+        }
+        let sums = self.over_groups(&self.totals);
+        sums.into_iter().map(|(name, stats)| (name, Cow::Owned(stats))).collect()
+    }
+
+    /// Return the counters over the whole window of each group of workers, by group and kind of
+    /// operation; empty if workers form no groups.
+    pub fn totals_by_group(&self) -> impl Iterator<Item = (&str, &'static str, &KindStats)> {
+        self.kinds.iter().filter_map(|kind| {
+            let group = &*self.groups.get(kind.group)?.name;
+            Some((group, kind.name, self.totals[kind.place].as_deref()?))
+        })
     }
 
     /// Return all rows, in order of interval.
@@ -617,6 +701,35 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_counted_apart_and_together() {
+        let kinds = vec![READS[0], Kind { group: 1, ..Kind::new(1, "read") }];
+        let group = |name: &str, open_loop| LoadGroup { name: name.into(), open_loop };
+        let groups = vec![group("deep", false), group("paced", true)];
+        let mut collector = Collector::new(2, 1000, true, kinds).with_groups(groups);
+        collector.add(&report(0, 0, 3), 0);
+        let mut paced = KindStats::new(true);
+        (paced.operations, paced.bytes) = (4, 8);
+        paced.latency.record_n(1_000_000, 4);
+        let own = report(1, 0, 0);
+        collector.add(&Report { kinds: vec![None, Some(Box::new(paced))], ..own }, 0);
+        collector.finish(0, 1000);
+        let rows: Vec<_> = collector
+            .rows
+            .iter()
+            .map(|r| (r.group.as_deref(), r.operations, r.bytes, r.worker_cpu_ns))
+            .collect();
+        assert_eq!(rows, [(None, 7, 38, 10), (Some("deep"), 3, 30, 0), (Some("paced"), 4, 8, 0)]);
+        let intended: Vec<bool> = collector.rows.iter().map(|r| r.intended.is_some()).collect();
+        assert_eq!(intended, [false, false, true], "the whole has operations without due times");
+        let totals = collector.totals();
+        assert_eq!((totals.len(), totals[0].0, totals[0].1.latency.count()), (1, "read", 7));
+        let apart: Vec<_> =
+            collector.totals_by_group().map(|(g, k, s)| (g, k, s.latency.count())).collect();
+        assert_eq!(apart, [("deep", "read", 3), ("paced", "read", 4)]);
+        assert_eq!(collector.by_worker().operations, [3, 4]);
+    }
+
+    #[test]
     fn a_job_that_has_ended_holds_nobody_back() {
         let mut collector = Collector::new(2, 1000, false, READS.to_vec());
         collector.add(&report(0, 0, 3), 0);
@@ -641,7 +754,7 @@ mod tests {
         let operations: Vec<u64> = collector.rows.iter().map(|r| r.operations).collect();
         assert_eq!(operations, [3, 0, 0, 2]);
         assert_eq!(collector.rows[3].start_ns, 3050);
-        assert_eq!(collector.totals().next().unwrap().1.operations, 5);
+        assert_eq!(collector.totals()[0].1.operations, 5);
         let spent = Spent { cpu_ns: 10, busy_ns: 8, waited_ns: Some(4) };
         assert_eq!(collector.workers(), [spent]);
         assert_eq!(*collector.by_worker(), ByWorker { operations: vec![5], bytes: vec![50] });
@@ -655,7 +768,7 @@ mod tests {
         collector.add(&report(0, -1, 9), 0);
         assert!((collector.live().operations_s.unwrap() - 9.0).abs() < 1e-9);
         collector.finish(0, 1_000_000_000);
-        assert_eq!(collector.totals().next().unwrap().1.operations, 0);
+        assert_eq!(collector.totals()[0].1.operations, 0);
         assert_eq!(*collector.by_worker(), ByWorker::of(1));
     }
 

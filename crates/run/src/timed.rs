@@ -23,7 +23,7 @@ use crate::cpu::{CpuMark, CpuUse, WindowCpu};
 use crate::first_io::FirstIo;
 use crate::handle::Run;
 use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
-use crate::sampling::{Collector, Kind, Report, Unfinished};
+use crate::sampling::{Collector, Kind, LoadGroup, Report, Unfinished};
 use crate::threads::{guarded, spawn};
 use crate::window::Window;
 use giving_up::Idle;
@@ -59,10 +59,13 @@ pub struct Plan {
     pub drain_timeout_ns: u64,
     /// Time-out in ns for workers that prepare without progress.
     pub arm_timeout_ns: u64,
-    /// Whether operations start by a schedule (open loop).
+    /// Whether operations start by a schedule (open loop); with groups, whether those of any do.
     pub open_loop: bool,
     /// Kinds of operation in the load.
     pub kinds: Vec<Kind>,
+    /// Groups of workers that are counted apart, in the order of [`Kind::group`]; empty without
+    /// groups.
+    pub groups: Vec<LoadGroup>,
     /// Whether the run only prepares data. It then has one phase only, `prepare`.
     pub prepares: bool,
 }
@@ -302,12 +305,12 @@ struct Coordinator<'r, L> {
 impl<'r, L: Load> Coordinator<'r, L> {
     fn new(load: &'r L, board: &'r Board) -> Self {
         let timed = load.timed();
-        let Plan { workers, interval_ns, open_loop, kinds, .. } = timed.plan.clone();
+        let Plan { workers, interval_ns, open_loop, kinds, groups, .. } = timed.plan.clone();
         Coordinator {
             load,
             timed,
             board,
-            collector: Collector::new(workers, interval_ns, open_loop, kinds),
+            collector: Collector::new(workers, interval_ns, open_loop, kinds).with_groups(groups),
             window: Window::default(),
             opened_late_ns: 0,
             ready: 0,
@@ -458,6 +461,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         let summary = Summary {
             status: Status::of(failure.is_some(), cancelled),
             totals,
+            groups: Totals::by_group(&self.collector),
             by_worker: own_work.then(|| self.collector.by_worker().clone()),
             cpu: self.cpu_use(end_ns),
             failure: failure.as_ref().map(Failure::from),

@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from pydantic import computed_field
 
+from storlab.analysis.groups import points_and_groups, records_by_group
 from storlab.analysis.points import CLIENTS, WorkloadPoint, describe, page_of
 from storlab.analysis.repeats import repeats_to_decide
 from storlab.analysis.stats import CONFIDENCE, ratio_interval
@@ -234,7 +235,8 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
     Raises:
         ResultError: No point was run by both engines.
     """
-    pairs = list(_pairs(store.plan.points, reference))
+    points = points_and_groups(store.plan)
+    pairs = list(_pairs(points, reference))
     if not pairs:
         raise ResultError(
             str(store.directory),
@@ -243,9 +245,10 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
         )
     records: dict[str, list[RunRecord]] = {}
     for record in store.records():
-        records.setdefault(record.point_id, []).append(record)
+        for part in records_by_group(record, points[record.point_id]).values():
+            records.setdefault(part.point_id, []).append(part)
     sides = [_sides(pair, records) for pair in pairs]
-    margins = [page_of(store.plan.points[native].kind).metrics.margins for native, _ in pairs]
+    margins = [page_of(points[native].kind).metrics.margins for native, _ in pairs]
     judged = sum(
         margin[name] is not None
         for margin, side in zip(margins, sides, strict=True)
@@ -255,7 +258,7 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
     return Agreement(
         reference=reference,
         points=[
-            _point(store, pair, side, records, family_confidence)
+            _point(points, pair, side, records, family_confidence)
             for pair, side in zip(pairs, sides, strict=True)
         ],
         confidence=CONFIDENCE,
@@ -344,16 +347,16 @@ def _where(point: Point, points: Iterable[Point]) -> str:
 
 
 def _point(
-    store: ResultStore,
+    points: Mapping[str, Point],
     pair: tuple[str, str],
     sides: _Sides,
     records: Mapping[str, list[RunRecord]],
     family_confidence: float,
 ) -> PointAgreement:
-    point = store.plan.points[pair[0]]
+    point = points[pair[0]]
     runs = [record for point_id in pair for record in records.get(point_id, [])]
     margins = page_of(point.kind).metrics.margins
-    engines = point.engine, store.plan.points[pair[1]].engine
+    engines = point.engine, points[pair[1]].engine
     metrics = [
         _metric(engines, key, *values, margins[key[0]], family_confidence)
         for key, values in sides.items()
@@ -361,7 +364,7 @@ def _point(
     return PointAgreement(
         target=point.target,
         workload=point.workload,
-        where=_where(point, store.plan.points.values()),
+        where=_where(point, points.values()),
         params=WorkloadPoint.of(point).params,
         native_point=pair[0],
         reference_point=pair[1],

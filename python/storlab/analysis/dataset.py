@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storlab._native import Histogram
+from storlab.analysis.groups import groups_of, points_and_groups, records_by_group
 from storlab.analysis.merge_directories import Work, work_of
 from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
 from storlab.base.units import NS_PER_S
-from storlab.model.result import RunRecord
+from storlab.model.result import RunRecord, group_id, group_operation
 from storlab.model.samples import TIMES
 from storlab.model.study import Target
 from storlab.results.files import read_result
@@ -44,6 +46,7 @@ class RunData:
     store: ResultStore
     # original run id; empty unless ``record`` has a new id, unique over all result directories
     stored_id: str = ""
+    group: str = ""  # name of the group of jobs that ``record`` is about; empty for the whole run
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)
 
@@ -51,6 +54,21 @@ class RunData:
     def directory_name(self) -> str:
         """Name of the run within its result directory."""
         return self.stored_id or self.record.run_id
+
+    def samples(self) -> pa.Table:
+        """Read the samples of the run, or those of its group of jobs.
+
+        Raises:
+            ResultError: The samples are damaged.
+        """
+        table = self.store.samples(self.directory_name)
+        if not self.group:
+            return table
+        prefix = group_operation(self.group, "")
+        table = table.filter(pc.starts_with(table["operation"], prefix))
+        names = pc.utf8_slice_codeunits(table["operation"], len(prefix))
+        place = table.schema.get_field_index("operation")
+        return table.set_column(place, table.schema.field(place), names)
 
     @property
     def finished(self) -> bool:
@@ -97,7 +115,7 @@ class RunData:
     def reduced(self) -> Reduced:
         """Merged samples of the run; they are read at the first call."""
         if self._reduced is None:
-            self._reduced = _reduce(self.store, self.record, self.directory_name)
+            self._reduced = _reduce(self.samples(), self.record)
         return self._reduced
 
 
@@ -138,12 +156,13 @@ class Dataset:
     @property
     def records(self) -> list[RunRecord]:
         """Records of all runs, in the order of the plans."""
-        by_name = {(id(run.store), run.directory_name): run.record for run in self.all_runs()}
+        whole = (run for run in self.all_runs() if not run.group)
+        by_name = {(id(run.store), run.directory_name): run.record for run in whole}
         planned = ((id(s), run.run_id) for s in self.stores for run in s.plan.runs)
         return [by_name[name] for name in planned if name in by_name]
 
     def all_runs(self) -> Iterator[RunData]:
-        """Yield every stored run, in the order of points and targets."""
+        """Yield every stored run and group of jobs, in the order of points and targets."""
         for point in self.points:
             for column in self.targets:
                 yield from self.of(point, column.label)
@@ -179,10 +198,12 @@ def _loaded(stores: Sequence[ResultStore]) -> Dataset:
         keys = _add_plan(data, store, labels, seen, work)
         for record in store.records():
             label = labels[id(store), record.target]
-            cell = (keys[record.point_id], label)
-            own = work.record(store, record)
-            stored = "" if own is record else record.run_id
-            data.runs.setdefault(cell, []).append(RunData(own, label, store, stored))
+            point = store.plan.points[record.point_id]
+            for name, part in records_by_group(record, point).items():
+                cell = (keys[part.point_id], label)
+                own = work.record(store, part)
+                stored = "" if own is record else record.run_id
+                data.runs.setdefault(cell, []).append(RunData(own, label, store, stored, name))
     data.points = list(seen.values())
     for members in data.runs.values():
         members.sort(key=lambda run: run.record.repeat)
@@ -249,29 +270,27 @@ def _add_plan(
     work: Work,
 ) -> dict[str, str]:
     """Add the plan of a result directory to the data set; return its points' keys by point id."""
-    keys = {name: work.points[id(store), name].key for name in store.plan.points}
+    points = points_and_groups(store.plan)
+    keys = {name: work.points[id(store), name].key for name in points}
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
     ):
-        point = store.plan.points[run.point_id]
-        key = keys[run.point_id]
-        cell = (key, labels[id(store), point.target])
-        data.planned[cell] = data.planned.get(cell, 0) + 1
-        data.point_ids[cell] = work.ids[id(store), run.point_id]
-        spec = store.study.workload[point.workload_index]
-        if not data.use_cases.get(key):
-            done = seen.setdefault(key, work.points[id(store), run.point_id])
-            data.use_cases[key] = use_cases_of(done.page, done.params, spec.use_case)
+        whole = store.plan.points[run.point_id]
+        spec = store.study.workload[whole.workload_index]
+        groups = (group_id(run.point_id, name) for name in groups_of(whole))
+        for point_id in (run.point_id, *groups):
+            key = keys[point_id]
+            cell = (key, labels[id(store), whole.target])
+            data.planned[cell] = data.planned.get(cell, 0) + 1
+            data.point_ids[cell] = work.ids[id(store), point_id]
+            if not data.use_cases.get(key):
+                done = seen.setdefault(key, work.points[id(store), point_id])
+                data.use_cases[key] = use_cases_of(done.page, done.params, spec.use_case)
     return keys
 
 
-def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
-    """Merge the samples of a run.
-
-    Raises:
-        ResultError: The samples are damaged.
-    """
-    table = store.samples(name)
+def _reduce(table: pa.Table, record: RunRecord) -> Reduced:
+    """Merge the samples of a run."""
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}

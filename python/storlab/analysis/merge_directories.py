@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis.environments import FactPath, differing, facts_by_path
+from storlab.analysis.groups import points_and_groups
 from storlab.analysis.points import WorkloadPoint, format_value, title_of
 from storlab.base.units import format_duration
 from storlab.contracts.registry import FAMILIES
-from storlab.model.point import Plan
+from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 
@@ -49,25 +50,27 @@ def work_of(stores: Sequence[ResultStore]) -> Work:
     With a single directory, ids and workload points are those of its plan.
     """
     work = Work()
+    every = {id(store): points_and_groups(store.plan) for store in stores}
     for number, store in enumerate(stores, 1):
-        others = [other for other in stores if other is not store]
-        for point_id, point in store.plan.points.items():
+        others = [every[id(other)] for other in stores if other is not store]
+        for point_id, point in every[id(store)].items():
             place = (id(store), point_id)
-            shared = any(point_id in other.plan.points for other in others)
-            work.points[place] = WorkloadPoint.of(point)
+            shared = any(point_id in other for other in others)
+            whole = store.plan.points[point_id.partition(".")[0]]
+            part_of = "" if whole is point else whole.workload
+            work.points[place] = replace(WorkloadPoint.of(point), part_of=part_of)
             work.ids[place] = f"{point_id}-{number}" if shared else point_id
     if len(stores) > 1:
-        _unify(stores, work.points)
+        _unify(every, work.points)
     return work
 
 
-def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
+def _unify(plans: Mapping[int, Mapping[str, Point]], points: dict[Place, WorkloadPoint]) -> None:
     """Replace the workload points of the same work in several directories by a common one.
 
     A match is ambiguous if one directory did the work twice on a target. A second pass then
     compares all parameters of such points, not only those that define the work.
     """
-    plans = {id(store): store.plan for store in stores}
     rest = [*points]
     for told in (_work_alone, _with_asides):
         same: dict[str, list[Place]] = {}
@@ -95,13 +98,15 @@ def _text(parts: list[Any]) -> str:
 
 
 def _belong_together(
-    places: Sequence[Place], plans: Mapping[int, Plan], points: Mapping[Place, WorkloadPoint]
+    places: Sequence[Place],
+    plans: Mapping[int, Mapping[str, Point]],
+    points: Mapping[Place, WorkloadPoint],
 ) -> bool:
     """Return whether points match unambiguously.
 
     They do if several directories have them, each with one set of parameters and once per target.
     """
-    cells = Counter((store, plans[store].points[point].target) for store, point in places)
+    cells = Counter((store, plans[store][point].target) for store, point in places)
     own: dict[int, set[str]] = {}
     for place in places:
         own.setdefault(place[0], set()).add(_with_asides(points[place]))

@@ -51,7 +51,7 @@ def intervals_of(run: RunData) -> list[Interval]:
     page, window_ns = page_of(run.record.kind), run.record.window_start_ns
     moved = page.operations.transferred
     by_number: dict[int, list[dict[str, Any]]] = {}
-    for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
+    for row in run.samples().select(COLUMNS).to_pylist():
         if row["operation"] in page.operations.main:
             by_number.setdefault(row["interval"], []).append(row)
     intervals = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]

@@ -241,6 +241,15 @@ class Workload(ABC):
         del point, target, outcome
         return None
 
+    def groups(self, point: Point) -> dict[str, Point]:
+        """Return a point for each group of jobs of a point, by name; empty without groups.
+
+        Groups run at the same time, each with a load of its own. Metrics and flags of a group are
+        those of its point, which has no groups itself.
+        """
+        del point
+        return {}
+
     def pieces(self, point: Point) -> int:
         """Return the number of pieces of work that a run can divide among clients.
 

@@ -92,26 +92,33 @@ def _parts(annotation: Any) -> list[Any]:
     return [*metadata, *(part for inner in get_args(annotation) for part in _parts(inner))]
 
 
-def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:
+def table_fields(
+    params: type[Params], *, sweeps: bool = True
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the names of sweepable parameters, and the fields of the family's study table.
 
     Parameters without a description are not fields of the table, because storlab sets them.
+
+    Args:
+        params: Parameters of the family's points.
+        sweeps: Whether fields of sweepable parameters accept lists of values.
     """
     hints = get_type_hints(params, include_extras=True)
     described = {n: info for n, info in params.model_fields.items() if info.description}
     swept = tuple(name for name in described if _SWEPT in get_args(hints[name]))
     return swept, {
         name: (
-            _in_table(hints[name]),
+            _in_table(hints[name], sweeps),
             Field(default=info.default, description=info.description, examples=info.examples),
         )
         for name, info in described.items()
     }
 
 
-def _in_table(annotation: Any) -> Any:
+def _in_table(annotation: Any, sweeps: bool) -> Any:
     if get_origin(annotation) in (Union, UnionType):
-        return Union[tuple(_in_table(alternative) for alternative in get_args(annotation))]  # noqa: UP007
+        forms = tuple(_in_table(alternative, sweeps) for alternative in get_args(annotation))
+        return Union[forms]  # noqa: UP007
     if get_origin(annotation) is not Annotated:
         return annotation
     plain, *metadata = get_args(annotation)
@@ -119,10 +126,12 @@ def _in_table(annotation: Any) -> Any:
     if form is not None:
         plain, metadata = form.form, metadata[metadata.index(form) + 1 :]
     else:
-        plain = _in_table(plain)
+        plain = _in_table(plain, sweeps)
     if _SWEPT not in metadata:
         return Annotated[(plain, *metadata)] if metadata else plain
     metadata.remove(_SWEPT)
+    if not sweeps:
+        return Annotated[(plain, *metadata)] if metadata else plain
     swept: Any = Swept
     optional = get_origin(plain) in (Union, UnionType) and NoneType in get_args(plain)
     if not optional:

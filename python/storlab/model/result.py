@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -148,6 +148,16 @@ class Span(Table):
     bytes: Count = 0
 
 
+def group_id(point_id: str, group: str) -> str:
+    """Return the id of a group of jobs of a point."""
+    return f"{point_id}.{group.replace(' ', '-')}"
+
+
+def group_operation(group: str, operation: Operation) -> Operation:
+    """Return the name of a group's operation in stored samples, such as ``readers.read``."""
+    return f"{group}.{operation}"
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Counters and latency histograms of one kind of operation in one sampling interval.
@@ -170,6 +180,14 @@ class Sample:
 
 sample_row = attrgetter(*(field.name for field in fields(Sample)))
 """Return the fields of a sample as a tuple, in the order of their declaration."""
+
+
+@dataclass(slots=True)
+class GroupOutcome:
+    """Totals and samples of one group of jobs, which ran at the same time as other groups."""
+
+    totals: dict[Operation, OperationTotals]
+    samples: list[Sample]
 
 
 @dataclass(slots=True)
@@ -200,6 +218,37 @@ class RunOutcome:
     cluster: ClusterRun | None = None  # results of the clients of a cluster
     by_worker: ByWorker | None = None  # None if not reported
     flags: list[Flag] = field(default_factory=list)  # flags from the site that generated the load
+    # by name; each operation is also in the run's own totals and samples
+    groups: dict[str, GroupOutcome] = field(default_factory=dict)
+
+    @property
+    def every_sample(self) -> list[Sample]:
+        """All samples to store: those of the run, and those of each group of jobs."""
+        of_groups = [
+            replace(sample, operation=group_operation(name, sample.operation))
+            for name, group in self.groups.items()
+            for sample in group.samples
+        ]
+        return sorted([*self.samples, *of_groups], key=attrgetter("interval"))
+
+    def of_group(self, name: str) -> RunOutcome:
+        """Return the outcome of one group of jobs, without what only the whole run has."""
+        group = self.groups[name]
+        return replace(
+            self,
+            totals=group.totals,
+            samples=group.samples,
+            groups={},
+            cpu=None,
+            server_cpu=None,
+            by_worker=None,
+            verify=None,
+            notes=[],
+            flags=[],
+            details={},
+            spans=[],
+            raw={},
+        )
 
     def conclude(self, failure: Failure | None) -> None:
         """Set the failure and mark the run as failed; without a failure, keep its status."""
@@ -260,6 +309,15 @@ class Concurrency(Table):
     implied: Amount | None
 
 
+class GroupRecord(Table):
+    """Results of one group of jobs, which ran at the same time as the other groups of its run."""
+
+    totals: dict[Operation, OperationTotals]
+    concurrency: Concurrency | None = None
+    metrics: list[Metric] = Field(default_factory=list)
+    flags: list[Flag] = Field(default_factory=list)
+
+
 class RunRecord(Table):
     """Complete record of one run, stored as ``run.json``."""
 
@@ -282,6 +340,8 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
+    # results of each group of jobs by name; each operation is also in the run's own results
+    groups: dict[str, GroupRecord] = Field(default_factory=dict)
     # None if the engine does not report it. In a cluster, it is in the result of each client.
     by_worker: ByWorker | None = None
     cpu: CpuUse | None = None
@@ -310,6 +370,52 @@ class RunRecord(Table):
     power_boundary: Boundary | None = None
     power_states: list[AppliedPowerState] = Field(default_factory=list)
     power_sha256: str | None = None  # digest of power.parquet; None without readings
+
+    def of_group(self, name: str, workload: str, params: dict[str, Any]) -> RunRecord:
+        """Return the record of a group of jobs as if it were a run of its own.
+
+        It lacks what only the run as a whole has: CPU use, power, verification and raw files.
+
+        Args:
+            name: Name of the group.
+            workload: Label of the group as a workload.
+            params: Parameters of the group.
+        """
+        own = self.groups.get(name) or GroupRecord(totals={})
+        prefix = group_operation(name, "")
+        return self.model_copy(
+            update={
+                "run_id": f"{group_id(self.point_id, name)}-r{self.repeat}",
+                "point_id": group_id(self.point_id, name),
+                "workload": workload,
+                "params": params,
+                "totals": own.totals,
+                "groups": {},
+                "concurrency": own.concurrency,
+                "metrics": own.metrics,
+                "flags": own.flags,
+                "histograms": {
+                    time: {
+                        operation.removeprefix(prefix): text
+                        for operation, text in by_operation.items()
+                        if operation.startswith(prefix)
+                    }
+                    for time, by_operation in self.histograms.items()
+                },
+                "by_worker": None,
+                "cpu": None,
+                "server_cpu": None,
+                "steady": None,
+                "notes": [],
+                "verify": None,
+                "attempts": [],
+                "spans": [],
+                "power": [],
+                "span_power": [],
+                "power_boundary": None,
+                "power_sha256": None,
+            }
+        )
 
     def metric(self, name: str, operation: str = "all") -> float | None:
         """Return the value of a metric, or None if the run does not have it.

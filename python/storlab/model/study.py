@@ -222,7 +222,7 @@ class WorkloadSpec(StudyTable):
                 "use values from the workload's lists",
             )
             for index, use_case in enumerate(self.use_case)
-            if not any(all(v[k] == w for k, w in use_case.match.items()) for v in values)
+            if not any(all(v.get(k) == w for k, w in use_case.match.items()) for v in values)
         ]
         problems += self.problems(values)
         if problems:

@@ -33,7 +33,26 @@ def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
     """
     if record.status != "finished":
         return None
-    return next(_contradictions(record, ramp_ns), None)
+    return next(_every(record, ramp_ns), None)
+
+
+def _every(record: RunRecord, ramp_ns: int) -> Iterator[str]:
+    """Yield the contradictions of a run, of its groups of jobs, and between them."""
+    yield from _contradictions(record, ramp_ns)
+    for name in record.groups:
+        part = record.of_group(name, record.workload, record.params)
+        yield from (f"groups.{name}: {text}" for text in _contradictions(part, ramp_ns))
+    for operation, totals in record.totals.items() if record.groups else ():
+        for field in ("operations", "bytes"):
+            of_groups = [
+                g.totals[operation] for g in record.groups.values() if operation in g.totals
+            ]
+            together = sum(getattr(own, field) for own in of_groups)
+            if together != getattr(totals, field):
+                yield (
+                    f"totals.{operation}.{field} is {getattr(totals, field):,}, but the groups of "
+                    f"jobs have {together:,} together"
+                )
 
 
 def _contradictions(record: RunRecord, ramp_ns: int) -> Iterator[str]:

@@ -1,6 +1,7 @@
 //! Workload family `block`: block I/O on devices and files, with an optional verify mode.
 
 mod draw;
+mod groups;
 mod layout;
 mod run;
 mod shared;

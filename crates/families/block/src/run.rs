@@ -8,11 +8,12 @@ use storlab_io::{Arena, Backend, BackendKind, File, Probe, Queue, UseBackend, pr
 use storlab_run::Secrets;
 use storlab_run::cpu::sharpen_timers;
 use storlab_run::handle::Run;
-use storlab_run::order::{Member, MemberKind, Order as _};
+use storlab_run::order::{Member, MemberKind};
 use storlab_run::outcome::Totals;
 use storlab_run::threads::{cores_for, pin_in_turn, unless_ended};
 use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
+use crate::groups::Group;
 use crate::layout::Layout;
 use crate::shared::Shared;
 use crate::spec::{BackendChoice, BlockJob};
@@ -27,34 +28,37 @@ use crate::worker::Worker;
 /// or the verify state cannot be opened, [`Error::Backend`] if the requested backend is not
 /// permitted on this machine.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
-    begin(BlockJob::from_json(order)?, held)
+    begin(Group::parse(order)?, held)
 }
 
-fn begin(job: BlockJob, held: bool) -> Result<Run> {
+fn begin(groups: Vec<Group>, held: bool) -> Result<Run> {
     Clock::prepare();
-    let (backend, note) = choose_backend(&job)?;
-    let (mut shared, receiver) = Shared::new(job, backend, note)?;
-    let Shared { job, files, verifier, .. } = &mut shared;
-    if backend != BackendKind::Null {
-        let open = |m: &Member| File::open(&m.path, &m.name, job.access());
-        *files = Arc::new(job.members.iter().map(open).collect::<Result<_>>()?);
-    }
-    if let Some(spec) = &job.verify {
-        *verifier = Some(Verifier::open(spec, &job.members, job.seed)?);
+    let (backend, note) = choose_backend(&groups)?;
+    let (mut shared, receiver) = Shared::new(groups, backend, note);
+    let Shared { groups, verifier, .. } = &mut shared;
+    for Group { job, files, .. } in groups {
+        if backend != BackendKind::Null {
+            let open = |m: &Member| File::open(&m.path, &m.name, job.access());
+            *files = Arc::new(job.members.iter().map(open).collect::<Result<_>>()?);
+        }
+        if let Some(spec) = &job.verify {
+            *verifier = Some(Verifier::open(spec, &job.members, job.seed)?);
+        }
     }
     timed::begin(shared, receiver, held)
 }
 
-fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
-    let null = job.members.iter().filter(|m| m.kind == MemberKind::Null).count();
-    if null > 0 && null < job.members.len() {
+fn choose_backend(groups: &[Group]) -> Result<(BackendKind, Option<String>)> {
+    let members = || groups.iter().flat_map(|group| &group.job.members);
+    let null = members().filter(|m| m.kind == MemberKind::Null).count();
+    if null > 0 && null < members().count() {
         return Err(Error::spec(
             "members",
             "null targets are mixed with files or devices",
             "use only null targets, or none",
         ));
     }
-    match job.backend {
+    match groups[0].job.backend {
         _ if null > 0 => Ok((BackendKind::Null, None)),
         BackendChoice::Given(backend) => Ok((backend, None)),
         BackendChoice::Auto => match probe() {
@@ -80,21 +84,29 @@ impl Load for Shared {
     }
 
     fn cores(&self) -> usize {
-        let threads =
-            self.layouts.iter().map(|layout| self.backend.threads(self.queue(layout))).sum();
-        cores_for(threads, self.job.cpus.as_deref())
+        let of_group = |group: &Group| {
+            let threads = |layout| self.backend.threads(queue(&group.job, layout));
+            group.layouts.iter().map(threads).sum::<usize>()
+        };
+        let threads = self.groups.iter().map(of_group).sum();
+        // With a group that is not pinned, all cores can be used.
+        let pinned = self.groups.iter().map(|group| group.job.cpus.clone());
+        let cpus = pinned.collect::<Option<Vec<_>>>().map(|lists| lists.concat());
+        cores_for(threads, cpus.as_deref())
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
-        let (job, queue) = (&self.job, self.queue(&self.layouts[index]));
-        pin_in_turn(job.cpus.as_deref(), index, format_args!("job {index}"))?;
+        let (number, own) = self.group_of(index);
+        let Group { job, layouts, files, .. } = &self.groups[number];
+        let queue = queue(job, &layouts[own]);
+        pin_in_turn(job.cpus.as_deref(), own, format_args!("job {index}"))?;
         if job.open_loop() {
             sharpen_timers();
         }
         let slots = job.read_slots() + job.write_slots();
         let arena = Arena::new(slots, job.longest_block() as usize)
             .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-        self.backend.open(self.files.clone(), arena, queue, Work { shared: self, index })
+        self.backend.open(files.clone(), arena, queue, Work { shared: self, index })
     }
 
     fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
@@ -114,26 +126,28 @@ impl Load for Shared {
     }
 }
 
-impl Shared {
-    /// Return the queue depth, batch size and parts per operation of a job with this layout.
-    fn queue(&self, layout: &Layout) -> Queue {
-        let (job, depth) = (&self.job, self.job.queue_depth);
-        let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
-        Queue { depth, batch: job.batch.min(depth), parts }
-    }
+/// Return the queue depth, batch size and parts per operation of a job with this layout.
+fn queue(job: &BlockJob, layout: &Layout) -> Queue {
+    let depth = job.queue_depth;
+    let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
+    Queue { depth, batch: job.batch.min(depth), parts }
+}
 
+impl Shared {
     /// Flush all files and devices after the load. Return the duration in nanoseconds.
     ///
     /// Flushing a full page cache may take an hour. If the user stops the run meanwhile, the flush
     /// is left to its thread and `None` is returned.
     fn final_sync(&self) -> Option<u64> {
-        if !self.job.sync.at_end || self.timed.control.stopping() {
+        let flushing = self.groups.iter().filter(|group| group.job.sync.at_end);
+        let files: Vec<Arc<Vec<File>>> = flushing.map(|group| group.files.clone()).collect();
+        if files.is_empty() || self.timed.control.stopping() {
             return None;
         }
-        let files = self.files.clone();
         let flushed = unless_ended(&self.timed.control, "the final flush", move || {
             let begin = monotonic_ns();
-            files.iter().try_for_each(File::sync).map(|()| monotonic_ns() - begin)
+            let mut all = files.iter().flat_map(|files| files.iter());
+            all.try_for_each(File::sync).map(|()| monotonic_ns() - begin)
         });
         flushed.and_then(Option::transpose).unwrap_or_else(|error| {
             self.timed.fail(error);
@@ -142,7 +156,7 @@ impl Shared {
     }
 
     fn buffers_note(&self, features: &[&str]) -> Option<String> {
-        let buffers = self.job.read_slots() + self.job.write_slots() > 0;
+        let buffers = self.groups.iter().any(|group| group.job.buffer_bytes() > 0);
         let uring = self.backend.name() == "uring" && !features.is_empty();
         let registered = features.contains(&"registered_buffers");
         (uring && buffers && !registered).then(|| {

@@ -1,15 +1,13 @@
 //! State shared by the worker threads of a run.
 
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 
-use storlab_base::Result;
-use storlab_io::{BackendKind, File};
+use storlab_io::BackendKind;
 use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::timed::{Message, Plan, Timed};
 
-use crate::layout::Layout;
-use crate::spec::BlockJob;
+use crate::groups::Group;
 use crate::verify::{Verifier, VerifyReport};
 
 /// State shared by the workers of one block run: the common state of timed runs, plus files and
@@ -17,14 +15,10 @@ use crate::verify::{Verifier, VerifyReport};
 pub struct Shared {
     /// Coordination with the run: window, stop signals and messages.
     pub timed: Timed,
-    /// Parsed description of the run.
-    pub job: BlockJob,
-    /// Layout of each job.
-    pub layouts: Vec<Layout>,
+    /// Groups of jobs; one without a name if the run has none.
+    pub groups: Vec<Group>,
     /// Backend in use.
     pub backend: BackendKind,
-    /// Open files or devices, in the order of [`BlockJob::members`]; empty for backend `null`.
-    pub files: Arc<Vec<File>>,
     /// Writer and checker of block headers in verify mode; `None` otherwise.
     pub verifier: Option<Verifier>,
     /// Result of the read checks made during the load.
@@ -37,39 +31,41 @@ pub struct Shared {
 
 impl Shared {
     /// Create the shared state, without files and verifier, and the receiver of the workers'
-    /// messages.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Spec`] if the layout does not fit a job.
+    /// messages. `groups` has at least one group.
     pub fn new(
-        job: BlockJob,
+        groups: Vec<Group>,
         backend: BackendKind,
         note: Option<String>,
-    ) -> Result<(Self, Receiver<Message>)> {
+    ) -> (Self, Receiver<Message>) {
+        let job = &groups[0].job;
         let (timed, receiver) = Timed::new(Plan {
-            workers: job.jobs,
+            workers: groups.iter().map(|group| group.job.jobs).sum(),
             ramp_ns: job.ramp_ns,
             window_ns: job.window_ns,
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
             arm_timeout_ns: ARM_TIMEOUT_NS,
-            open_loop: job.open_loop(),
-            kinds: job.kinds(),
+            open_loop: groups.iter().any(|group| group.job.open_loop()),
+            kinds: groups.iter().enumerate().flat_map(|(index, g)| g.kinds(index)).collect(),
+            groups: groups.iter().filter_map(Group::counted).collect(),
             prepares: false,
         });
         let shared = Shared {
             timed,
-            layouts: (0..job.jobs)
-                .map(|index| Layout::for_job(&job, index))
-                .collect::<Result<_>>()?,
-            job,
+            groups,
             backend,
-            files: Arc::default(),
             verifier: None,
             verified: Mutex::default(),
             features: OnceLock::new(),
             note,
         };
-        Ok((shared, receiver))
+        (shared, receiver)
+    }
+
+    /// Return the number of the group of worker `index`, and the number of its job in that group.
+    pub fn group_of(&self, index: usize) -> (usize, usize) {
+        let after = self.groups.partition_point(|group| group.first <= index);
+        let number = after.saturating_sub(1);
+        (number, index - self.groups[number].first)
     }
 }

@@ -198,10 +198,19 @@ impl BlockJob {
         let what = || format!("is not a multiple of {} bytes", self.alignment());
         let fix = "use such a multiple, or direct = false";
         require(self.stripe_chunk.is_none_or(cut), "stripe_chunk", what, fix)?;
-        let needed =
-            (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
         let fix = "lower queue_depth, jobs or block_size";
-        bearable_buffers(needed, "jobs x queue_depth x block_size", fix)
+        bearable_buffers(self.buffer_bytes(), "jobs x queue_depth x block_size", fix)
+    }
+
+    /// Return the bytes of the buffers of all jobs.
+    pub fn buffer_bytes(&self) -> u64 {
+        (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block()
+    }
+
+    /// Return the settings in which all groups of a run are equal.
+    pub fn times(&self) -> impl PartialEq + use<> {
+        let times = [self.ramp_ns, self.window_ns.unwrap_or(0), self.interval_ns];
+        (times, self.drain_timeout_ns, self.backend, self.direct)
     }
 
     /// Return the largest block size in bytes.

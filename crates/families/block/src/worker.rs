@@ -33,7 +33,7 @@ use crate::draw::Draw;
 use crate::layout::Layout;
 use crate::shared::Shared;
 use crate::slots::Slots;
-use crate::spec::SyncKind;
+use crate::spec::{BlockJob, SyncKind};
 use crate::verify::VerifyReport;
 use ops::{part_op, tag};
 
@@ -88,7 +88,12 @@ enum Started {
 /// Worker that executes one job: submits its operations and records their latencies.
 pub struct Worker<'r, B: Backend, T: TimeSource> {
     shared: &'r Shared,
+    job: &'r BlockJob,
+    /// Index among all workers of the run, and among those of the worker's group.
     index: usize,
+    own: usize,
+    /// Place of the counters of the first kind of operation in a report.
+    first_place: usize,
     backend: B,
     clock: T,
     schedule: Schedule,
@@ -110,13 +115,14 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
 impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Create the worker and fill its payload pool.
     pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
-        let job = &shared.job;
-        let layout = &shared.layouts[index];
+        let (number, own) = shared.group_of(index);
+        let group = &shared.groups[number];
+        let (job, layout) = (&group.job, &group.layouts[own]);
         let (depth, open_loop) = (job.queue_depth, job.open_loop());
-        let empty = empty_table(&job.kinds(), open_loop);
+        let empty = empty_table(&group.kinds(number).collect::<Vec<_>>(), open_loop);
         let mut worker = Worker {
-            draw: Draw::new(job, index, layout)?,
-            payload: Payload::new(&job.payload, job.seed, index as u64)?,
+            draw: Draw::new(job, own, layout)?,
+            payload: Payload::new(&job.payload, job.seed, own as u64)?,
             slots: Slots::new(job.read_slots(), job.write_slots()),
             flights: vec![NO_FLIGHT; depth],
             free: (0..depth as u16).rev().collect(),
@@ -124,12 +130,15 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             completions: Vec::with_capacity(depth),
             verify_report: shared.verifier.is_some().then(VerifyReport::default),
             recorder: Recorder::new(index, job.interval_ns, open_loop, empty),
-            schedule: Schedule::new(open_loop, job.drain_timeout_ns, job.window_bytes_of(index)),
+            schedule: Schedule::new(open_loop, job.drain_timeout_ns, job.window_bytes_of(own)),
             blocked: false,
             serial: 0,
             writes_since_sync: 0,
             shared,
+            job,
             index,
+            own,
+            first_place: group.first_place,
             backend,
             clock,
             layout,
@@ -154,9 +163,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// If the backend itself fails. Errors of single operations are stored in the shared state
     /// instead.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
-        let job = &self.shared.job;
-        let (load_start_ns, jobs) = (window.load_start_ns, job.jobs);
-        let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
+        let (job, load_start_ns) = (self.job, window.load_start_ns);
+        let pacing = Pacing::new(&job.arrival, self.own, job.jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
         // Helper threads are pinned to the same cores as the worker, so all of them together can
@@ -178,7 +186,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
         self.backend
             .submit(wait, timeout)
-            .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
+            .map_err(|e| Error::io("submit", self.job.members[0].name.clone(), 0, e))?;
         let now = self.clock.now_ns();
         if now >= self.recorder.boundary_ns() {
             self.cross(now);
@@ -199,7 +207,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         if self.free.is_empty() {
             return (true, None);
         }
-        if self.fresh.len() >= self.shared.job.batch || !self.schedule.issuing() {
+        if self.fresh.len() >= self.job.batch || !self.schedule.issuing() {
             return (false, None);
         }
         if self.blocked {
@@ -213,7 +221,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// `number`, which must be the last entry of `free`.
     #[inline]
     fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
-        let sync = &self.shared.job.sync;
+        let sync = &self.job.sync;
         if sync.kind != SyncKind::None
             && sync.every_writes > 0
             && self.writes_since_sync >= sync.every_writes
@@ -285,7 +293,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         Op {
             kind: OpKind::Sync,
             file: member,
-            data_only: self.shared.job.sync.kind == SyncKind::Fdatasync,
+            data_only: self.job.sync.kind == SyncKind::Fdatasync,
             slot: 0,
             slot_offset: 0,
             len: 0,
@@ -355,7 +363,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         // After a stop, EAGAIN, EINTR and ECANCELED mean that the operation was cancelled, not that
         // it failed.
         if !(stopping && (passing || errno == libc::ECANCELED)) {
-            let path = self.shared.job.members[usize::from(op.file)].name.clone();
+            let path = self.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();
             self.shared.timed.fail(if completion.result < 0 {
                 Error::io(operation, path, op.offset, std::io::Error::from_raw_os_error(errno))
@@ -396,7 +404,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             self.flights[usize::from(number)];
         if !failed {
             let done = Success {
-                place: kind as usize,
+                place: self.first_place + kind as usize,
                 start_ns: submitted_ns,
                 due_ns: intended_ns,
                 first_byte_ns: None,
@@ -432,7 +440,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
         let load_end_ns = now;
         self.schedule.stop();
-        let give_up = now + self.shared.job.drain_timeout_ns;
+        let give_up = now + self.job.drain_timeout_ns;
         let mut ask_at =
             if self.shared.timed.control.stopping() { now + GRACE_NS } else { give_up };
         let mut hung = false;
@@ -453,7 +461,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             now = self.hand_in(true, Some(limit), usize::MAX)?;
         }
         let (recorder, draw) = (&mut self.recorder, &mut self.draw);
-        self.schedule.end(recorder, &self.shared.timed, load_end_ns, || draw.kind() as usize);
+        let place = || self.first_place + draw.kind() as usize;
+        self.schedule.end(recorder, &self.shared.timed, load_end_ns, place);
         let (backend, clock) = (&self.backend, &self.clock);
         self.recorder.finish(&self.shared.timed, || reading(backend, clock));
         if let Some(report) = self.verify_report.take() {
@@ -486,7 +495,7 @@ impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
     #[inline]
     fn issue(&mut self, now: u64) {
         self.blocked = false;
-        while self.fresh.len() < self.shared.job.batch
+        while self.fresh.len() < self.job.batch
             && let Some(&number) = self.free.last()
         {
             let Some(intended) = self.schedule.due(now) else { return };
@@ -515,7 +524,7 @@ impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         let (wait, timeout) = self.waiting(now);
-        self.hand_in(wait, timeout, self.shared.job.batch)
+        self.hand_in(wait, timeout, self.job.batch)
     }
 }
 

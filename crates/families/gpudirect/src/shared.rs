@@ -62,6 +62,7 @@ impl Shared {
             arm_timeout_ns: job.arm_timeout_ns,
             open_loop: job.arrival.open_loop(),
             kinds: job.mix.kinds(false),
+            groups: Vec::new(),
             prepares: false,
         });
         let devices = Devices::of(&job.members);

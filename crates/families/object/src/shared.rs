@@ -106,6 +106,7 @@ impl Shared {
             arm_timeout_ns: ARM_TIMEOUT_NS,
             open_loop: job.open_loop(),
             kinds: job.kinds().into_iter().map(ObjectKind::entry).collect(),
+            groups: Vec::new(),
             prepares: !measures,
         });
         let shared = Shared {

@@ -102,6 +102,7 @@ fn plan() -> Plan {
         arm_timeout_ns: LONG_NS,
         open_loop: false,
         kinds: vec![KIND],
+        groups: Vec::new(),
         prepares: false,
     }
 }

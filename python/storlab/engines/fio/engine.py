@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
 from storlab.process.member_files import check_lengths
 from storlab.process.program import ask_program, asked_once, find_program
-from storlab.workloads.block.job import BlockJob
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob, NamedJob
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 OLDEST = (3, 33)
@@ -52,6 +53,8 @@ class FioEngine:
         if isinstance(job, GpuDirectJob):
             reason = libcufile.refusal(job)
             return reason or (None if libcufile.available(find_fio()) else libcufile.MISSING)
+        if isinstance(job, GroupedBlockJob):
+            return fio_job.grouped_refusal(job, uring_available())
         if not isinstance(job, BlockJob):
             return "fio runs only block I/O and transfers to GPU memory"
         return fio_job.refusal(job, uring_available())
@@ -98,7 +101,7 @@ class FioEngine:
         )
         gate = Gate(work_dir, order.block.jobs) if held else None
         try:
-            return FioRun(order.block, launch, info, order.caveats, gate)
+            return FioRun(order.block, launch, info, order.caveats, gate, order.groups)
         except BaseException:
             if gate is not None:
                 gate.close()
@@ -115,6 +118,7 @@ class _Order:
     features: list[str]
     environment: dict[str, str]
     caveats: list[str]
+    groups: Sequence[NamedJob] = ()
 
 
 def _order(job: Job, *, held: bool) -> _Order:
@@ -128,17 +132,27 @@ def _order(job: Job, *, held: bool) -> _Order:
             environment={},
             caveats=libcufile.caveats(job),
         )
-    if not isinstance(job, BlockJob):
-        raise TypeError(f"fio cannot run jobs of {job.kind}")
-    engine = fio_job.ioengine(job, uring_available())
     extra = _extra_environment()
+    groups: Sequence[NamedJob] = ()
+    if isinstance(job, GroupedBlockJob):
+        block, groups = fio_job.together(job), job.groups
+        engine = fio_job.ioengine(block, uring_available())
+        text = fio_job.grouped_job_file(job, engine, huge_pages=bool(extra), held=held)
+        caveats = fio_job.grouped_caveats(job)
+    elif isinstance(job, BlockJob):
+        block, engine = job, fio_job.ioengine(job, uring_available())
+        text = fio_job.job_file(job, engine, huge_pages=bool(extra), held=held)
+        caveats = fio_job.caveats(job)
+    else:
+        raise TypeError(f"fio cannot run jobs of {job.kind}")
     return _Order(
-        block=job,
-        text=fio_job.job_file(job, engine, huge_pages=bool(extra), held=held),
+        block=block,
+        text=text,
         backend=fio_job.BACKENDS[engine],
         features=[f"ioengine={engine}", *(["huge_pages"] if extra else [])],
         environment=extra,
-        caveats=fio_job.caveats(job),
+        caveats=caveats,
+        groups=groups,
     )
 
 

@@ -57,7 +57,7 @@ def document(store: ResultStore) -> dict[str, Any]:
     """Convert the block runs of a result directory to fio's JSON document; leave out other runs.
 
     Raises:
-        UsageError: There are runs, but none of them is block I/O.
+        UsageError: There are runs, but none of them is block I/O, or one has groups of jobs.
     """
     every = store.records()
     records = [record for record in every if record.kind == "block"]
@@ -66,6 +66,12 @@ def document(store: ResultStore) -> dict[str, Any]:
             "--format",
             "fio's JSON can hold only block I/O, but the results have no such run",
             _PARQUET,
+        )
+    if any(record.groups for record in records):
+        raise UsageError(
+            "--format",
+            "fio's JSON cannot hold runs with groups of jobs ([[workload.group]])",
+            "use --format parquet",
         )
     return {
         "fio version": f"storlab-{__version__}",

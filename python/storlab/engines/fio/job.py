@@ -15,7 +15,7 @@ from typing import Literal
 from storlab.engines.fio import gate
 from storlab.model.job import Member
 from storlab.process.member_files import absolute
-from storlab.workloads.block.job import BlockJob
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob
 
 IoEngine = Literal["io_uring", "psync", "null", "libcufile"]
 IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null": "null"}
@@ -112,6 +112,30 @@ def refusal(job: BlockJob, uring_available: bool) -> str | None:
             f"and increase jobs, or {cure}"
         )
     return None
+
+
+def grouped_refusal(job: GroupedBlockJob, uring_available: bool) -> str | None:
+    """Return why fio cannot run a job with groups, or None if it can."""
+    for group in job.groups:
+        if reason := refusal(group.job, uring_available):
+            return f"group {group.name}: {reason}"
+    return None
+
+
+def together(job: GroupedBlockJob) -> BlockJob:
+    """Return the files, number of jobs, times and flushes of all groups together as one job."""
+    jobs = [group.job for group in job.groups]
+    pinned = [cpu for own in jobs for cpu in own.cpus or ()]
+    flushing = [own.sync for own in jobs if own.sync.kind != "none" and own.sync.every_writes]
+    syncs = [*flushing, *(own.sync for own in jobs if own.sync.final), jobs[0].sync]
+    return jobs[0].model_copy(
+        update={
+            "members": job.places(),
+            "jobs": job.jobs,
+            "cpus": pinned if all(own.cpus for own in jobs) else None,
+            "sync": syncs[0].model_copy(update={"final": any(own.sync.final for own in jobs)}),
+        }
+    )
 
 
 def _refuse_mode(job: BlockJob) -> str | None:
@@ -218,6 +242,15 @@ def _bssplit_percents(job: BlockJob) -> list[int]:
     return whole
 
 
+def grouped_caveats(job: GroupedBlockJob) -> list[str]:
+    """Return notes on how fio deviates from the native engine for each group of jobs."""
+    named: dict[str, list[str]] = {}
+    for group in job.groups:
+        for note in caveats(group.job):
+            named.setdefault(note, []).append(group.name)
+    return [f"{', '.join(names)}: {note}" for note, names in named.items()]
+
+
 def caveats(job: BlockJob) -> list[str]:
     """Return notes on how fio deviates from the native engine for this job."""
     notes = []
@@ -274,17 +307,39 @@ def job_file(
         options: Additional options that the I/O engine needs.
     """
     parts = sections(job) if parts is None else parts
-    lines = ["# written by storlab", "[global]", *_common(job, engine, parts), *options]
-    if held:
-        lines.append(gate.OPTION)
-    if huge_pages:
-        lines.append(f"iomem_align={_HUGE_PAGE_BYTES}")
+    lines = ["# written by storlab", "[global]", *_of_run(job, engine), *_of_load(job, parts)]
+    lines += [*options, *_optional(huge_pages, held)]
     if len(set(parts)) == 1:
         lines += ["", "[jobs]", *_section(parts[0]), f"numjobs={job.jobs}"]
     else:
         for index, part in enumerate(parts):
             lines += ["", f"[job{index}]", *_section(part)]
     return "\n".join(lines) + "\n"
+
+
+def grouped_job_file(
+    job: GroupedBlockJob, engine: IoEngine, *, huge_pages: bool = False, held: bool = False
+) -> str:
+    """Return the text of fio's job file for a job with groups, whose results fio reports apart.
+
+    The sections of all groups start at the same time, because none has ``stonewall``. The arguments
+    are those of :func:`job_file`.
+    """
+    lines = ["# written by storlab", "[global]", *_of_run(job.groups[0].job, engine)]
+    lines += _optional(huge_pages, held)
+    for name, own in ((group.name, group.job) for group in job.groups):
+        parts = sections(own)
+        alike = len(set(parts)) == 1
+        for index, part in enumerate(parts[:1] if alike else parts):
+            lines += ["", f"[{name}]" if alike else f"[{name} {index}]"]
+            lines += [] if index else ["new_group=1"]
+            lines += [*_of_load(own, parts), *_section(part)]
+            lines += [f"numjobs={own.jobs}"] if alike else []
+    return "\n".join(lines) + "\n"
+
+
+def _optional(huge_pages: bool, held: bool) -> list[str]:
+    return [gate.OPTION] * held + [f"iomem_align={_HUGE_PAGE_BYTES}"] * huge_pages
 
 
 def _section(section: Section) -> list[str]:
@@ -303,8 +358,9 @@ def _path(member: Member) -> str:
     return "storlab-null" if member.kind == "null" else absolute(member)
 
 
-def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[str]:
-    lines = [
+def _of_run(job: BlockJob, engine: IoEngine) -> list[str]:
+    """Return the options that are equal for all sections."""
+    return [
         "thread=1",
         "group_reporting=1",
         "lat_percentiles=1",
@@ -317,10 +373,16 @@ def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[s
         "invalidate=0",
         f"ioengine={engine}",
         f"direct={int(job.direct and engine != 'null')}",
+        *_window(job),
+    ]
+
+
+def _of_load(job: BlockJob, parts: Sequence[Section]) -> list[str]:
+    """Return the options that describe the load of a job or group of jobs."""
+    lines = [
         f"iodepth={job.queue_depth}",
         f"randseed={job.seed & 0x7FFF_FFFF_FFFF_FFFF}",
         *_access(job, parts),
-        *_window(job),
     ]
     if job.batch > 1:
         lines += [

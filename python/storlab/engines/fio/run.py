@@ -20,10 +20,10 @@ from storlab.engines.fio.failure import Ended, explain
 from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
 from storlab.engines.fio.series import PackedStatus, Status
-from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
+from storlab.model.result import CpuUse, EngineInfo, Failure, GroupOutcome, RunOutcome, Snapshot
 from storlab.process.child import ENDED, ChildRun, Launch
 from storlab.process.host_memory import most_dirty_bytes
-from storlab.workloads.block.job import BlockJob
+from storlab.workloads.block.job import BlockJob, NamedJob
 
 KILL_AFTER_S = 10.0  # time for fio to write its result after SIGINT
 _MOST_NOTES = 20
@@ -55,8 +55,10 @@ class FioRun(ChildRun):
         info: EngineInfo,
         caveats: Sequence[str] = (),
         gate: Gate | None = None,
+        groups: Sequence[NamedJob] = (),
     ) -> None:
         self._job = job
+        self._groups = groups  # groups of jobs that fio reports apart; ``job`` is all together
         self._caveats = caveats
         self._gate = gate  # gate of a held run
         self._seen: list[_Seen] = []
@@ -256,7 +258,17 @@ class FioRun(ChildRun):
             worker_ns=user_ns + system_ns,
             **self.trace.machine(outcome.window_start_ns, outcome.window_end_ns),
         )
-        outcome.notes += _sync_note(self._job, final)
+        if not self._groups:
+            outcome.notes += _sync_note(self._job, final)
+        for index, group in enumerate(self._groups):
+            own = [Status(s.timestamp_ms, s.parts[index]) for s in statuses]
+            interval_ns = fio_job.status_interval_ms(self._job) * NS_PER_MS
+            outcome.groups[group.name] = GroupOutcome(
+                totals=fio_result.totals(own[-1].figures),
+                samples=fio_series.samples(own, start_ns, offset_ns, interval_ns),
+            )
+            sync_notes = _sync_note(group.job, own[-1].figures)
+            outcome.notes += [f"{group.name}: {note}" for note in sync_notes]
 
     def _window_start_ns(self, statuses: Sequence[PackedStatus], offset_ns: int) -> int:
         """Return the start of the measure window in ns.

@@ -39,7 +39,12 @@ class PackedStatus:
     @property
     def figures(self) -> Figures:
         """Results in this document; it is parsed again at every access."""
-        return merge(read_document(json.loads(gzip.decompress(self.packed))))
+        return merge(self.parts)
+
+    @property
+    def parts(self) -> list[Figures]:
+        """Results of each group of jobs in this document; it is parsed again at every access."""
+        return read_document(json.loads(gzip.decompress(self.packed)))
 
 
 Statuses = Sequence[Status | PackedStatus]

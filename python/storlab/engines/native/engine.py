@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from storlab.model.result import (
     CpuUse,
     EngineInfo,
     Failure,
+    GroupOutcome,
     Operation,
     OperationTotals,
     RunOutcome,
@@ -26,6 +28,7 @@ from storlab.model.result import (
     Snapshot,
     Span,
     VerifyReport,
+    group_operation,
 )
 from storlab.process.open_files import allow_open_files
 from storlab.workloads.object.job import OBJECT_OPERATIONS
@@ -193,17 +196,16 @@ def _outcome(document: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcom
     verify, cpu, failure, by_worker = (
         document.get(key) for key in ("verify", "cpu", "failure", "by_worker")
     )
-    totals: dict[Operation, OperationTotals] = {
-        operation: OperationTotals.model_validate(totals)
-        for operation, totals in sorted(document["totals"].items(), key=_place)
-    }
+    totals = _totals(document["totals"])
+    samples, groups = _divided([Sample(*row) for row in rows], document.get("groups") or {})
     return RunOutcome(
         status=document["status"],
         engine=EngineInfo.model_validate(document["engine"]),
         window_start_ns=document["window_start_ns"],
         window_end_ns=document["window_end_ns"],
-        samples=[Sample(*row) for row in rows],
+        samples=samples,
         totals=totals,
+        groups=groups,
         by_worker=ByWorker.model_validate(by_worker) if by_worker else None,
         cpu=CpuUse.model_validate(cpu) if cpu else None,
         failure=Failure.model_validate(failure) if failure else None,
@@ -216,6 +218,33 @@ def _outcome(document: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcom
         details=dict(document.get("details") or {}),
         spans=[Span.model_validate(span) for span in document.get("spans") or ()],
     )
+
+
+def _totals(document: dict[str, Any]) -> dict[Operation, OperationTotals]:
+    return {
+        operation: OperationTotals.model_validate(totals)
+        for operation, totals in sorted(document.items(), key=_place)
+    }
+
+
+def _divided(
+    samples: list[Sample], groups: dict[str, Any]
+) -> tuple[list[Sample], dict[str, GroupOutcome]]:
+    """Separate the samples of the run from those of its groups of jobs."""
+    own = {
+        group_operation(name, operation): (name, operation)
+        for name, totals in groups.items()
+        for operation in totals
+    }
+    of_groups: dict[str, list[Sample]] = {name: [] for name in groups}
+    for sample in samples:
+        if sample.operation in own:
+            name, operation = own[sample.operation]
+            of_groups[name].append(replace(sample, operation=operation))
+    whole = [sample for sample in samples if sample.operation not in own]
+    return whole, {
+        name: GroupOutcome(_totals(totals), of_groups[name]) for name, totals in groups.items()
+    }
 
 
 def _place(entry: tuple[Operation, Any]) -> tuple[int, Operation]:

@@ -308,6 +308,10 @@ def _point_problems(point: Point, target: Target) -> list[Problem]:
     """
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
+    if point.clients is not None and family.groups(point):
+        what = "groups of jobs cannot run on the clients of a cluster"
+        fix = "remove [cluster], or put each group into a workload of its own"
+        return [Problem(("group",), what, fix)]
     if not problems and point.clients is None:
         return family.check_machine(point.params)
     return problems

@@ -431,7 +431,7 @@ class Campaign:
         )
         if point.target in self._unsteady:
             record = record.model_copy(update={"flags": [*record.flags, _NOT_PRECONDITIONED]})
-        return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
+        return self._write(record, outcome.every_sample, {**outcome.raw, **raw}, metered.readings)
 
     def _is_repeated(
         self, run: PlannedRun, point: Point, started_at: str, failure: Failure

@@ -17,7 +17,7 @@ from storlab.base.units import MB, NS_PER_S, format_duration, format_latency, fo
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import RunRecord, Snapshot
+from storlab.model.result import GroupRecord, RunRecord, Snapshot
 from storlab.workloads.common.metrics import FLUSH
 
 ROOMY = 100  # terminal width in columns; on wider terminals, bars are longer
@@ -294,12 +294,22 @@ def run_line(record: RunRecord, name: str = "") -> str:
     flush_p99 = record.metric("latency_p99_ns", FLUSH)
     if flush_p99 is not None:
         figures.append(f"flush p99 {format_latency(flush_p99)}")
+    figures += [_group_figures(name, group, record.kind) for name, group in record.groups.items()]
     if record.provenance != "measured":
         figures.append(record.provenance)
     flags = sorted({flag.kind for flag in record.flags})
     if flags:
         figures.append(f"flags: {', '.join(flags)}")
     return f"{what}: {', '.join(figures) or record.status}"
+
+
+def _group_figures(name: str, group: GroupRecord, kind: str) -> str:
+    """Return the results of a group of jobs, such as ``readers 250 IOPS p99 3 ms``."""
+    values = {m.name: m.value for m in reversed(group.metrics) if m.operation == "all"}
+    rate = values.get(FAMILIES[kind].page.operations.rate.name, 0.0)
+    text = f"{name} {format_number(rate)} {rate_unit(kind)}"
+    p99 = values.get("latency_p99_ns")
+    return text if p99 is None else f"{text} p99 {format_latency(p99)}"
 
 
 def _with_fix(line: str, record: RunRecord) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
+from storlab.contracts.family import Workload
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import PlannedRun, Point, about_run
 from storlab.model.result import (
@@ -16,6 +17,7 @@ from storlab.model.result import (
     EngineInfo,
     Failure,
     Flag,
+    GroupRecord,
     Metric,
     RunOutcome,
     RunRecord,
@@ -82,11 +84,10 @@ def completed_record(
         steady, unsteady = _steady_record(outcome, study.study.interval)
     if stated is not None and not stated.histograms:
         outcome = replace(outcome, samples=[])
-    flags = [
-        *workload.flags(point, target, outcome),
-        *outcome.flags,
-        *(unsteady if finished else []),
-    ]
+    flags = [*workload.flags(point, target, outcome), *outcome.flags]
+    groups = _groups(workload, point, study, target, outcome, flags) if finished else {}
+    flags += unsteady if finished else []
+    flags += _named(groups, {flag.kind for flag in flags})
     power = metered or MeteredRun()
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []
@@ -120,6 +121,7 @@ def completed_record(
         window_start_ns=outcome.window_start_ns,
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
+        groups=groups,
         by_worker=outcome.by_worker,
         cpu=outcome.cpu,
         server_cpu=outcome.server_cpu,
@@ -141,6 +143,49 @@ def completed_record(
         span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
     )
+
+
+def _groups(
+    workload: Workload,
+    point: Point,
+    study: StudyBase,
+    target: Target,
+    outcome: RunOutcome,
+    flags: Sequence[Flag],
+) -> dict[str, GroupRecord]:
+    """Return the results of each group of jobs of a run.
+
+    Args:
+        workload: Workload family of the point.
+        point: Point of the run.
+        study: Study of the plan.
+        target: Target of the run.
+        outcome: Outcome of the run.
+        flags: Flags of the run as a whole, which also apply to each group.
+    """
+    groups: dict[str, GroupRecord] = {}
+    for name, own in workload.groups(point).items():
+        part = outcome.of_group(name)
+        known = {flag.kind for flag in flags}
+        raised = [f for f in workload.flags(own, target, part) if f.kind not in known]
+        _, unsteady = _steady_record(part, study.study.interval)
+        groups[name] = GroupRecord(
+            totals=part.totals,
+            concurrency=workload.concurrency(own, part),
+            metrics=workload.metrics(own, part),
+            flags=[*flags, *raised, *unsteady],
+        )
+    return groups
+
+
+def _named(groups: Mapping[str, GroupRecord], known: Collection[str]) -> list[Flag]:
+    """Return the flags that only groups have, once for each kind, with the groups' names."""
+    messages: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        for flag in group.flags:
+            if flag.kind not in known:
+                messages.setdefault(flag.kind, []).append(f"{name}: {flag.message}")
+    return [Flag(kind=kind, message="; ".join(texts)) for kind, texts in messages.items()]
 
 
 def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import Problem
+from storlab.base.seeds import derive_seed
 from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
@@ -17,7 +19,8 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.stores.devices import Device, device_number, read_fact
-from storlab.workloads.block.job import BlockJob, Payload, Sync, Verify
+from storlab.workloads.block.groups import Group, loads_of, points_by_group
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob, NamedJob, Payload, Sync, Verify
 from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
@@ -75,8 +78,17 @@ class BlockWorkload(Layout, Starter, InPlace):
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Return the problems that prevent a run with these parameters on a target."""
-        problem = target_problem(BlockParams.of(params), target)
-        return [] if problem is None else [problem]
+        values = BlockParams.of(params)
+        if not values.group:
+            problem = target_problem(values, target)
+            return [] if problem is None else [problem]
+        problems = (target_problem(load, target) for load in loads_of(values))
+        names = {*Group.fields}
+        return [
+            Problem(("group", index, *p.field) if p.field[0] in names else p.field, p.what, p.fix)
+            for index, p in enumerate(problems)
+            if p is not None
+        ]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Estimate duration and written bytes of a run.
@@ -84,6 +96,8 @@ class BlockWorkload(Layout, Starter, InPlace):
         The bytes are None if neither a rate nor a total size limits them.
         """
         params = BlockParams.of(point.params)
+        if params.group:
+            return self._estimate_together(point, header, target)
         mix = mix_of(params)
         mean, rate = mean_size(params.block_size), params.rate_iops
         rated = None if rate is None else rate * mean
@@ -106,8 +120,53 @@ class BlockWorkload(Layout, Starter, InPlace):
             cautions=unit_cautions(params, target),
         )
 
-    def job(self, point: Point, context: JobContext) -> BlockJob:
+    def _estimate_together(self, point: Point, header: Header, target: Target) -> Estimate:
+        """Estimate duration and written bytes of a run with groups of jobs."""
+        every = [self.estimate(part, header, target) for part in self.groups(point).values()]
+        written = [estimate.bytes_written for estimate in every]
+        return replace(
+            every[0],
+            bytes_written=sum(w for w in written if w is not None) if None not in written else None,
+            writes=any(estimate.writes for estimate in every),
+            layout_files=sum(estimate.layout_files for estimate in every),
+            write_share=max(estimate.write_share for estimate in every),
+            reads=any(estimate.reads for estimate in every),
+            frees=any(estimate.frees for estimate in every),
+            buffer_bytes=sum(estimate.buffer_bytes for estimate in every),
+            histograms=sum(estimate.histograms for estimate in every),
+            open_files=sum(estimate.open_files for estimate in every),
+            cautions=tuple(dict.fromkeys(text for e in every for text in e.cautions)),
+        )
+
+    def groups(self, point: Point) -> dict[str, Point]:
+        """Return a point for each group of jobs, by name; empty without groups."""
+        return points_by_group(point)
+
+    def job(self, point: Point, context: JobContext) -> BlockJob | GroupedBlockJob:
         """Build the job of one run; raise ValueError if a file or device is too small."""
+        groups = self.groups(point)
+        if not groups:
+            return self._job(point, context)
+        members, named = context.members, []
+        for index, (name, own) in enumerate(groups.items()):
+            # Each group draws offsets and content of its own.
+            seed = derive_seed(context.seed, "group", index) if index else context.seed
+            jobs = BlockParams.of(own.params).jobs
+            in_directory = context.target.directory is not None
+            access = replace(context.access, members=members[:jobs] if in_directory else members)
+            members = members[jobs:] if in_directory else members
+            job = self._job(own, replace(context, access=access, seed=seed))
+            named.append(NamedJob(name=name, job=job))
+        first = named[0].job
+        return GroupedBlockJob(
+            groups=named,
+            ramp_ns=first.ramp_ns,
+            interval_ns=first.interval_ns,
+            drain_timeout_ns=first.drain_timeout_ns,
+            seed=context.seed,
+        )
+
+    def _job(self, point: Point, context: JobContext) -> BlockJob:
         params, header, target = BlockParams.of(point.params), context.header, context.target
         total = params.total_bytes
         if total is not None and params.verify:
@@ -169,7 +228,8 @@ class BlockWorkload(Layout, Starter, InPlace):
     ) -> list[Check]:
         """Return an error for each device that the points would trim but that cannot discard."""
         del target
-        trims = any(BlockParams.of(point.params).trim_percent for point in points)
+        loads = (load for point in points for load in loads_of(BlockParams.of(point.params)))
+        trims = any(load.trim_percent for load in loads)
         return [
             Check(
                 name="trim",

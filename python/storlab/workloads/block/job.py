@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
+from storlab.model.job import Arrival, Job, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 from storlab.workloads.block.params import Backend
 from storlab.workloads.common.random_choice import Offsets
@@ -99,3 +99,46 @@ class BlockJob(RereadJob):
         """Return the files and devices that the job may change: none if it only reads."""
         writes = bool(self.mix.write or self.mix.trim or self.verify is not None)
         return self.members if writes else []
+
+
+class NamedJob(Table):
+    """Load of one group of jobs; all groups of a run have equal times and the same backend."""
+
+    name: str
+    job: BlockJob
+
+
+class GroupedBlockJob(Job):
+    """Order of a run with groups of jobs: several loads at the same time on one target."""
+
+    kind: ClassVar[str] = "block"
+
+    groups: list[NamedJob] = Field(min_length=1)
+
+    @property
+    def jobs(self) -> int:
+        """Return the number of jobs of all groups."""
+        return sum(group.job.jobs for group in self.groups)
+
+    def stored(self) -> bytes:
+        """Return the job as JSON; devices are named by path instead of by file descriptor."""
+        groups = [
+            group.model_copy(update={"job": BlockJob.model_validate_json(group.job.stored())})
+            for group in self.groups
+        ]
+        kept = self.model_copy(update={"groups": groups})
+        return (kept.model_dump_json(indent=2) + "\n").encode()
+
+    def touches(self) -> list[Member]:
+        """Return the files and devices that a group may change."""
+        return [member for group in self.groups for member in group.job.touches()]
+
+    def places(self) -> list[Member]:
+        """Return the part of each file or device that any group uses, from first to last byte."""
+        parts: dict[str, Member] = {}
+        for member in (member for group in self.groups for member in group.job.members):
+            known = parts.setdefault(member.path, member)
+            start = min(known.offset, member.offset)
+            end = max(known.offset + known.size, member.offset + member.size)
+            parts[member.path] = known.model_copy(update={"offset": start, "size": end - start})
+        return list(parts.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
+from storlab.workloads.block.groups import loads_of
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.block.rules import write_percent
 from storlab.workloads.common import metrics as common
@@ -20,14 +21,17 @@ MOVED: tuple[Operation, ...] = ("read", "write")
 def run_concurrency(params: BlockParams, outcome: RunOutcome) -> Concurrency:
     """Return the number of operations in flight, as configured and by Little's law."""
     return Concurrency(
-        configured=float(params.queue_depth * params.jobs),
+        configured=float(sum(load.queue_depth * load.jobs for load in loads_of(params))),
         implied=common.implied_outstanding(outcome, DATA),
     )
 
 
 def _asked(params: BlockParams) -> list[Operation]:
-    percents = (params.read_percent, write_percent(params), params.trim_percent)
-    return [op for op, percent in zip(("read", "write", "trim"), percents, strict=True) if percent]
+    asked: set[Operation] = set()
+    for load in loads_of(params):
+        percents = (load.read_percent, write_percent(load), load.trim_percent)
+        asked |= {op for op, percent in zip(DATA, percents, strict=True) if percent}
+    return [op for op in DATA if op in asked]
 
 
 def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
@@ -46,14 +50,24 @@ def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
 
 def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Return the flags of a run: warnings that a brief shows beside its numbers."""
+    # With groups of jobs, flags about the load are those of each group.
+    of_load = [] if params.group else [*_load_flags(params, outcome)]
     flags = [
-        common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
+        *of_load,
         common.client_flag(outcome),
         *common.machine_flags(outcome, params.jobs),
         *([] if params.backend == "null" else medium_flags(target, outcome)),
         _fallback_flag(params, outcome),
-        _flush_flag(params),
         _verify_flag(outcome),
+        common.note_flag(outcome),
+    ]
+    return [flag for flag in flags if flag is not None]
+
+
+def _load_flags(params: BlockParams, outcome: RunOutcome) -> list[Flag | None]:
+    return [
+        common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
+        _flush_flag(params),
         common.rate_flag(
             params.rate_iops,
             outcome,
@@ -62,9 +76,7 @@ def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[
             params.queue_depth * params.jobs,
         ),
         common.unfinished_flag(outcome, DATA),
-        common.note_flag(outcome),
     ]
-    return [flag for flag in flags if flag is not None]
 
 
 def _fallback_flag(params: BlockParams, outcome: RunOutcome) -> Flag | None:

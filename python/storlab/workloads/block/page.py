@@ -18,6 +18,7 @@ from storlab.contracts.page import (
     margins,
 )
 from storlab.workloads.block.flags import BLOCK_FLAGS
+from storlab.workloads.block.groups import BESIDE, describe_groups
 from storlab.workloads.block.metrics import DATA, MOVED
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
@@ -48,6 +49,10 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     because the phrase for reads includes it.
     """
     value = params[name]
+    if name == "group":
+        return describe_groups({k: v for k, v in params.items() if k != name}, value)
+    if name == BESIDE:
+        return f"beside {describe_groups(params, value)}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value) if name == "access" else None
     if name == MIX:
@@ -92,6 +97,7 @@ BLOCK_PAGE = Page(
             "jobs": "jobs",
             "rate_iops": "rate (1/s)",
             "access": "access",
+            "group": "groups",
         },
         phrase=phrase,
         is_relevant=is_relevant,

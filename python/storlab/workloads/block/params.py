@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -127,3 +127,8 @@ class BlockParams(Params):
         default="30s",  # type: ignore[assignment]
         description="how long to wait for operations in flight when the load ends",
     )
+    # By name of each group of jobs: the parameters in which the groups differ. The others are the
+    # same for all groups, except ``jobs``, which is their sum.
+    group: dict[str, dict[str, Any]] | None = None
+    # Parameters of a group's point: by name of each other group, those in which it differs.
+    beside: dict[str, dict[str, Any]] | None = None

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from storlab.base.errors import Problem
 from storlab.model.study import WorkloadSpec, study_table
+from storlab.workloads.block.groups import Group, divided, group_problems, list_problems
 from storlab.workloads.block.job import Mix
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.block.rules import (
@@ -28,20 +29,35 @@ class BlockSpec(WorkloadSpec):
 
     non_work_parameters: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
 
+    shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"group"}
+
     kind: Literal["block"] = Field(description="block and file I/O")
+    group: list[Group] = Field(
+        default_factory=list,
+        description="groups of jobs that run at the same time, each with a load of its own; the "
+        "fields of the workload are their defaults",
+    )
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Return a problem for each field of the table that is contradictory or has no effect."""
+        if self.group:
+            found = list_problems(self.group, self.model_fields_set, self)
+            return found or group_problems(values, self.group)
         del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(BlockParams.every(self.product()), self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return a point's parameters; fields that have no effect get their defaults."""
+        if self.group:
+            return params
         point = BlockParams.combined(params)
         return params | {name: self.default_of(name) for name in needless_fields(point)}
 
     def product(self) -> list[dict[str, Any]]:
         """Return all combinations of swept values; sequential access implies sequential offsets."""
+        if self.group:
+            swept = {name for name in self.swept if isinstance(getattr(self, name), list)}
+            return [divided(values, self.group, swept) for values in super().product()]
         return sequential_offsets(super().product())
 
 

@@ -7,6 +7,7 @@ use storlab_run::cpu::available_cores;
 use storlab_run::outcome::{Outcome, Status};
 
 use super::*;
+use crate::groups::tests::grouped_json;
 use crate::spec::tests::job_json;
 
 fn start(change: impl Fn(&mut Value)) -> Run {
@@ -25,7 +26,7 @@ fn start_with(change: impl Fn(&mut Value), held: bool) -> Run {
     let mut job = job_json("jbod", 1, 1, None);
     job["members"][0]["kind"] = json!("null");
     change(&mut job);
-    begin(BlockJob::from_json(&job.to_string()).unwrap(), held).unwrap()
+    begin(Group::parse(&job.to_string()).unwrap(), held).unwrap()
 }
 
 fn finish(run: &Run) -> Outcome {
@@ -63,6 +64,61 @@ fn cpu_after_the_window_is_not_the_windows() {
     // A worker that waits for a core through the whole window uses no CPU.
     assert!(percent > 0.0 || waited > 50.0, "{percent} {waited}");
     assert!(percent <= 100.0 && waited <= 100.0, "{percent} {waited}");
+}
+
+#[test]
+fn groups_run_at_the_same_time_and_are_counted_apart() {
+    let order = grouped_json(|_| {});
+    let outcome = finish(&begin(Group::parse(&order.to_string()).unwrap(), false).unwrap());
+    let summary = outcome.summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    let (readers, writer) = (&summary.groups["readers"], &summary.groups["writer"]);
+    assert_eq!((readers.len(), writer.len()), (1, 1));
+    // 200 writes per second for 100 ms; the readers of the null backend are not held back.
+    let done = writer["write"].operations;
+    assert_eq!(done + writer["write"].late_operations, 20);
+    assert_eq!(writer["write"].bytes, done * 16384);
+    assert!(readers["read"].operations > 100, "{:?}", readers["read"]);
+    assert!(writer["write"].intended.is_some() && readers["read"].intended.is_none());
+    for kind in ["read", "write"] {
+        let of_group = if kind == "read" { &readers["read"] } else { &writer["write"] };
+        let whole = &summary.totals[kind];
+        assert_eq!((whole.operations, whole.bytes), (of_group.operations, of_group.bytes));
+    }
+    let by_worker = summary.by_worker.unwrap();
+    assert_eq!((by_worker.operations.len(), by_worker.operations[2]), (3, done));
+    let rows = |group| outcome.rows.iter().filter(move |row| row.group.as_deref() == group);
+    let sum = |group| rows(group).map(|row| row.operations).sum::<u64>();
+    assert_eq!(sum(Some("writer")), done);
+    assert_eq!(sum(None), sum(Some("readers")) + done);
+}
+
+#[test]
+fn groups_stay_within_their_regions() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let half = 1 << 20;
+    std::fs::write(&path, vec![0; 2 * half]).unwrap();
+    let order = grouped_json(|j| {
+        for (group, offset) in [(0, half), (1, 0)] {
+            let job = &mut j["groups"][group]["job"];
+            job["backend"] = json!("auto");
+            job["members"][0] = json!({"path": path, "name": "d", "kind": "file", "size": half,
+                                       "offset": offset});
+            job["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+        }
+        j["groups"][0]["job"]["arrival"] = json!({"kind": "constant", "rate_iops": 300.0});
+        j["groups"][1]["job"]["offsets"] = json!({"kind": "sequential"});
+    });
+    let outcome = finish(&begin(Group::parse(&order.to_string()).unwrap(), false).unwrap());
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    let written = std::fs::read(&path).unwrap();
+    let filled = |bytes: &[u8]| bytes.chunks(4096).filter(|c| c.iter().any(|&b| b != 0)).count();
+    // The writer's 20 blocks of 16 KiB lie in its half, one after another from its start.
+    assert_eq!((filled(&written[..20 * 16384]), filled(&written[20 * 16384..half])), (80, 0));
+    let distinct = filled(&written[half..]);
+    let operations = outcome.summary.groups["readers"]["write"].operations;
+    assert!((1..=operations as usize).contains(&distinct), "{distinct} of {operations}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use storlab_run::timed::Message;
 use storlab_run::window::Window;
 
 use super::Worker;
+use crate::groups::Group;
 use crate::shared::Shared;
 use crate::spec::{BlockJob, tests::job_json};
 
@@ -90,8 +91,8 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     job["window_ns"] = json!(INTERVAL_NS * intervals);
     change(&mut job);
     let job = BlockJob::from_json(&job.to_string()).unwrap();
-    let (shared, messages) = Shared::new(job, BackendKind::Null, None).unwrap();
-    let job = &shared.job;
+    let (shared, messages) = Shared::new(vec![Group::alone(job).unwrap()], BackendKind::Null, None);
+    let job = &shared.groups[0].job;
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize).unwrap();
     let (now_ns, handed_over) = (Cell::new(START_NS), Cell::new(0));

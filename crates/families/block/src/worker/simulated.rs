@@ -17,6 +17,7 @@ use storlab_run::timed::{Message, WorkerEnd};
 use storlab_run::window::Window;
 
 use super::Worker;
+use crate::groups::Group;
 use crate::shared::Shared;
 use crate::spec::{BlockJob, tests::job_json};
 use crate::verify::Verifier;
@@ -206,7 +207,8 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let job = BlockJob::from_json(&job.to_string()).unwrap();
     let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
     let verifier = job.verify.as_ref().map(open);
-    let (mut shared, messages) = Shared::new(job, BackendKind::Null, None).unwrap();
+    let (mut shared, messages) =
+        Shared::new(vec![Group::alone(job).unwrap()], BackendKind::Null, None);
     shared.verifier = verifier;
     let device = Device {
         now: START,
@@ -257,7 +259,7 @@ impl Bench {
     /// Return the time at which the window ends, after the ramp; `u64::MAX` if the window is
     /// limited by bytes.
     pub fn end_ns(&self) -> u64 {
-        let job = &self.shared.job;
+        let job = &self.shared.groups[0].job;
         job.window_ns.map_or(u64::MAX, |length| START + job.ramp_ns + length)
     }
 
@@ -276,7 +278,7 @@ impl Bench {
 
     pub fn run(self) -> Ran {
         let Bench { shared, messages, device } = self;
-        let job = &shared.job;
+        let job = &shared.groups[0].job;
         let slots = job.read_slots() + job.write_slots();
         let arena = Arena::new(slots, job.longest_block() as usize).unwrap();
         let backend = SimulatedBackend { device: device.clone(), arena };
@@ -295,7 +297,7 @@ impl Bench {
         collector.add_unfinished(&end.unfinished);
         let end_ns = if end_ns == u64::MAX { end.last_completion_ns } else { end_ns };
         collector.finish(start_ns, end_ns);
-        let stats = collector.totals().map(|(_, stats)| stats.clone()).collect();
+        let stats = collector.totals().into_iter().map(|(_, s)| s.into_owned()).collect();
         let rows = collector.into_rows();
         let mut device = device.borrow_mut();
         let log = std::mem::take(&mut device.log);

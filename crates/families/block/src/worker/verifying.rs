@@ -44,7 +44,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         if flight.kind == OpKind::Sync {
             return;
         }
-        let check = self.shared.job.verify.as_ref().is_some_and(|v| v.check_reads);
+        let check = self.job.verify.as_ref().is_some_and(|v| v.check_reads);
         let mut report = self.verify_report.take().unwrap_or_default();
         for (at, part) in self.layout.parts(flight.offset, flight.len) {
             let (member, len) = (usize::from(part.member), u64::from(part.len));

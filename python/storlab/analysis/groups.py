@@ -1,0 +1,30 @@
+"""Groups of jobs of a run, each treated like a run of its own at a point of its own."""
+
+from __future__ import annotations
+
+from storlab.contracts.registry import FAMILIES
+from storlab.model.point import Plan, Point
+from storlab.model.result import RunRecord, group_id
+
+
+def groups_of(point: Point) -> dict[str, Point]:
+    """Return a point for each group of jobs of a point, by name; empty without groups."""
+    return FAMILIES[point.kind].groups(point) if point.kind in FAMILIES else {}
+
+
+def points_and_groups(plan: Plan) -> dict[str, Point]:
+    """Return the points of a plan and, after each, those of its groups of jobs, by id."""
+    points: dict[str, Point] = {}
+    for point_id, point in plan.points.items():
+        points[point_id] = point
+        for name, own in groups_of(point).items():
+            points[group_id(point_id, name)] = own
+    return points
+
+
+def records_by_group(record: RunRecord, point: Point) -> dict[str, RunRecord]:
+    """Return the record of a run under "", and that of each of its groups of jobs by name."""
+    groups = groups_of(point)
+    return {"": record} | {
+        name: record.of_group(name, own.workload, own.params) for name, own in groups.items()
+    }
