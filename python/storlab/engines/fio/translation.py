@@ -19,6 +19,7 @@ from storlab.workloads.common.random_choice import mean_size
 
 _PLACEHOLDER = "/fill/in/a/path"
 _DEFAULT_SIZE = "1GiB"
+_PERCENT = re.compile(r"\d+(\.\d+)?%")
 # fio's options by the field of a workload that they become, for comments.
 _SOURCES = {
     "access": ("rw",),
@@ -84,10 +85,10 @@ def translate(values: list[str]) -> Translation:
             phases[-1].append(load)
     for phase in phases:
         _end_together(phase)
-    loads = [load for phase in phases for load in _side_by_side(phase, notes)]
-    if not loads:
+    workloads = [groups for phase in phases for groups in _side_by_side(phase, notes)]
+    if not workloads:
         raise _nothing(values, count, notes)
-    return _tables(loads, notes)
+    return _tables(workloads, notes)
 
 
 def _nothing(values: Sequence[str], count: int, notes: _Remarks) -> UsageError:
@@ -234,7 +235,7 @@ class _Job:
             separator = "[,-]" if name in _RANGES else ","
             parts = [part.strip() for part in re.split(separator, value) if part.strip()]
             if name in _SIZES:
-                bad = [p for p in parts if not p.endswith("%") and fio.size_of(p) is None]
+                bad = [p for p in parts if not _PERCENT.fullmatch(p) and fio.size_of(p) is None]
                 wanted = "a size such as 4k"
             elif name in _TIMES:
                 bad = [p for p in parts if fio.time_ns(p) is None]
@@ -515,8 +516,12 @@ def _end_together(phase: list[_Load]) -> None:
             load.runtime_ns, load.job_bytes = min(runtimes), None
 
 
-def _side_by_side(phase: list[_Load], notes: _Remarks) -> list[_Load]:
-    """Join jobs that run at the same time; add a remark if some remain apart."""
+def _side_by_side(phase: list[_Load], notes: _Remarks) -> list[list[_Load]]:
+    """Return the groups of each workload that the jobs of a phase become.
+
+    Jobs with equal options become one group. The others become groups of one workload, or
+    workloads of their own, with a remark, if they cannot be groups.
+    """
     alike: dict[str, list[_Load]] = {}
     for load in phase:
         alike.setdefault(repr(_likeness(load)), []).append(load)
@@ -524,10 +529,29 @@ def _side_by_side(phase: list[_Load], notes: _Remarks) -> list[_Load]:
     for group in alike.values():
         joined = _joined(group) if len(group) > 1 else group[0]
         loads += group if joined is None else [joined]
-    if len(loads) > 1:
-        for load in loads:
-            notes.add(load.where, f"[{load.names[0]}]", remarks.TOGETHER)
-    return loads
+    if len(loads) < 2:
+        return [loads] if loads else []
+    reason = _no_groups(loads)
+    if reason is None:
+        if len({load.fields.get("backend") for load in loads}) > 1:
+            for load in loads:
+                if load.fields.pop("backend", None):
+                    notes.add(load.where, f"[{load.names[0]}]", remarks.ONE_BACKEND)
+        return [loads]
+    for load in loads:
+        notes.add(load.where, f"[{load.names[0]}]", f"{remarks.TOGETHER} ({reason})")
+    return [[load] for load in loads]
+
+
+def _no_groups(loads: Sequence[_Load]) -> str | None:
+    """Return why jobs cannot be groups of one workload; None if they can."""
+    if len({load.place.key for load in loads}) > 1:
+        return "groups of a workload share one target"
+    if any(load.job_bytes is not None for load in loads):
+        return "groups of a workload end after a runtime, not after a size"
+    if any(load.fields.get("verify") for load in loads):
+        return "groups of a workload cannot verify"
+    return None
 
 
 def _likeness(load: _Load) -> tuple[Any, ...]:
@@ -603,16 +627,19 @@ def _region_of(loads: Sequence[_Load]) -> tuple[Any, Any, int] | None:
     return parts[0][0], sum(size for _, size in parts), jobs
 
 
-def _tables(loads: Sequence[_Load], notes: _Remarks) -> Translation:
+def _tables(groups: Sequence[Sequence[_Load]], notes: _Remarks) -> Translation:
+    loads = [load for group in groups for load in group]
     ramp = _longest("ramp", [(x.ramp_ns, x) for x in loads if x.ramp_ns], notes)
     runtime = _longest("runtime", [(x.runtime_ns, x) for x in loads if x.runtime_ns], notes)
-    targets = _Targets(loads)
-    workloads = []
-    names: set[str] = set()
     for load in loads:
         if ramp and load.job_bytes is not None:
             notes.add(load.where, f"[{load.names[0]}]", remarks.RAMPED)
-        workloads.append(_workload(load, targets, names))
+    targets = _Targets(loads)
+    names: set[str] = set()
+    workloads = [
+        _workload(group[0], targets, names) if len(group) == 1 else _grouped(group, targets, names)
+        for group in groups
+    ]
     return Translation(
         targets=targets.tables(),
         workloads=workloads,
@@ -706,12 +733,43 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _workload(load: _Load, targets: _Targets, names: set[str]) -> TranslatedTable:
+    table = _load_table(load, targets)
     name = _unique(", ".join(dict.fromkeys(load.names)), names)
     names.add(name)
+    first = {"kind": "block", "name": name, "targets": [targets.names[load.place.key]]}
+    return TranslatedTable(table.origin, first | table.fields, table.comments)
+
+
+def _grouped(loads: Sequence[_Load], targets: _Targets, names: set[str]) -> TranslatedTable:
+    """Return one workload with a group for each of the jobs that run at the same time."""
+    name = _unique(" beside ".join(dict.fromkeys(load.names[0] for load in loads)), names)
+    names.add(name)
+    groups: list[TranslatedTable] = []
+    taken: set[str] = set()
+    for load in loads:
+        table = _load_table(load, targets)
+        table.fields.pop("backend", None)
+        group = _unique(_group_name(", ".join(dict.fromkeys(load.names))), taken)
+        taken.add(group)
+        groups.append(TranslatedTable(table.origin, {"name": group} | table.fields, table.comments))
     fields: dict[str, Any] = {
         "kind": "block",
         "name": name,
-        "targets": [targets.names[load.place.key]],
+        "targets": [targets.names[loads[0].place.key]],
+    }
+    if "backend" in loads[0].fields:
+        fields["backend"] = loads[0].fields["backend"]
+    origin = "jobs that fio runs at the same time"
+    return TranslatedTable(origin, fields | {"group": groups})
+
+
+def _group_name(name: str) -> str:
+    """Return a name with the characters that groups may have: letters, digits, blanks, _ and -."""
+    return re.sub(r"[^A-Za-z0-9 _-]+", "-", name).strip("-_ ")[:50].rstrip("-_ ") or "group"
+
+
+def _load_table(load: _Load, targets: _Targets) -> TranslatedTable:
+    fields: dict[str, Any] = {
         **load.fields,
         "block_size": _block_size(load.fields["block_size"]),
     }

@@ -180,7 +180,7 @@ TOGETHER = (
     "fio runs these jobs at the same time; storlab runs the workloads one after the other, so "
     "they do not compete for the storage"
 )
-GROUPED = "fio runs these jobs at the same time; here they are groups of one workload"
+ONE_BACKEND = "groups of a workload share one backend: storlab uses io_uring for all if it can"
 WAIT_FOR = "storlab waits for all earlier jobs, not only for the named one"
 NO_SIZE = "no size is given: fill in the size of the file; 1GiB stands in"
 NO_PLACE = (

@@ -221,12 +221,43 @@ def test_a_job_has_the_name_that_its_section_gives_it(tmp_path: Path) -> None:
     assert [w["name"] for w in study(tmp_path, text)["workload"]] == ["reads", "b"]
 
 
-def test_different_jobs_side_by_side_are_named(tmp_path: Path) -> None:
-    text = "[global]\nfilename=/data/f\nsize=1g\nruntime=9\ntime_based\n"
-    text += "[reader]\nrw=randread\n[writer]\nrw=write\n"
-    together = translated(tmp_path, text)
-    assert remarked(together) == {"[reader]", "[writer]"}
-    assert not translated(tmp_path, text.replace("[writer]", "[writer]\nstonewall")).remarks
+SIDE_BY_SIDE = """\
+[global]
+filename=/data/f
+size=1g
+runtime=9
+time_based
+ioengine=io_uring
+[readers: 4k]
+rw=randread
+numjobs=2
+offset=1g
+[writer]
+rw=write
+bs=64k
+rate_iops=100
+"""
+
+
+def test_different_jobs_side_by_side_are_groups(tmp_path: Path) -> None:
+    (only,) = study(tmp_path, SIDE_BY_SIDE)["workload"]
+    assert (only["name"], only["backend"]) == ("readers: 4k beside writer", "uring")
+    readers, writer = only["group"]
+    assert (readers["name"], readers["jobs"], readers["read_percent"]) == ("readers- 4k", 2, 100)
+    assert (readers["region_start"], writer["region_size"]) == ("1GiB", "1GiB")
+    assert (writer["name"], writer["block_size"], writer["rate_iops"]) == ("writer", "64KiB", 100)
+    both = study(tmp_path, SIDE_BY_SIDE.replace("[writer]", "[writer]\nstonewall"))["workload"]
+    assert [w["name"] for w in both] == ["readers: 4k", "writer"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["filename=/data/other", "verify=crc32c"],
+)
+def test_jobs_side_by_side_that_cannot_be_groups_are_named(tmp_path: Path, change: str) -> None:
+    together = translated(tmp_path, f"{SIDE_BY_SIDE}{change}\n")
+    assert len(together.workloads) == 2
+    assert {"[readers: 4k]", "[writer]"} <= remarked(together)
 
 
 def test_each_file_of_several_is_a_part_of_the_size(tmp_path: Path) -> None:
