@@ -73,7 +73,7 @@ def translate(values: list[str]) -> Translation:
     """
     notes = _Remarks()
     phases: list[list[_Load]] = []
-    count = 0
+    count = reported = 0
     for section in (section for value in values for section in read_jobs(value)):
         count += 1
         job = _Job(section, notes)
@@ -82,6 +82,8 @@ def translate(values: list[str]) -> Translation:
         if starts or not phases:
             phases.append([])
         if load is not None:
+            reported += job.is_on("new_group")
+            load.reported = reported
             phases[-1].append(load)
     for phase in phases:
         _end_together(phase)
@@ -179,6 +181,7 @@ class _Load:
     cpu: int | None = None
     ramp_ns: int | None = None
     runtime_ns: int | None = None
+    reported: int = 0  # number of the group whose results fio reports together
     where: str = ""
     settings: dict[str, Setting] = field(default_factory=dict)
 
@@ -562,7 +565,7 @@ def _likeness(load: _Load) -> tuple[Any, ...]:
         sorted(fields.items(), key=lambda item: item[0]),
         (load.place.direct, load.place.is_directory, place, load.place.is_null),
         (load.job_bytes if not load.has_parts else None, load.rate),
-        (load.ramp_ns, load.runtime_ns, load.cpu is None),
+        (load.ramp_ns, load.runtime_ns, load.cpu is None, load.reported),
     )
 
 

@@ -250,10 +250,14 @@ def test_different_jobs_side_by_side_are_groups(tmp_path: Path) -> None:
     assert [w["name"] for w in both] == ["readers: 4k", "writer"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["filename=/data/other", "verify=crc32c"],
-)
+def test_equal_jobs_in_reporting_groups_of_their_own_are_groups(tmp_path: Path) -> None:
+    text = "[global]\nfilename=/data/f\nsize=1g\nruntime=9\ntime_based\nrw=randread\n"
+    text += "group_reporting\n[a]\n[b]\nnew_group\n[c]\n"
+    (only,) = study(tmp_path, text)["workload"]
+    assert [(group["name"], group["jobs"]) for group in only["group"]] == [("a", 1), ("b- c", 2)]
+
+
+@pytest.mark.parametrize("change", ["filename=/data/other", "verify=crc32c"])
 def test_jobs_side_by_side_that_cannot_be_groups_are_named(tmp_path: Path, change: str) -> None:
     together = translated(tmp_path, f"{SIDE_BY_SIDE}{change}\n")
     assert len(together.workloads) == 2
