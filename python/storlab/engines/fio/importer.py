@@ -128,10 +128,9 @@ def _is_json(text: str) -> bool:
 
 def _printed_runs(text: str, file: str) -> list[ImportedRun]:
     """Parse fio's text for people, or its terse output, into runs."""
-    parser = text_output if text_output.matches(text) else terse_output
     runs: list[ImportedRun] = []
     try:
-        for document in parser.read(text):
+        for document in text_output.read(text) or terse_output.read(text):
             entries = _entries(document)
             number = str(document["fio version"])
             own = [_run(document, entry, number, alone=len(entries) == 1) for entry in entries]
@@ -141,6 +140,10 @@ def _printed_runs(text: str, file: str) -> list[ImportedRun]:
     except FioFormatError as error:
         fix = "give the complete output of fio; --output-format=json+ has the most values"
         raise ResultError(f"{file}: {error.field}", error.what, fix) from error
+    if not runs:
+        messages = "; ".join(text_output.messages(text)[:3]) or "no message"
+        what = f"has the start of a job, but no results: fio printed {messages}"
+        raise ResultError(file, what, "repeat the run, and give fio's output to its end")
     return runs
 
 

@@ -142,10 +142,17 @@ class _Run:
 
 
 def matches(text: str) -> bool:
-    """Return whether a text contains results as fio prints them for people."""
-    # _JOB takes quadratic time in the length of a line, and JSON may be one line of megabytes.
+    """Return whether a text contains jobs or results as fio prints them for people."""
+    # _JOB and _SECTION take quadratic time in the length of a line, and JSON may be one line of
+    # megabytes.
     is_job = ": (groupid=" in text and _JOB.search(text) is not None
-    return is_job or any(pattern.search(text) for pattern in (_NEW, _OLD))
+    is_section = ": (g=" in text and _SECTION.search(text) is not None
+    return is_job or is_section or any(pattern.search(text) for pattern in (_NEW, _OLD))
+
+
+def messages(text: str) -> list[str]:
+    """Return the messages and errors that fio printed."""
+    return [line.strip() for line in text.splitlines() if _MESSAGE.search(line)]
 
 
 def read(text: str) -> list[dict[str, Any]]:
@@ -172,9 +179,9 @@ class _Reader:
     def take(self, line: str) -> None:
         """Read one line."""
         run = self.runs[-1]
-        if match := _SECTION.search(line):
+        if ": (g=" in line and (match := _SECTION.search(line)):
             self._section(match)
-        elif match := _JOB.search(line):
+        elif ": (groupid=" in line and (match := _JOB.search(line)):
             self._start(match)
             self.take(line[match.end() :])  # on Windows, fio prints no line feed after the date
         elif match := _VERSION.search(line):
@@ -347,10 +354,10 @@ def _document(run: _Run) -> dict[str, Any]:
         run.notes.append(
             "fio printed interim results (--status-interval or a signal); the last are imported"
         )
-    messages = list(dict.fromkeys(run.messages))
-    notes = [*messages[:_MOST_MESSAGES], *run.notes]
-    if len(messages) > _MOST_MESSAGES:
-        notes.append(f"{len(messages) - _MOST_MESSAGES:,} more messages of fio are in the file")
+    printed = list(dict.fromkeys(run.messages))
+    notes = [*printed[:_MOST_MESSAGES], *run.notes]
+    if len(printed) > _MOST_MESSAGES:
+        notes.append(f"{len(printed) - _MOST_MESSAGES:,} more messages of fio are in the file")
     return {
         "fio version": run.version_text,
         PARTIAL: True,

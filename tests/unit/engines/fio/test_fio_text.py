@@ -445,6 +445,13 @@ def test_damaged_terse_output_is_refused(tmp_path: Path) -> None:
         import_files([path], tmp_path / "result")
 
 
+def test_a_job_without_results_is_refused_with_fios_message(tmp_path: Path) -> None:
+    path = tmp_path / "fio.log"
+    path.write_text(NEW.splitlines()[0] + "\nfio: pid=0, err=22/file:filesetup.c:1155")
+    with pytest.raises(ResultError, match="err=22"):
+        import_files([path], tmp_path / "result")
+
+
 def test_imported_text(tmp_path: Path) -> None:
     path = tmp_path / "fio.log"
     path.write_text(NEW)
