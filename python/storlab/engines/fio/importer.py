@@ -421,7 +421,7 @@ def _document_notes(document: dict[str, Any], version: str) -> list[str]:
             notes.append(f"fio {version} prints bytes in whole KiB")
         if not any("total_ios" in section for section in sections):
             notes.append(f"fio {version} prints no number of I/Os: it is IOPS times run time")
-    if not (document.get("timestamp_ms") or document.get("timestamp")):
+    if not _stamp_ms(document):
         notes.append("the file has no time stamp, so the run is dated 1970")
     return notes
 
@@ -444,11 +444,19 @@ def _given_metrics(figures: Figures) -> list[Metric]:
     return metrics
 
 
+def _stamp_ms(document: dict[str, Any]) -> int:
+    """Return the UNIX time in ms at which fio wrote a document; 0 if it has no time stamp."""
+    for name, scale in (("timestamp_ms", 1), ("timestamp", 1000)):
+        stamp = document.get(name)
+        if isinstance(stamp, int) and 0 < stamp * scale < fio_result.LATEST_MS:
+            return stamp * scale
+    return 0
+
+
 def _started_at(document: dict[str, Any], figures: Figures) -> str:
     start_ms = figures.job_start_ms
     if start_ms is None:
-        stamp = document.get("timestamp_ms") or 1000 * (document.get("timestamp") or 0)
-        start_ms = max(0, int(stamp) - figures.runtime_ms)
+        start_ms = max(0, _stamp_ms(document) - figures.runtime_ms)
     moment = datetime.fromtimestamp(start_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds")
 

@@ -341,7 +341,7 @@ def _own(options: Options, name: str) -> list[str]:
     """
     order = {"read": 0, "write": 1, "trim": 2}
     parts = [part.strip() for part in options[name].split(",")]
-    return [parts[min(order[kind], len(parts) - 1)] for kind in kinds_of({"rw": "read", **options})]
+    return [parts[min(order[kind], len(parts) - 1)] for kind in kinds_of(options) or ["read"]]
 
 
 def kinds_of(options: Options) -> list[str]:

@@ -31,6 +31,8 @@ from storlab.model.result import LatencySummary, Operation, OperationTotals
 OPERATIONS: tuple[Operation, ...] = ("read", "write", "trim", "sync")
 _SUMMARY_PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 _SUMMARY_PERCENTS["p9999_ns"] = 99.99
+_TOO_LARGE = 2.0**63
+LATEST_MS = 10**14  # year 5138: later time stamps are no times
 _MACROS = "FIO_"  # prefix of constants among the bins of fio 2.2.12 to 2.19
 ALL_CLIENTS = "All clients"  # jobname of the entry in which fio adds up its clients
 Clock = Literal["lat", "clat"]
@@ -232,7 +234,7 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
         system_ns=_number(job, "sys_cpu", where, 0) * cpu_scale,
         job_runtime_ms=job_runtime,
         error=int(_number(job, "error", where, 0)),
-        job_start_ms=start if isinstance(start, int) and start > 0 else None,
+        job_start_ms=start if isinstance(start, int) and 0 < start < LATEST_MS else None,
     )
 
 
@@ -315,7 +317,8 @@ def _latency_table(
             raise FioFormatError(f"{where}.{name}", "must be a JSON object")
         return [(float(k), int(v)) for k, v in value.items() if not k.startswith(_MACROS)]
 
-    by_index = any(name.startswith(_MACROS) for name in table.get("bins") or ())
+    bins = table.get("bins")
+    by_index = isinstance(bins, dict) and any(name.startswith(_MACROS) for name in bins)
     try:
         return Latency(
             source=source,
@@ -351,8 +354,12 @@ def _bucket_middle(index: int) -> int:
 
 def _number(table: Mapping[str, Any], name: str, where: str, default: float | None = None) -> float:
     value = table.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise FioFormatError(f"{where}.{name}", f"must be a finite number, but is {value!r}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not 0 <= value < _TOO_LARGE
+    ):
+        raise FioFormatError(f"{where}.{name}", f"must be a number of 0 or more, but is {value!r}")
     return value
 
 

@@ -200,7 +200,7 @@ def test_reads_and_writes_that_fio_told_as_one_are_refused_as_such() -> None:
         fio_result.read_document(document)
 
 
-@pytest.mark.parametrize("bad", ["many", None, True, float("nan")])
+@pytest.mark.parametrize("bad", ["many", None, True, float("nan"), -1, 10**30])
 def test_a_value_that_is_no_number_is_named(bad: object) -> None:
     document = copy.deepcopy(last_document("group-3.33.json"))
     document["jobs"][0]["write"]["io_bytes"] = bad

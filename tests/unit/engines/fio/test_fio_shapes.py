@@ -367,3 +367,11 @@ job: (groupid=0, jobs=1): err= 0: pid=42: Sun Nov 29 14:00:00 2026
     assert sum("queue depth will be capped" in note for note in record.notes) == 1
     assert sum("terminating on signal 2" in note for note in record.notes) == 1
     assert not any("IOPS=13" in note or "Starting" in note for note in record.notes)
+
+
+@pytest.mark.parametrize("stamp", ["soon", -1, 10**19, [1]])
+def test_what_is_no_time_stamp_is_none(tmp_path: Path, stamp: object) -> None:
+    result = document(job(OPTIONS, read=section(lat_ns=latency(1e6))))
+    (record,) = imported(tmp_path, {**result, "timestamp_ms": stamp, "timestamp": None})
+    assert record.started_at.startswith("1970")
+    assert any("no time stamp" in note for note in record.notes)
