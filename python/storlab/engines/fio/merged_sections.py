@@ -1,6 +1,6 @@
 """Detection of job sections that ``group_reporting`` merged into one result of fio.
 
-Of such a group, fio prints the name of the first section and the options of the last.
+For such a group, fio prints the name of the first section and the options of the last.
 """
 
 from __future__ import annotations
