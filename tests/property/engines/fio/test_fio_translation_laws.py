@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.base.units import parse_size
-from storlab.engines.fio.job import job_file, refusal
+from storlab.engines.fio.job import grouped_job_file, job_file, refusal
 from storlab.engines.fio.translation import translate
 from storlab.model.job import WeightedSize
-from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob, Mix, Offsets
 from storlab.workloads.common.random_choice import sizes_of
 
 KIB, GIB = 1 << 10, 1 << 30
@@ -99,3 +99,40 @@ def test_a_workload_survives_the_way_through_a_job_file(job: BlockJob) -> None:
         assert "total_bytes" not in fields
     else:  # fio has the same number of bytes for each job
         assert 0 <= parse_size(fields["total_bytes"]) - job.window_bytes < job.jobs
+
+
+def test_groups_survive_the_way_through_a_job_file(tmp_path: Path) -> None:
+    member = {"path": f"{PLACE}0", "name": "f", "kind": "file", "size": GIB}
+    common: dict[str, Any] = {"members": [member], "window_ns": 10**9, "direct": True}
+    readers = BlockJob.model_validate(
+        common
+        | {
+            "jobs": 4,
+            "queue_depth": 8,
+            "mix": {"read": 100, "write": 0},
+            "block_sizes": [{"bytes": 4 * KIB}],
+            "offsets": {"kind": "uniform"},
+        }
+    )
+    writer = BlockJob.model_validate(
+        common
+        | {
+            "jobs": 2,  # each has its own part
+            "queue_depth": 1,
+            "mix": {"read": 0, "write": 100},
+            "block_sizes": [{"bytes": 64 * KIB}],
+            "offsets": {"kind": "sequential"},
+            "arrival": {"kind": "constant", "rate_iops": 50},
+        }
+    )
+    groups = [{"name": "readers", "job": readers}, {"name": "writer", "job": writer}]
+    path = tmp_path / "a.fio"
+    path.write_text(
+        grouped_job_file(GroupedBlockJob.model_validate({"groups": groups}), "io_uring")
+    )
+    (workload,) = translate([str(path)]).workloads
+    first, second = (group.fields for group in workload.fields["group"])
+    assert (first["name"], first["jobs"], first["queue_depth"]) == ("readers", 4, 8)
+    assert (first["offsets"], first["block_size"]) == ("uniform", "4KiB")
+    assert (second["jobs"], second["access"], second["rate_iops"]) == (2, "sequential", 50)
+    assert "region_size" not in second
