@@ -27,7 +27,7 @@ class Setting:
 
 
 class WorkloadFile:
-    """Settings of a workload file by dotted name; those that nobody takes remain.
+    """Settings of a workload file by dotted name, from which a translator takes what it reads.
 
     Attributes:
         name: Name of the file without suffix.
