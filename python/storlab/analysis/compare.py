@@ -2,8 +2,8 @@
 
 Each workload point and target has a cell: means with t-intervals, percentiles of histograms merged
 over the repeats (without histograms the median of the repeats' own percentiles), effective
-concurrency and flags. Each target has a ratio to the baseline with a
-log-Welch-t interval. Failed runs are counted and listed, but excluded from means.
+concurrency and flags. Each target has a ratio to the baseline with a log-Welch-t interval. Failed
+runs are counted and listed, but excluded from means.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Cell:
     def count(self, column: Column) -> int | None:
         """Return the number of operations behind a percentile; None if it is not known.
 
-        If each repeat has its own percentile, it is the number in the repeat with the fewest.
+        If percentiles cannot be merged, it is the smallest number of operations in a repeat.
         """
         single = self._single(column)
         if single is not None:
@@ -474,7 +474,7 @@ def _drift_flags(cell: Cell) -> list[CellFlag]:
 
 
 def _per_repeat_flags(cell: Cell) -> list[CellFlag]:
-    """Return a flag with the percentiles of each repeat that could not be merged."""
+    """Return a flag that lists the percentiles of each repeat if these cannot be merged."""
     texts = []
     for key in cell.percentile_flags.get(PER_REPEAT, ()):
         column = COLUMNS[PLACES[key]]

@@ -56,7 +56,7 @@ class RunData:
         return self.stored_id or self.record.run_id
 
     def samples(self) -> pa.Table:
-        """Read the samples of the run, or those of its group of jobs.
+        """Read the samples of the run, or those of the group of jobs named ``group``.
 
         Raises:
             ResultError: The samples are damaged.
@@ -290,7 +290,7 @@ def _add_plan(
 
 
 def _reduce(table: pa.Table, record: RunRecord) -> Reduced:
-    """Merge the samples of a run."""
+    """Merge a run's samples into histograms and time series."""
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}

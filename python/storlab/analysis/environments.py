@@ -92,7 +92,7 @@ def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
 
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
-    """Return the differences of two result directories, for targets and engines in both.
+    """Return the differences between two result directories, for targets and engines in both.
 
     Settings that imported results do not state are left out.
     """
@@ -261,7 +261,7 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
 
 
 def _engines_of_import(imported: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the versions of the tools whose results were imported, several joined by commas."""
+    """Return the versions of the tools whose results were imported, by name of the tool."""
     versions: dict[str, list[str]] = {}
     for text in imported.get("engines", []):
         name, _, version = text.partition(" ")
@@ -270,9 +270,10 @@ def _engines_of_import(imported: Mapping[str, Any]) -> dict[str, dict[str, str]]
 
 
 def _stated_settings(settings: dict[str, Any], imported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a study; of one written by an import only those that its files state.
+    """Return the settings of a study that can be compared with those of another study.
 
-    Files that an import read, their checksums and its notes are no conditions either.
+    In a study that an import wrote, these are the ramp and, if the imported files state it, the
+    runtime.
     """
     if not imported:
         return settings

@@ -276,7 +276,7 @@ def _tasks(
 
 
 def _refuse_contradiction(number: int, rule: GateRule, least: float, most: float) -> None:
-    """Raise StudyError if at_least of a rule is above its at_most."""
+    """Raise StudyError if a rule's lower bound, at_least, is above its upper bound, at_most."""
     if least > most:
         texts = {side: limit.text for side, limit in rule.bounds}
         what = f"{texts['at_least']} is above at_most, {texts['at_most']}: no value satisfies both"
@@ -332,7 +332,7 @@ def _points(
 
 
 def _values_of(rule: GateRule, sections: Sequence[Section]) -> str:
-    """Return a hint with the planned values of the parameters in a rule's ``at``."""
+    """Return advice on a rule's ``at``: the planned values of the parameter that fits no point."""
     points = [(s.page, p) for s in sections for p in s.points]
     known = sorted({name for _, point in points for name in point.params})
     lines = []

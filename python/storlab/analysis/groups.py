@@ -1,4 +1,4 @@
-"""Groups of jobs of a run, each treated like a run of its own at a point of its own."""
+"""Points and records of the groups of jobs in a run, which are analysed like separate runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.model.result import RunRecord, group_id
 
 
 def groups_of(point: Point) -> dict[str, Point]:
-    """Return a point for each group of jobs of a point, by name; empty without groups."""
+    """Return a point for each group of jobs of a point, by name; empty if there are none."""
     return FAMILIES[point.kind].groups(point) if point.kind in FAMILIES else {}
 
 
@@ -23,7 +23,7 @@ def points_and_groups(plan: Plan) -> dict[str, Point]:
 
 
 def records_by_group(record: RunRecord, point: Point) -> dict[str, RunRecord]:
-    """Return the record of a run under "", and that of each of its groups of jobs by name."""
+    """Return the records of a run's groups of jobs by name, and that of the run under ""."""
     groups = groups_of(point)
     return {"": record} | {
         name: record.of_group(name, own.workload, own.params) for name, own in groups.items()

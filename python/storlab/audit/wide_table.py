@@ -74,11 +74,11 @@ class WideColumn:
     meaning: str  # role such as config, or metric; empty if the column is not audited
     unit: str = ""
     problem: str = ""  # why the column, or a part of its cells, is not audited
-    option: str = ""  # option that would settle it
+    option: str = ""  # command-line option that assigns a meaning
 
 
 def is_wide(path: Path) -> bool:
-    """Return whether a file is a table without the columns ``metric`` and ``value``."""
+    """Return whether a file is a CSV table without the columns ``metric`` and ``value``."""
     try:
         header = _lines(path)[0]
     except (OSError, UnicodeDecodeError, IndexError, csv.Error):
@@ -105,12 +105,12 @@ def read_wide_table(
             op, x, ignore, or a metric and its unit such as ``latency_p99 us``.
 
     Returns:
-        The table, and what each column was taken for.
+        The table, and the meaning of each column.
 
     Raises:
         ResultError: The file is malformed.
-        UsageError: ``assigned`` is invalid, no column is known, or it is open which column names
-            what was measured.
+        UsageError: ``assigned`` is invalid, no column is recognised, or several columns may name
+            the configuration.
     """
     try:
         header, *lines = _lines(path)
@@ -141,8 +141,8 @@ def read_wide_table(
         result.append(replace(column, problem=unread) if unread else column)
     if not rows:
         options = [column.option for column in result if column.option][:_SHOWN_OPTIONS]
-        what = "no column of the table has numbers whose meaning is known"
-        raise UsageError("--column", what, f"say what a column is, such as {' or '.join(options)}")
+        what = "the table has no column of numbers with a recognised meaning"
+        raise UsageError("--column", what, f"assign a meaning to a column: {' or '.join(options)}")
     rows.sort(key=lambda row: int(row.id.partition(":")[0]))
     return PublishedTable(path.stem, str(path), tuple(rows)), result
 
@@ -155,7 +155,7 @@ def _assignments(header: Sequence[str], assigned: Sequence[str]) -> dict[str, st
             fix = "write --column 'COLUMN=MEANING', such as --column 'p99=latency_p99 us'"
             raise UsageError("--column", f'"{text}" has no meaning', fix)
         if name not in header:
-            raise UsageError("--column", f'the table has no "{name}"', suggest(name, header))
+            raise UsageError("--column", f'the table has no column "{name}"', suggest(name, header))
         meanings[name] = meaning.strip()
     return meanings
 
@@ -177,12 +177,16 @@ def _columns(cells: Mapping[str, list[str]], meanings: Mapping[str, str]) -> lis
 
 
 def _with_config(columns: list[WideColumn], cells: Mapping[str, list[str]]) -> list[WideColumn]:
-    """Take the only undefined text column for the configuration, or ask which one it is."""
+    """Use the only text column without a meaning as the configuration.
+
+    Raises:
+        UsageError: There are several such columns.
+    """
     texts = [c for c in columns if not c.meaning and not _numbers(cells[c.column]) and not c.unit]
     texts = [c for c in texts if any(cells[c.column])]
     if len(texts) > 1:
         options = " or ".join(f"--column '{column.column}=config'" for column in texts)
-        what = "the table has no column that names what was measured"
+        what = "several columns may name the measured configuration"
         raise UsageError("--column", what, f"give {options}")
     return [WideColumn(c.column, "config") if texts and c is texts[0] else c for c in columns]
 
@@ -194,9 +198,9 @@ def _assigned(name: str, meaning: str) -> WideColumn:
     known = quantity(metric, _unit(unit))
     if known.name == "other":
         fix = f"give one of {', '.join(_ROLES)}, or a metric and unit such as latency_p99 us"
-        raise UsageError("--column", f'"{metric}" is no metric that audit knows', fix)
+        raise UsageError("--column", f'"{metric}" is not a metric that audit supports', fix)
     if unit and known.unit is None:
-        raise UsageError("--column", f'"{unit}" is no unit', "give one such as us, MB/s or W")
+        raise UsageError("--column", f'"{unit}" is not a unit', "give one such as us, MB/s or W")
     return WideColumn(name, metric, _unit(unit))
 
 
@@ -207,7 +211,7 @@ def _recognised(name: str, cells: Sequence[str]) -> WideColumn:
         if words in names:
             return WideColumn(name, role, unit)
     if not _numbers(cells):
-        return _open(name, "has no numbers, and its name says nothing that is audited", "config")
+        return _open(name, "has no numbers, and its name is not recognised", "config")
     known = quantity(text, unit)
     timed = known.name == "duration" and known.statistic.startswith("p")
     if timed or (known.name == "other" and re.fullmatch(r"p\d+", known.statistic)):
@@ -216,7 +220,7 @@ def _recognised(name: str, cells: Sequence[str]) -> WideColumn:
     if known.is_claim:
         return _open(name, "compares configurations, but not which ones", IGNORED)
     if known.name in _UNKNOWN:
-        return _open(name, "is no metric that audit knows", "throughput MB/s")
+        return _open(name, "is not a metric that audit supports", "throughput MB/s")
     metric = "_".join(text.split())
     if known.unit is None and known.name in _USUAL and not _cells_have_units(cells):
         return _open(name, "has no unit", f"{_name_of(known)} {_USUAL[known.name]}")
@@ -254,7 +258,7 @@ def _split_unit(name: str) -> tuple[str, str]:
 
 
 def _numbers(cells: Sequence[str]) -> bool:
-    """Return whether most cells with a content are numbers."""
+    """Return whether most of the cells that are not empty are numbers."""
     filled = [cell for cell in cells if cell.lower() not in _EMPTY]
     return bool(filled) and 2 * sum(_CELL.fullmatch(c) is not None for c in filled) > len(filled)
 
@@ -267,7 +271,7 @@ def _cells_have_units(cells: Sequence[str]) -> bool:
 def _rows(
     column: WideColumn, cells: Mapping[str, list[str]], columns: Sequence[WideColumn]
 ) -> tuple[list[Row], str]:
-    """Return a row for each number of a column, and a sentence on cells that are no numbers."""
+    """Return a row for each number of a column, and a sentence on cells without a number."""
     op, size = _operation(column.meaning), _block_size(column.column)
     known = quantity(column.meaning, column.unit)
     rows = []
@@ -307,14 +311,14 @@ def _rows(
 
 
 def _operation(text: str) -> str:
-    """Return the only operation that a text names, or an empty text."""
+    """Return the operation that a text names; "" if it names none or several."""
     words = re.findall(r"[a-z]+", text.lower())
     named = {_OPERATIONS[word] for word in words if word in _OPERATIONS}
     return named.pop() if len(named) == 1 else ""
 
 
 def _block_size(text: str) -> str:
-    """Return the only size of a transfer that a text such as ``4K random read`` names."""
+    """Return the size in a text such as ``4K random read``; "" if it has none or several."""
     sizes = re.findall(r"\b\d+ ?[KM]i?B?\b", text, re.IGNORECASE)
     return sizes[0] if len(sizes) == 1 else ""
 
@@ -339,7 +343,7 @@ def _number(cell: str, unit: str) -> tuple[float, str, str] | None:
 def _described(
     index: int, cells: Mapping[str, list[str]], columns: Sequence[WideColumn]
 ) -> dict[str, str]:
-    """Return the descriptive fields of a line's rows."""
+    """Return the configuration, workload and swept parameter of a line."""
     texts: dict[str, list[str]] = {role: [] for role in _DESCRIPTIVE}
     x_name = ""
     for column in columns:

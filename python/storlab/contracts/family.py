@@ -242,10 +242,10 @@ class Workload(ABC):
         return None
 
     def groups(self, point: Point) -> dict[str, Point]:
-        """Return a point for each group of jobs of a point, by name; empty without groups.
+        """Return a point for each group of jobs of a point, by name; empty if there are none.
 
-        Groups run at the same time, each with a load of its own. Metrics and flags of a group are
-        those of its point, which has no groups itself.
+        Groups run at the same time, each with its own load. From its point, which has no groups,
+        storlab computes the metrics and flags of a group as if it were a run.
         """
         del point
         return {}

@@ -1,7 +1,7 @@
-"""Interface of translators, which turn the jobs of another tool into a study (``storlab init``).
+"""Interface of translators, which convert the jobs of another tool to a study (``storlab init``).
 
-The entry points of the group ``storlab.translators`` name a :class:`Translator` each, in a file
-that imports nothing else. The name of the entry point is the tool's name in ``--from-NAME``.
+Each entry point of the group ``storlab.translators`` names a :class:`Translator`, in a file that
+imports nothing else. The name of the entry point is the tool's name in ``--from-NAME``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Translator(NamedTuple):
-    """Option ``--from-NAME`` of ``storlab init``, with the function that translates its values."""
+    """Function that translates the values of an option ``--from-NAME``, and the option's help."""
 
     place: str  # module and function, separated by a colon: from a list of values to a Translation
     metavar: str
@@ -20,7 +20,7 @@ class Translator(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Option of the other tool that a study cannot fully express."""
+    """Remark on an option of the other tool that a study cannot fully express."""
 
     where: str  # file and line, as in "job.fio:12"
     option: str  # the option as it is written there
@@ -29,7 +29,7 @@ class Remark:
 
 @dataclass(slots=True)
 class TranslatedTable:
-    """Table of a study: its fields in order, and comments that show what they were made from."""
+    """Table of a study: its fields in order, and comments with the other tool's options."""
 
     origin: str  # description of the source, for a comment and for errors
     fields: dict[str, Any]
@@ -38,7 +38,7 @@ class TranslatedTable:
 
 @dataclass(slots=True)
 class Translation:
-    """Jobs of another tool as tables of a study."""
+    """Translated jobs of another tool: tables of a study, and remarks."""
 
     targets: list[TranslatedTable] = field(default_factory=list)
     workloads: list[TranslatedTable] = field(default_factory=list)

@@ -34,8 +34,8 @@ _PREFIXES = [
         re.compile(r"()[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [^\s:\[]+(?:\[\d+\])?: ?"),
     ),
 ]
-_MOST_PREFIXES = 3  # prefixes before one another: container name, then time
-_PREFIXED_SHARE = 0.9  # share of the lines from which on a prefix is one
+_MOST_PREFIXES = 3  # of one line, such as container name, then time
+_PREFIXED_SHARE = 0.9  # smallest share of lines with a prefix if it is to be removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Decoded:
 
 
 def compression_of(content: bytes) -> str:
-    """Return the suffix of the compression of a file's content: ``.gz``, or "" if none."""
+    """Return the usual suffix of a content's compression, such as ``.gz``; "" if uncompressed."""
     if content.startswith(zstd.MAGIC):
         return ".zst"
     return next((name for magic, (name, _) in COMPRESSED.items() if content.startswith(magic)), "")
@@ -73,7 +73,7 @@ def unpacked(content: bytes, most_bytes: int = zstd.MOST_BYTES) -> bytes:
 
 
 def decoded(content: bytes) -> Decoded | None:
-    """Decode UTF-8, UTF-16 with or without byte order mark, or Latin-1; None if it is no text.
+    """Decode UTF-8, UTF-16 or Latin-1, with or without byte order mark; None if it is not text.
 
     Line ends become those of Unix, and escape sequences of terminals are removed.
     """
@@ -113,7 +113,7 @@ def _encoding(content: bytes) -> str:
 
 
 def without_prefixes(text: str) -> list[Decoded]:
-    """Remove what log collectors put before each line; return one text per container or rank."""
+    """Remove the prefixes that log collectors add to lines; return a text per container or rank."""
     streams = [Decoded(text)]
     for _ in range(_MOST_PREFIXES):
         for what, pattern in _PREFIXES:
@@ -127,7 +127,7 @@ def without_prefixes(text: str) -> list[Decoded]:
 
 
 def _divided(stream: Decoded, what: str, pattern: re.Pattern[str]) -> list[Decoded]:
-    """Split a text by the name in its lines' prefix, or return it unchanged if it has none."""
+    """Remove the prefix of each line and split the text by the name in it, if there is one."""
     head = [line for line in stream.text[:20_000].split("\n")[:-1] if line.strip()]
     if len(head) < 2 or sum(1 for x in head if pattern.match(x)) < _PREFIXED_SHARE * len(head):
         return [stream]
@@ -138,5 +138,5 @@ def _divided(stream: Decoded, what: str, pattern: re.Pattern[str]) -> list[Decod
         name = name if found is None else found[1]
         plain = line if found is None else line[found.end() :]
         by_name.setdefault(name, []).append(plain)
-    note = f"{what} before the lines were removed"
+    note = f"{what} at the start of lines were removed"
     return [Decoded("\n".join(lines), [*stream.notes, note]) for lines in by_name.values()]

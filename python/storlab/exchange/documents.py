@@ -1,4 +1,4 @@
-"""Find the JSON documents in the text of a result file, and repair what logs do to them."""
+"""Find the JSON documents in the text of a result file, and repair damage done by logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_ERROR = re.compile(r"\berr(ors?)?\s*[:=]\s*(total=)?0\b", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Document:
-    """One document of a file: its text, its value if it is JSON, and what was changed in it."""
+    """One document of a file: its text, its value if it is JSON, and notes on its repair."""
 
     text: str
     value: Any = None
@@ -43,7 +43,7 @@ class Document:
 
 @dataclass(slots=True)
 class Split:
-    """JSON documents of a text, the other lines, and the errors of documents that are damaged."""
+    """JSON documents of a text, the lines outside of them, and errors of damaged documents."""
 
     documents: list[Document] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
@@ -51,7 +51,11 @@ class Split:
 
 
 def split(text: str) -> Split:
-    """Find the JSON documents in a text, each of which starts on a line of its own."""
+    """Find the JSON documents in a text.
+
+    A document starts at the beginning of a line, behind ``... =>`` as Ansible prints it, or after
+    another document on the same line.
+    """
     result = Split()
     position = 0
     while (start := _adjacent(text, position) or _START.search(text, position)) is not None:
@@ -67,7 +71,7 @@ def split(text: str) -> Split:
 
 
 def _adjacent(text: str, position: int) -> re.Match[str] | None:
-    """Match a document that begins on the line on which another one ended."""
+    """Match the start of a document on the line on which the previous one ended."""
     return _ADJACENT.match(text, position) if position else None
 
 
@@ -76,7 +80,7 @@ def _keep_lines(result: Split, text: str) -> None:
 
 
 def line_notes(lines: list[str]) -> list[str]:
-    """Return notes that name the lines of a file that are not part of its documents."""
+    """Return notes that quote the lines outside of a file's documents, messages first."""
     lines = [*(messages := messages_in(lines)), *(line for line in lines if line not in messages)]
     notes = [f"beside the result: {line[:200]}" for line in lines[:_MOST_NOTED]]
     if len(lines) > _MOST_NOTED:
@@ -85,12 +89,16 @@ def line_notes(lines: list[str]) -> list[str]:
 
 
 def messages_in(lines: list[str]) -> list[str]:
-    """Return the lines that are warnings, errors or other messages of a tool, not its results."""
+    """Return the lines that look like warnings, errors or other messages of a tool."""
     return [line for line in lines if _MESSAGE.search(line) and not _NO_ERROR.search(line)]
 
 
 def _document(text: str, start: int, indent: int) -> tuple[Document | str, int]:
-    """Parse the document at ``start``; return it, or why it is damaged, and where to go on."""
+    """Parse the document at ``start``, and repair it if necessary.
+
+    Returns:
+        The document, or the reason why it is damaged; and the position after it.
+    """
     constants: list[str] = []
     decoder = json.JSONDecoder(parse_constant=constants.append)
     try:
@@ -113,12 +121,12 @@ def _document(text: str, start: int, indent: int) -> tuple[Document | str, int]:
 
 
 def _may_be_result(text: str) -> bool:
-    """Return whether it is worth while to repair a text: much that begins with { is no JSON."""
+    """Return whether a damaged text may be a result, so that an attempt at repair is justified."""
     return any(importer.matches(text) for importer in file_importers())
 
 
 def _next_start(text: str, start: int, position: int, indent: int) -> int:
-    """Return where the next document begins that is not inside the one before it."""
+    """Return the start of the next document that is not inside the damaged one before it."""
     position = max(start + 1, text.rfind("\n", 0, position) + 1)
     for found in _START.finditer(text, position):
         if len(found[1]) <= indent and found[0] == found[1]:
@@ -127,10 +135,10 @@ def _next_start(text: str, start: int, position: int, indent: int) -> int:
 
 
 def _repaired(body: str) -> tuple[Document, int] | None:
-    """Remove lines that are no JSON from a document; None if that does not make it readable.
+    """Remove lines that are not JSON, and replace invalid values and backslashes.
 
     Returns:
-        The document, and the number of characters after it.
+        The document, and the number of characters after it; None if it stays unreadable.
     """
     notes: list[str] = []
     for _ in range(_MOST_REPAIRS):
@@ -174,12 +182,12 @@ def _repaired_once(body: str, error: json.JSONDecodeError, notes: list[str]) -> 
         cut = begin
     else:
         return None
-    notes.append(f"inside the JSON, and removed: {body[cut:end].strip()[:200]}")
+    notes.append(f"removed from inside the JSON: {body[cut:end].strip()[:200]}")
     return body[:cut] + body[end:]
 
 
 def _message() -> re.Pattern[str]:
-    """Return the pattern of messages that tools print to standard error: ``fio: ...``."""
+    """Return a pattern that matches the start of tools' error messages, such as ``fio: ``."""
     names = "|".join(re.escape(name) for name in IMPORTERS)
     return re.compile(rf"(?:{names})(?:\[\d+\])?: |\b(?:warning|error): ", re.IGNORECASE)
 
@@ -190,7 +198,7 @@ def _no_number_note(count: int) -> str:
 
 
 def inner_documents(value: Any) -> Iterator[Document]:
-    """Yield what may be results inside a JSON value: one level of a list or an object."""
+    """Yield the parts of a JSON list or object that may be results, without deeper levels."""
     if isinstance(value, list):
         for number, part in enumerate(value):
             yield from _inner(part, f"[{number}]")

@@ -1,4 +1,4 @@
-"""Report an import as text lines: targets, repeats, notes, and the outcome of each file."""
+"""Convert an import to lines of text: targets, repeats, notes, and outcomes of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_NAMES = 5  # files or folders in one line
 
 
 def limited(lines: Iterable[str], what: str) -> list[str]:
-    """Return the first lines, and how many more there are."""
+    """Return the first 40 lines, and a line with the number of others."""
     every = list(lines)
     more = len(every) - _MOST_LINES
     return every if more <= 0 else [*every[:_MOST_LINES], f"and {more:,} more {what}"]

@@ -32,7 +32,7 @@ from storlab.results.store import ResultStore
 
 NO_COUNTERS = "the imported file carries no device counters"
 _LONGEST_RUNTIME_NS = 900_000 * NS_PER_S
-"""Limit of the runtime in the study: a job that was to run until stopped has any number there."""
+"""Limit of the runtime in the study, because jobs that run until stopped have a huge runtime."""
 _MOST_REASONS = 10  # files that an error message names if nothing was imported
 _REPORT = "report it as a defect of storlab, with the file's job options"
 
@@ -48,7 +48,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Import:
-    """Everything that is written to the result directory."""
+    """Content of the result directory: sources, study, points and records of all runs."""
 
     sources: Sequence[_Source]
     text: str
@@ -58,7 +58,7 @@ class _Import:
 
 
 class _UnfitRunsError(Exception):
-    """Error: runs cannot be stored; holds the index of each in the import, with the error."""
+    """Error: runs cannot be stored; ``errors`` maps their index in the import to the reason."""
 
     def __init__(self, errors: dict[int, ResultError]) -> None:
         super().__init__()
@@ -74,15 +74,15 @@ def import_files(
     """Create a result directory from the runs in these files, directories, globs and archives.
 
     Runs of the same target with the same parameters become repeats of one point, in the given
-    order. Files that are no results or cannot be imported are left out and named, with the reason,
-    in the environment of the result directory, unless nothing was imported.
+    order. Files that are not results or cannot be imported are left out, and listed with the reason
+    in the environment of the result directory.
 
     Args:
         paths: Result files or directories of other tools, globs, or archives.
         directory: Result directory to create.
-        target: Target name for all runs, or ``NAME=GLOB`` once or more for those of some files. By
-            default each file states its target; if several folders or locations have the same name
-            there, each gets its own.
+        target: Target name for all runs, or any number of ``NAME=GLOB``, each for matching files.
+            By default, names follow from the files, and are extended if different targets would
+            have the same name.
         name: Name of the study; by default derived from the file name.
 
     Returns:
@@ -90,7 +90,7 @@ def import_files(
 
     Raises:
         UsageError: No path is given, or the target's option is wrong.
-        ResultError: Nothing can be imported, or a file is given twice; nothing is written.
+        ResultError: Nothing can be imported, or a file is given twice; then nothing is written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "give at least one file")
@@ -109,10 +109,12 @@ def import_files(
 def _import(
     paths: Sequence[Path], read: Sources, target: str | Sequence[str] | None, name: str | None
 ) -> _Import:
-    """Build study and records of all runs; those that cannot be stored are refused.
+    """Build study and records of all runs, except those that cannot be stored.
+
+    The outcomes of the files of such runs are corrected.
 
     Raises:
-        ResultError: No run is left.
+        ResultError: There is no run, or none can be stored.
     """
     sources = [
         _Source(file, index, run) for file in read.files for index, run in enumerate(file.runs)
@@ -136,7 +138,7 @@ def _import(
 def _refuse_runs(
     read: Sources, sources: Sequence[_Source], errors: Mapping[int, ResultError]
 ) -> None:
-    """Correct the outcomes of the files of runs that cannot be stored."""
+    """Change the outcomes of the files whose runs cannot be stored."""
     for index, error in errors.items():
         file = sources[index].file
         before = read.outcomes[file.shown]
@@ -152,7 +154,7 @@ def _refuse_runs(
 
 
 def _nothing_imported(paths: Sequence[Path], read: Sources) -> ResultError:
-    """Return the error for an import without runs: that of the only file, or a list of reasons."""
+    """Return the error for an import without runs, with the reasons of up to 10 files."""
     if len(read.outcomes) == len(read.errors) == 1:
         return read.errors[0]
     where = ", ".join(str(path) for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
@@ -241,7 +243,7 @@ def _by_run(error: ValidationError, sources: Sequence[_Source]) -> dict[int, Res
 
 
 def _target_order(sources: Sequence[_Source]) -> list[ImportedRun]:
-    """Return all runs, those first that state whether they used direct I/O."""
+    """Return all runs, beginning with those that state whether they used direct I/O."""
     return sorted((source.run for source in sources), key=lambda run: run.direct is None)
 
 
@@ -329,7 +331,7 @@ def _about(sources: Sequence[_Source], read: Sources) -> dict[str, Any]:
 
 
 def _targets(sources: Sequence[_Source]) -> list[dict[str, Any]]:
-    """Describe each target: the number of its runs and files, and the folders of these."""
+    """Return for each target its name, number of runs and files, and the files' folders."""
     by_target: dict[str, list[_Source]] = {}
     for source in sources:
         by_target.setdefault(source.run.target, []).append(source)
@@ -354,7 +356,7 @@ def _records(
     """Return the records of all runs.
 
     Raises:
-        _UnfitRunsError: Runs have values from which no record can be made.
+        _UnfitRunsError: No metrics can be computed from the values of some runs.
     """
     records: list[RunRecord] = []
     errors: dict[int, ResultError] = {}

@@ -1,4 +1,4 @@
-"""Find the files to import: directories, globs and archives, unpacked to a temporary directory."""
+"""Find the files to import in directories, globs and archives, which are unpacked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from storlab.base.files import open_input
 from storlab.exchange.decoding import compression_of
 
 MOST_UNPACKED_BYTES = zstd.MOST_BYTES
-"""Limit for the content of all archives of an import: a small one may hold any number of zeros."""
+"""Limit for the content of all archives of an import, because zeros compress to nearly nothing."""
 MOST_MEMBERS = 100_000
 _MOST_LAYERS = 5  # archives in archives
 _TAR_SUFFIXES = (
@@ -44,10 +44,10 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """File to import. Files in archives lie in a temporary directory."""
+    """File to import; one from an archive is in a temporary directory."""
 
     path: Path
-    shown: str  # path as the user knows it: "results/runs.tar.gz/drive1/fio.json"
+    shown: str  # path for messages: "results/runs.tar.gz/drive1/fio.json"
     name: str  # path below the given directory, starting with its name
     explicit: bool = False  # given by its own path
 
@@ -63,7 +63,7 @@ class InputTree:
 
 @dataclass(slots=True)
 class Inputs:
-    """Everything that the given paths stand for."""
+    """Files and directories found at the given paths, and errors of unreadable archives."""
 
     files: list[InputFile] = field(default_factory=list)
     trees: list[InputTree] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Inputs:
 
 
 class InputFinder:
-    """Finds the files to import; as a context manager, removes unpacked archives at the end."""
+    """Finder of the files to import; as a context manager, it removes unpacked archives."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -88,7 +88,7 @@ class InputFinder:
         self._stack.close()
 
     def find(self, paths: Sequence[Path]) -> Inputs:
-        """Return the files that the given files, directories, globs and archives stand for.
+        """Return all files in the given files, directories, globs and archives.
 
         Raises:
             ResultError: A path does not exist, or a glob matches no file.
@@ -211,7 +211,7 @@ def _is_zip(path: Path) -> bool:
 
 
 def _is_archive(path: Path) -> bool:
-    """Return whether a file is a tar archive, compressed or not, or a zip archive by that name."""
+    """Return whether a file is a tar archive, or a zip archive with a name ending in .zip."""
     handle = open_input(path)
     try:
         head = os.read(handle, 512)
@@ -229,7 +229,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpacking(path: Path) -> IO[bytes]:
-    """Open a compressed file for reading its content."""
+    """Open a file for reading; decompress it if it is compressed."""
     with path.open("rb") as file:
         suffix = compression_of(file.read(16))
     openers: dict[str, Callable[[Path], Any]] = {

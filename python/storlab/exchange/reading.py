@@ -35,7 +35,7 @@ class Reading:
 
 
 def read_text(text: str, shown: str) -> Reading:
-    """Read all results in a text: one document, several, or some with other text around them.
+    """Read all results in a text, which may have several documents and other lines.
 
     Args:
         text: Decoded text of a file.
@@ -61,7 +61,7 @@ def read_text(text: str, shown: str) -> Reading:
 def _read_whole(
     stream: Decoded, shown: str, importers: Sequence[FileImporter], reading: Reading
 ) -> list[ReadDocument]:
-    """Read a text as one document, which need not be JSON."""
+    """Read a text without JSON documents as a single result."""
     whole = Reading()
     document = Document(stream.text, notes=list(stream.notes))
     documents = _read(document, shown, importers, whole)
@@ -76,11 +76,11 @@ def _damaged(shown: str, what: str) -> ResultError:
 
 
 def _rest_notes(lines: list[str], importers: Sequence[FileImporter]) -> list[str]:
-    """Return notes on the text around the documents; a tool may print its result twice."""
+    """Return notes on the text between documents, which may be the same results in other form."""
     text = "\n".join(lines)
     for importer in importers:
         if lines and importer.matches(text):
-            note = f"the text of {importer.name} beside the JSON was not needed"
+            note = f"the text of {importer.name} beside the JSON is not imported"
             return [note, *line_notes(messages_in(lines))]
     return line_notes(lines)
 
@@ -92,7 +92,7 @@ def _read(
     reading: Reading,
     levels: int = _DEEPEST,
 ) -> list[ReadDocument]:
-    """Read a document, or else the documents inside its JSON; add errors to ``reading``."""
+    """Read a document or, if no importer can, those inside its JSON; add errors to ``reading``."""
     problem: ResultError | None = None
     for importer in importers:
         if not importer.matches(document.text):
@@ -105,8 +105,8 @@ def _read(
             # One damaged file must not end the import of thousands.
             problem = problem or ResultError(
                 shown,
-                f"is damaged, or storlab's importer of {importer.name} is: {error!r}",
-                "give the unchanged output of the tool; report it as a defect if it is",
+                f"is damaged, or storlab's importer of {importer.name} has a defect: {error!r}",
+                "give the unchanged output of the tool; if it is, report a defect of storlab",
             )
         else:
             read = ReadDocument(document, importer, runs)
@@ -131,7 +131,7 @@ def _add_notes(read: ReadDocument, notes: Sequence[str]) -> None:
 
 
 def _without_interim(documents: Sequence[ReadDocument]) -> list[ReadDocument]:
-    """Remove reports that a tool printed while its run was under way: the last one has it all."""
+    """Remove interim results, which a tool printed during its run; keep the last ones."""
     kept: list[ReadDocument] = []
     interim = 0
     for read, after in zip(documents, [*documents[1:], None], strict=True):
@@ -150,8 +150,9 @@ def _without_interim(documents: Sequence[ReadDocument]) -> list[ReadDocument]:
 
 
 def _is_interim(read: ReadDocument, after: ReadDocument) -> bool:
-    """Return whether the next document is of the same run, because it began before this one ended.
+    """Return whether the next document is a later result of the same run.
 
+    That is the case if it began before this one ended.
     Times may be rounded to seconds, and those of the ramp are unknown.
     """
     pairs = list(zip(read.runs, after.runs, strict=False))
@@ -173,7 +174,10 @@ def _same_run(run: ImportedRun, after: ImportedRun) -> bool:
 
 
 def _job(run: ImportedRun, *, exactly: bool) -> str:
-    """Return what makes two documents reports of one job; a job without I/O shows less."""
+    """Return a key that is equal for all results of one job.
+
+    If ``exactly`` is false, because no I/O was done yet, fields and parameters are ignored.
+    """
     job = [run.kind, run.engine, run.target, run.locations, run.label]
     more = [run.fields, run.params, run.clients] if exactly else []
     return json.dumps([*job, *more], sort_keys=True, default=str)

@@ -1,4 +1,4 @@
-"""Read files and run directories of other tools, each with its outcome."""
+"""Read files and run directories of other tools, and record the outcome of each."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class FileOutcome:
     """Outcome of one file or run directory of an import.
 
     Attributes:
-        file: Path as the user knows it.
-        outcome: ``skipped`` files are no results; ``refused`` ones cannot be imported.
+        file: Path as given by the user, or below a given directory or archive.
+        outcome: ``skipped`` files are not results of another tool, ``refused`` ones cannot be
+            imported, and a ``duplicate`` has the content of another file.
         runs: Number of imported runs.
-        reason: What is wrong with the file, or with a part of it if the rest was imported.
-        fix: How to correct that.
+        reason: Reason why the file, or a part of it, was not imported.
+        fix: Advice for importing it.
     """
 
     file: str
@@ -51,24 +52,24 @@ class FileOutcome:
 class ImportedFile:
     """File or run directory of another tool, with its runs."""
 
-    shown: str  # path as the user knows it
+    shown: str  # path as given by the user, or below a given directory or archive
     name: str  # path below the given directory
     sha256: str  # of the file, or of all kept files of a directory
     runs: list[ImportedRun]
     raw: Callable[[int], dict[str, bytes]]  # reads the files to keep of a run, by its index
-    folder: Parts | None  # folder that tells targets apart; None if the importer names them
+    folder: Parts | None  # folder that separates targets; None if the importer names them
 
 
 @dataclass(slots=True)
 class Sources:
-    """Everything that was read, the outcome of each file, and the errors of refused ones."""
+    """Imported files, the outcome of each file that was read, and the errors of refused ones."""
 
     files: list[ImportedFile] = field(default_factory=list)
     outcomes: dict[str, FileOutcome] = field(default_factory=dict)  # by path
     errors: list[ResultError] = field(default_factory=list)
 
     def accept(self, file: ImportedFile, problems: Sequence[ResultError] = ()) -> None:
-        """Add a file that was imported, with the errors of those parts of it that were not."""
+        """Add an imported file, with the errors of parts of it that cannot be imported."""
         self.files.append(file)
         reasons = dict.fromkeys(_reason(file.shown, problem) for problem in problems)
         reason = "; ".join(reasons)
@@ -81,18 +82,18 @@ class Sources:
         self.outcomes[shown] = FileOutcome(shown, "refused", 0, _reason(shown, error), error.fix)
 
     def skip(self, shown: str, outcome: Outcome, reason: str, fix: str = "") -> None:
-        """Add a file that is not imported: no result, or a duplicate."""
+        """Add a file that is not imported because it is a duplicate or not a result."""
         self.outcomes[shown] = FileOutcome(shown, outcome, 0, reason, fix)
 
 
 def _reason(shown: str, error: ResultError) -> str:
-    """Return field and message of an error, without the name of the file."""
+    """Return the text of an error without the name of the file."""
     where = error.where.removeprefix(shown).removeprefix(": ")
     return f"{where}: {error.what}" if where else error.what
 
 
 class SourceReader:
-    """Reads the files to import; equal files and equal documents count once."""
+    """Reader of the files to import, which reads files and documents with equal content once."""
 
     def __init__(self) -> None:
         self.sources = Sources()
@@ -120,7 +121,7 @@ class SourceReader:
     def _read_directories(
         self, tree: InputTree, results: Sequence[InputTree], taken: set[Path]
     ) -> None:
-        """Read the run directories of a tree, and add them to those that are ``taken``."""
+        """Read the run directories of a tree that are not in ``taken``, and add them to it."""
         own = {result.path for result in results}
         for importer in directory_importers():
             for directory in importer.directories(tree.path):
@@ -145,7 +146,7 @@ class SourceReader:
                     self.sources.skip(shown, "duplicate", f"has the same content as {same}", _ONCE)
 
     def _read_file(self, file: InputFile, *, is_part: bool) -> None:
-        """Read a file. If it is part of a run directory, it need not be a result."""
+        """Read a file; ignore its errors if it is part of a run directory."""
         try:
             content = _content(file)
             plain = unpacked(content)
@@ -198,7 +199,7 @@ class SourceReader:
             return
         notes = list(text.notes)
         if left_out:
-            notes.append(f"{left_out} results of the file are in it or in other files already")
+            notes.append(f"{left_out} results of the file were left out as duplicates")
         runs = [run for read in documents for run in read.runs]
         for run in runs:
             run.outcome.notes[:0] = notes
@@ -224,7 +225,11 @@ class SourceReader:
     def _not_read(
         self, file: InputFile, error: ResultError, *, is_part: bool, text: str | None = None
     ) -> None:
-        """Record a file that no importer reads: skipped if it is no result, else refused."""
+        """Record a file that was not imported as skipped or refused.
+
+        Only files that are not results, and were not given by their own paths, are skipped. Files
+        of run directories are not recorded.
+        """
         if is_part:
             return
         known = recognised(text) if text is not None else None
@@ -237,7 +242,7 @@ class SourceReader:
 
 
 class _NoResultError(ResultError):
-    """Error: a file is not the result of a tool that storlab reads."""
+    """Error: a file is not a result that one of the importers can read."""
 
 
 def _imported_directory(
@@ -257,10 +262,10 @@ def _imported_directory(
 
 
 def _content(file: InputFile) -> bytes:
-    """Read a file; a large one only if it begins like text or compressed data.
+    """Read a file; one found in a directory or archive must begin like text or compressed data.
 
     Raises:
-        ResultError: The file cannot be read, or is neither.
+        ResultError: The file cannot be read, or begins like neither.
     """
     try:
         handle = open_input(file.path)
@@ -276,7 +281,7 @@ def _content(file: InputFile) -> bytes:
 
 
 def _unknown(file: InputFile, text: str) -> ResultError:
-    """Return the error for a text that no importer matches, which names its format if known."""
+    """Return the error for a text that no importer matches, with the format if recognised."""
     known = recognised(text)
     if known is not None:
         what = f"is {known.what}: storlab does not import it"
@@ -285,7 +290,7 @@ def _unknown(file: InputFile, text: str) -> ResultError:
 
 
 class _RawFiles:
-    """Files that the results keep of an imported file, read again when they are written."""
+    """Copies of an imported file for the result directory; its content is read again for them."""
 
     def __init__(
         self, file: InputFile, content: bytes, text: str, documents: Sequence[ReadDocument]
@@ -301,7 +306,7 @@ class _RawFiles:
             self._clean = clean.encode()
             if self._compression:
                 self._clean, self._compression = zstd.packed(self._clean), ".zst"
-        # The file itself is kept once, and its documents with their runs.
+        # The file itself is stored once, with its first run; each run has a copy of its document.
         self._texts: list[tuple[str, str]] = []
         if len(documents) > 1 or first.document.key:
             self._texts = [
@@ -311,10 +316,10 @@ class _RawFiles:
             ]
 
     def of_run(self, index: int) -> dict[str, bytes]:
-        """Return the files to keep of the run with this index, by name.
+        """Return the copies to store with the run of this index, by file name.
 
         Raises:
-            ResultError: The file was changed after it had been read.
+            ResultError: The file was changed after it had been read for import.
         """
         if not self._texts:
             return {f"imported{self._suffix}{self._compression}": self._given()}

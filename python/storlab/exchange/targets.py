@@ -1,4 +1,4 @@
-"""Name the targets of imported runs: by option, by the file, by its folder and by its paths."""
+"""Name the targets of imported runs by option, or by file, folder, paths and settings."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class LocatedRun:
 def named_targets(
     options: str | Sequence[str] | None, runs: Sequence[LocatedRun]
 ) -> list[ImportedRun]:
-    """Return the runs with the target names that the options ``--target`` ask for.
+    """Return the runs with the target names that the options ``--target`` set.
 
     Args:
         options: ``NAME`` for all runs, or ``NAME=GLOB`` for those of matching files. A glob must
             match the whole path, its end, or a folder in it.
-        runs: Imported runs; those that no option names are separated by ``separate_targets``.
+        runs: Imported runs; those without an option are named by ``separate_targets``.
 
     Raises:
         UsageError: A glob matches no file, a file matches two globs, or two names are for all.
@@ -69,7 +69,7 @@ def named_targets(
 def _by_globs(
     globs: Sequence[tuple[str, ...]], paths: Sequence[str] | dict[str, None]
 ) -> dict[str, str]:
-    """Return the target name of each path that matches one of the globs."""
+    """Return the name of the glob that each path matches; other paths are missing."""
     chosen: dict[str, str] = {}
     for name, pattern in globs:
         matching = [path for path in paths if _matches(path, pattern)]
@@ -94,12 +94,13 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def separate_targets(runs: Sequence[LocatedRun]) -> list[ImportedRun]:
-    """Return the runs with a different target name for each place.
+    """Return the runs with different target names for different targets.
 
-    Files from different folders measured different targets, even if the device has the same name
-    there, unless the folders are numbered runs. If several paths have the same name, each is named
-    by as much of the end of its path as is needed to differ: ``a/x`` and ``b/x`` if both were
-    called ``x``. The new name depends on the other imported files, so a note is added to the run.
+    Targets are different if the paths, the use of the page cache or the size differ. They are also
+    different if the files are from different folders, unless the folders are numbered runs. If
+    several targets have the same name, parts of paths or settings are added: ``a/x`` and ``b/x`` if
+    both were called ``x``. The new name depends on the other imported files, so a note is added to
+    the run.
     """
     groups: dict[str, list[int]] = {}
     for index, located in enumerate(runs):
@@ -124,12 +125,12 @@ def _called(run: ImportedRun, name: str) -> ImportedRun:
 
 
 def repeat_folder(folder: Parts) -> Parts:
-    """Return a folder's parts that are not numbers or times of runs: all repeats share them."""
+    """Return the parts of a folder's path that are not run numbers or times."""
     return tuple(part for part in folder if not _RUN_FOLDER.fullmatch(part))
 
 
 def _names(target: str, runs: Sequence[LocatedRun]) -> list[str]:
-    """Return a name for each run of those that call their target the same."""
+    """Return a target name for each run; all runs have the same original target name."""
     places = [tuple(located.run.locations) for located in runs]
     folders = [() if run.folder is None else repeat_folder(run.folder) for run in runs]
     by_path = _by_path(target, list(dict.fromkeys(places)))
@@ -158,10 +159,10 @@ def _names(target: str, runs: Sequence[LocatedRun]) -> list[str]:
 def _settings(
     runs: Sequence[LocatedRun], places: Sequence[Parts], folders: Sequence[Parts]
 ) -> list[_Setting]:
-    """Return direct I/O and size of each run.
+    """Return for each run whether it used direct I/O, and the size of its target.
 
-    An unknown direct I/O setting is filled in from other runs at the same place with the same size,
-    if they agree.
+    If direct I/O is unknown, the setting of other runs with the same paths, folder and size is
+    used, provided that they agree.
     """
     known: dict[tuple[Parts, Parts, int | None], set[bool]] = {}
     keys = []
@@ -179,7 +180,7 @@ def _settings(
 
 
 def _shortest_ends(folders: Sequence[Parts]) -> dict[Parts, str]:
-    """Return as much of the end of each folder as is needed to differ; "" for a single folder."""
+    """Return the shortest end of each folder's path that is unique; "" for a single folder."""
     if len(folders) == 1:
         return {folders[0]: ""}
     for depth in range(1, max(map(len, folders)) + 1):
@@ -190,7 +191,7 @@ def _shortest_ends(folders: Sequence[Parts]) -> dict[Parts, str]:
 
 
 def _by_path(target: str, places: Sequence[Parts]) -> dict[Parts, str]:
-    """Return a name for each list of paths; it stays the target's name if there is one list."""
+    """Return a unique name for each list of paths; the target's name if there is one list."""
     if len(places) == 1:
         return {places[0]: target}
     deepest = max(len(Path(path).parts) for paths in places for path in paths[:1] or [""])

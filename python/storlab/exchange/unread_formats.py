@@ -1,4 +1,4 @@
-"""Formats that storlab recognises but does not import, with what to give instead."""
+"""Formats that storlab recognises but does not import, with advice for each."""
 
 from __future__ import annotations
 
@@ -148,6 +148,6 @@ UNREAD_FORMATS = (
 
 
 def recognised(text: str) -> UnreadFormat | None:
-    """Return the known format of a text that no importer reads; None if unknown."""
+    """Return the format of a text that no importer reads; None if it is not recognised."""
     head = text[:_HEAD_CHARACTERS]
     return next((known for known in UNREAD_FORMATS if known.content.search(head)), None)

@@ -223,7 +223,7 @@ class RunOutcome:
 
     @property
     def every_sample(self) -> list[Sample]:
-        """All samples to store: those of the run, and those of each group of jobs."""
+        """Samples of the run and of each group of jobs, as they are stored."""
         of_groups = [
             replace(sample, operation=group_operation(name, sample.operation))
             for name, group in self.groups.items()
@@ -232,7 +232,7 @@ class RunOutcome:
         return sorted([*self.samples, *of_groups], key=attrgetter("interval"))
 
     def of_group(self, name: str) -> RunOutcome:
-        """Return the outcome of one group of jobs, without what only the whole run has."""
+        """Return the outcome of one group of jobs, without facts about the whole run."""
         group = self.groups[name]
         return replace(
             self,
@@ -374,7 +374,7 @@ class RunRecord(Table):
     def of_group(self, name: str, workload: str, params: dict[str, Any]) -> RunRecord:
         """Return the record of a group of jobs as if it were a run of its own.
 
-        It lacks what only the run as a whole has: CPU use, power, verification and raw files.
+        CPU use, power, verification and raw files are left out: they are of the run as a whole.
 
         Args:
             name: Name of the group.

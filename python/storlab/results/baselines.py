@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def saved_before(beside: Path, name: str) -> Path | None:
-    """Return the file of a saved baseline that ``save_baseline`` would replace; None without one.
+    """Return the file of the baseline that ``save_baseline`` would replace; None if there is none.
 
     Args:
         beside: Result directory beside which baselines are saved.

@@ -205,7 +205,7 @@ def occupied(directory: Path) -> ResultError:
 
 
 def again(directory: Path) -> str:
-    """Return the advice how to get missing, damaged or failed runs of a result directory again."""
+    """Return advice on repeating missing, damaged or failed runs of a result directory."""
     if is_import(directory):
         return "import the original files with another --out, without those of failed runs"
     place = shell_word(directory)

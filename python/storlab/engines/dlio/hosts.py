@@ -1,7 +1,7 @@
 """Merge of the results of several hosts in MLPerf Storage v0.5.
 
-There, each host ran a DLIO of its own on data of its own, and MLPerf's result is the sum of their
-samples/s.
+In that version, each host ran its own DLIO on its own data, and MLPerf's result is the sum of the
+hosts' samples/s.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SUMS = (
 
 
 def merged_results(files: Mapping[str, bytes]) -> Results:
-    """Return the results of all hosts as those of one run without steps.
+    """Merge the results of all hosts into one result without steps.
 
     Args:
-        files: Content by ``<host>/<name>``; other names are left out.
+        files: Content by ``<host>/<name>``; files without a host in their name are ignored.
 
     Raises:
         DlioFormatError: A host's files are malformed, or hosts have different metrics.

@@ -1,7 +1,7 @@
 """Import of the checkpoints of a DLIO run.
 
-DLIO stores begin and end of each checkpoint, or only mean durations. It records a checkpoint's size
-since version 2.0; without it, checkpoints become phases of the training run.
+DLIO records the start and end of each checkpoint, or only mean durations. Since version 2.0 it
+also records a checkpoint's size; without the size, checkpoints become phases of the training run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def checkpoint_bytes(results: Results) -> int | None:
 
 
 def checkpoint_spans(moved: Iterable[Moved], first_ns: int, size: int = 0) -> list[Span]:
-    """Return checkpoints as spans on a clock that starts at ``first_ns``, in UNIX time."""
+    """Return checkpoints as spans in ns since ``first_ns``, which is a UNIX time."""
     return [
         Span(
             kind="restore" if piece.kind == "read" else "write",
@@ -57,7 +57,7 @@ def phase_note(moved: Sequence[Moved]) -> str:
 
 
 def import_checkpoint(directory: Path, results: Results, settings: Settings) -> ImportedRun:
-    """Return the checkpoints of a DLIO run as a run of a checkpoint workload.
+    """Convert the checkpoints of a DLIO run to a run of a checkpoint workload.
 
     Raises:
         DlioFormatError: The size or all durations of checkpoints are missing.

@@ -48,7 +48,7 @@ def has_training(results: Results) -> bool:
 
 
 def import_summary(directory: Path, results: Results, settings: Settings, why: str) -> ImportedRun:
-    """Return the training that a summary describes, with the metrics that DLIO states.
+    """Convert a summary of a training to a run, with the metrics that DLIO states.
 
     Args:
         directory: Directory of the run's results.
@@ -117,7 +117,8 @@ def import_summary(directory: Path, results: Results, settings: Settings, why: s
 def _shape(results: Results, settings: Settings) -> tuple[int, int, float]:
     """Return batch size, nominal bytes of a sample and compute seconds of a step.
 
-    Without a configuration, they are those of the profile that is named like DLIO's workload.
+    Values that the configuration lacks come from the shipped profile with the name of DLIO's
+    workload.
 
     Raises:
         DlioFormatError: One of them is unknown.
@@ -181,8 +182,8 @@ def _flags(metrics: Mapping[str, Metric]) -> list[Flag]:
 def _epochs(results: Results, training: TrainingSettings) -> tuple[list[Span], int | None]:
     """Return epochs as spans in UNIX time, and the samples of all epochs.
 
-    The samples are steps x batch x accelerators; None if epochs have no times, or if the rate that
-    follows differs from the stated one, as it does if not every epoch read the whole data set.
+    The samples are steps x batch x accelerators. They are None if epochs have no times, or if the
+    resulting samples/s differ from the stated ones, as when an epoch read a part of the data set.
     """
     per_epoch = training.steps * training.batch * training.accelerators
     length_ns = sum(end - start for times in results.times.values() for start, end in times)

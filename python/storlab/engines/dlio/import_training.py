@@ -26,7 +26,7 @@ _FORMATS = {"npz": "npz", "npy": "npz", "tfrecord": "tfrecord", "jpeg": "jpeg"}
 
 
 def import_training(directory: Path, results: Results, settings: Settings) -> ImportedRun:
-    """Return the training steps of a DLIO run, computed from each rank's step times.
+    """Convert the training steps of a DLIO run to a run, computed from each rank's step times.
 
     Raises:
         DlioFormatError: Sizes are missing, or files, steps and settings contradict each other.
@@ -99,7 +99,10 @@ def caching_notes(results: Results) -> list[str]:
 
 
 def _batch(results: Results, settings: Settings) -> tuple[int, str]:
-    """Return the batch size and a note on its source, because DLIO's results do not state it.
+    """Return the batch size, and a note on its source.
+
+    DLIO's results do not state it, so it comes from the configuration or is derived from the
+    numbers of files and steps.
 
     Raises:
         DlioFormatError: The batch size cannot be determined, or two sources contradict each other.
@@ -160,9 +163,9 @@ def training_fields(
     nominal: int,
     compute_s: float,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of a training workload that describe the run, and extra parameters.
+    """Return the fields of the training workload that describes a run, and extra parameters.
 
-    If no profile of storlab fits, the parameters contain a profile made from results and settings.
+    If no shipped profile fits, the parameters contain a profile made from results and settings.
 
     Args:
         directory: Directory of the run's results.

@@ -1,4 +1,4 @@
-"""Common parts of runs that are imported from DLIO's results."""
+"""Records of imported DLIO runs: the parts that training and checkpoint runs share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def imported_run(
     metrics: list[Metric] | None = None,
     clients: int | None = None,
 ) -> ImportedRun:
-    """Return the record of a run.
+    """Return an imported run of a training or checkpoint workload.
 
     Args:
         kind: Kind of the workload.
@@ -81,13 +81,13 @@ def imported_run(
 
 
 def engine_info(results: Results) -> EngineInfo:
-    """Return the engine of the results, of which DLIO does not record the version."""
+    """Return the engine of a run: DLIO, whose version the results do not record."""
     features = ["measured compute"] if any(results.ranks) and results.compute_is_measured else []
     return EngineInfo(name="dlio", version="unknown", features=features, clock="wall")
 
 
 def memory_bytes(results: Results) -> int | None:
-    """Return the memory of all hosts together; None if it is not recorded."""
+    """Return the sum of all hosts' memory in bytes; None if it is not recorded."""
     gib = results.summary.get("host_memory_GB")
     values = [dlio_result.number(value) for value in (gib if isinstance(gib, list) else [gib])]
     known = [value for value in values if value is not None]

@@ -64,8 +64,8 @@ class DlioImport:
             if hosts:
                 results = merged_results(files)
                 why = (
-                    f"{len(hosts)} hosts ran a DLIO each: accelerators, files and rates are sums, "
-                    "and AU is the mean of those that DLIO states"
+                    f"each of {len(hosts)} hosts ran its own DLIO: accelerators, files and "
+                    "rates are sums over hosts, and AU is the mean of the values that DLIO states"
                 )
                 return [import_summary(directory, results, settings, why)]
             return _runs(directory, files, settings)
@@ -93,7 +93,7 @@ def _runs(directory: Path, files: dict[str, bytes], settings: Settings) -> list[
 
 
 def _results(files: dict[str, bytes]) -> tuple[Results, str | None]:
-    """Read the results, and say why steps are not available; None if they are."""
+    """Return the results, and the reason why they have no steps; None if they have steps."""
     summary = dlio_result.read_results({layout.SUMMARY: files[layout.SUMMARY]}).summary
     wanted = summary.get("num_accelerators")
     ranks = [name for name in files if dlio_result.is_rank_file(name)]

@@ -1,8 +1,8 @@
-"""Directory trees of DLIO's results: which directories are runs, and what their names mean.
+"""Directory trees of DLIO's results: locations of runs, and meanings of directory names.
 
 - DLIO: ``hydra_log/<model>/<time>/``
 - MLPerf Storage v0.5: ``<division>/<submitter>/results/<system>/<model>/run<n>/<host>/``, in which
-  each host ran a DLIO of its own
+  each host ran its own DLIO
 - v1.0: ``<division>/<submitter>/results/<system>/<model>-<accelerator>/run<n>/``, with variations
 - since v2.0: ``<division>/<submitter>/results/<system>/training/<model>/run/<time>/`` and
   ``.../checkpointing/<model>/<time>/``; ``datagen`` and ``datasize`` beside ``run`` are no
@@ -64,7 +64,7 @@ def _is_run(name: str) -> bool:
 
 
 def is_warm_up(directory: Path) -> bool:
-    """Return whether a run is the first of six, which MLPerf Storage v3.0 leaves out."""
+    """Return whether a run is the first of six, which MLPerf Storage v3.0 counts as a warm-up."""
     place = directory.absolute()
     if place.parent.name != "run" or not _STAMP.fullmatch(place.name):
         return False
@@ -75,9 +75,9 @@ def is_warm_up(directory: Path) -> bool:
 def target_name(directory: Path, model: str | None) -> str:
     """Return the name of the measured system; all runs of a system have the same name.
 
-    In a submission to MLPerf it is submitter and system. Elsewhere it is the name of the directory,
-    unless that only numbers or dates the run. Then it is the name of the closest directory above
-    that does not name the model, either.
+    In a submission to MLPerf, the name consists of submitter and system. Otherwise it is the name
+    of the run directory or, if that is only a number or a date, of the closest parent directory
+    whose name is neither a number, nor a date, nor the model.
     """
     parts = directory.absolute().parts
     for index, part in enumerate(parts[:-2]):
@@ -101,7 +101,7 @@ def target_name(directory: Path, model: str | None) -> str:
 
 
 def model_name(directory: Path) -> str | None:
-    """Return the model's name if the run is in a result tree of ``mlpstorage``, else None."""
+    """Return the model named by a directory of ``mlpstorage``'s result tree; None elsewhere."""
     parts = directory.absolute().parts
     if not _STAMP.fullmatch(parts[-1]):
         return None

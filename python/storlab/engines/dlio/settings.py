@@ -1,10 +1,10 @@
-"""Settings of a DLIO run, as far as its result directory keeps them.
+"""Reader of a DLIO run's settings, as far as its result directory contains them.
 
 DLIO lets hydra store the configuration: ``config.yaml`` has all settings, and ``overrides.yaml``
 those of the command line. They are in ``.hydra`` (DLIO, MLPerf Storage v0.5), ``configs`` (v1.0) or
 ``dlio_config`` (since v2.0). The tool ``mlpstorage`` also stores all settings as ``parameters`` in
-``<benchmark>_<time>_metadata.json``. Versions of DLIO until 2.0 call ``record_length_bytes``
-``record_length``, and the model is a name instead of a table.
+``<benchmark>_<time>_metadata.json``. Older versions of DLIO call ``record_length_bytes``
+``record_length``, and have a name as ``model`` instead of a table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Settings:
         return found
 
     def number(self, *paths: str) -> float | None:
-        """Return the first of these settings that is a number; overrides may be strings."""
+        """Return the first of these settings that is a number, or a table with a number ``mean``.
+
+        Values of overrides may be strings.
+        """
         for path in paths:
             value = self.value(path)
             value = value.get("mean") if isinstance(value, dict) else value
@@ -56,30 +59,30 @@ class Settings:
         return None
 
     def whole(self, *paths: str) -> int | None:
-        """Return the first of these settings that is a number, rounded; None if it is below 1."""
+        """Return the first of these settings that is a number, as an integer; None if below 1."""
         value = self.number(*paths)
         return round(value) if value is not None and value >= 1 else None
 
     @property
     def model(self) -> str | None:
-        """Name of the model."""
+        """Name of the trained model."""
         value = self.value("model")
         name = value.get("name") if isinstance(value, dict) else value
         return str(name) if name else None
 
     @property
     def batch(self) -> int | None:
-        """Number of samples in a step."""
+        """Number of samples in a training step of an accelerator."""
         return self.whole("reader.batch_size")
 
     @property
     def computation_s(self) -> float | None:
-        """Configured compute time of a step in seconds."""
+        """Configured (mean) compute time of a step in seconds."""
         return self.number("train.computation_time")
 
     @property
     def record_bytes(self) -> int | None:
-        """Nominal mean size of a sample."""
+        """Nominal mean size of a sample in bytes."""
         return self.whole("dataset.record_length_bytes", "dataset.record_length")
 
     @property
@@ -97,7 +100,7 @@ class Settings:
 
     @property
     def direct(self) -> bool | None:
-        """Whether data is read with O_DIRECT; DLIO's default is False. None for object stores."""
+        """Whether data is read with O_DIRECT; None for object stores, or if unknown."""
         value = self.value("reader.odirect")
         if self.store is not None:
             return None

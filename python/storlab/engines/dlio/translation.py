@@ -36,7 +36,7 @@ _MEANINGS = {
     "dataset.keep_files": "storlab keeps its data set; storlab clean removes it",
     "dataset.": "the data set is storlab's own",
     "train.computation_time": "every step computes for the same time",
-    "train.seed": "the seed of a study is its own",
+    "train.seed": "the study has a seed of its own",
     "checkpoint.": "a training workload writes no checkpoints; add a workload of kind checkpoint",
     "model.": "the model only determines checkpoints, which a training workload does not write",
     "profiling.": "storlab records its own counters",
@@ -46,7 +46,7 @@ _MEANINGS = {
 }
 _CHECKPOINT_MEANINGS = {
     "checkpoint.": "a checkpoint workload does not do this",
-    "model.": "the checkpoint's size is that of 2 bytes of weights and 12 of optimizer a parameter",
+    "model.": "a checkpoint has 2 bytes of weights and 12 bytes of optimizer state per parameter",
     "dataset.": "a checkpoint workload has no data set",
     "reader.": "a checkpoint workload has no data set",
     "train.": "a checkpoint workload does not train",
@@ -141,7 +141,7 @@ def _free(name: str, whole: Translation) -> str:
 
 
 def _target(file: WorkloadFile, whole: Translation, folder: str, *, direct: bool) -> str:
-    """Add the target of a folder, unless it is there already; return its name."""
+    """Add a target for a folder, unless an equal one was added before; return its name."""
     place = file.take(folder)
     kind = file.take("storage.storage_type")
     root = file.take("storage.storage_root")
@@ -172,7 +172,9 @@ def _target(file: WorkloadFile, whole: Translation, folder: str, *, direct: bool
 
 
 def _profile(file: WorkloadFile, name: str) -> dict[str, Any]:
-    """Take the settings of a profile; values are DLIO's defaults where they are not set.
+    """Take the settings that form a training profile, and return the profile's tables.
+
+    Settings that are not set have DLIO's defaults.
 
     Raises:
         UsageError: The format of files has no counterpart, or a value is invalid.
@@ -227,7 +229,10 @@ def _profile(file: WorkloadFile, name: str) -> dict[str, Any]:
 
 
 def _matched(data: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the profile of storlab with the same data, and fields for what differs from it."""
+    """Return the name of the shipped profile for the same data, and fields that differ from it.
+
+    The name is None if no shipped profile has the same samples, batch size and compute time.
+    """
     own = make_profile(data, "workload")
     for name in profile_names():
         other = load_profile(name)
@@ -270,9 +275,9 @@ def _profile_text(file: WorkloadFile, data: dict[str, Any]) -> str:
 
 
 def _shuffle(file: WorkloadFile, samples_per_file: int) -> str:
-    """Take what determines the order of files, and return it as a field's value.
+    """Take the settings for shuffling files; return the value of the field ``shuffle``.
 
-    To shuffle samples is to shuffle files if each has one sample.
+    If each file has one sample, shuffling samples means shuffling files.
     """
     names = ["reader.file_shuffle", *(["reader.sample_shuffle"] if samples_per_file == 1 else [])]
     settings = [file.take(name) for name in names]
@@ -312,7 +317,9 @@ def _add_checkpoint(file: WorkloadFile, whole: Translation) -> None:
 
 
 def _checkpoint_profile(file: WorkloadFile, name: str) -> tuple[str, dict[str, str]]:
-    """Return the profile of a transformer's checkpoint, and its file if storlab has none like it.
+    """Return the name of a checkpoint profile, and the profile's text by name of its file.
+
+    If a shipped profile has the same checkpoint files, its name is returned, and no text.
 
     Raises:
         UsageError: The model is not a transformer.
@@ -358,9 +365,9 @@ def _checkpoint_profile(file: WorkloadFile, name: str) -> tuple[str, dict[str, s
 
 
 def _same_checkpoint(file: WorkloadFile, document: dict[str, Any], data: int) -> str | None:
-    """Return the profile of storlab that has the same files; None if there is none.
+    """Return the name of the shipped profile with the same checkpoint files, or None.
 
-    If DLIO determines the data parallelism, which is then -1, that of the profile is taken.
+    Data parallelism of -1, which DLIO derives from the number of ranks, fits any value.
 
     Raises:
         UsageError: The shape of the model or its sharding is invalid.
@@ -381,7 +388,7 @@ def _same_checkpoint(file: WorkloadFile, document: dict[str, Any], data: int) ->
 
 
 def _leave(file: WorkloadFile, meanings: dict[str, str]) -> None:
-    """Add a remark for every setting that is left."""
+    """Add a remark on every setting that has not been taken."""
     for name, setting in file.left():
         meaning = next((text for key, text in meanings.items() if name.startswith(key)), None)
         file.remark(setting, meaning or _MEANINGS.get(name) or _NO_EFFECT)

@@ -1,4 +1,4 @@
-"""Workload file of DLIO: its settings with their lines."""
+"""Reader of DLIO's workload files, which records the line of each setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIX = "give a workload file of DLIO, such as unet3d_h100.yaml, or the config.ya
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: where it stands, how it is written, and its value."""
+    """Setting in a workload file, with its line, its text and its value."""
 
     where: str  # file and line
     text: str  # as in "reader.batch_size: 7"
@@ -27,7 +27,7 @@ class Setting:
 
 
 class WorkloadFile:
-    """Settings of a workload file by dotted name, from which a translator takes what it reads.
+    """Settings of a workload file by dotted name; each is removed when a translator takes it.
 
     Attributes:
         name: Name of the file without suffix.
@@ -65,12 +65,12 @@ class WorkloadFile:
             yield name, Setting(where, f"{name}: {shown}", value)
 
     def take(self, *names: str) -> Setting | None:
-        """Take all these settings; return the first that is set, or None."""
+        """Remove settings from the file's; return the first of them that is set, or None."""
         taken = [self._left.pop(name, None) for name in names]
         return next((setting for setting in taken if setting is not None), None)
 
     def number(self, *names: str, default: float | None = None) -> float | None:
-        """Take settings; return the first as a number, or the default if none is set.
+        """Take settings; return the first that is set as a number, or the default.
 
         Raises:
             UsageError: The value is not a number.
@@ -84,7 +84,7 @@ class WorkloadFile:
             raise UsageError(f"{setting.where}: {setting.text}", "is not a number", _FIX) from error
 
     def whole(self, *names: str, default: int) -> int:
-        """Take settings; return the first as a whole number, or the default if none is set.
+        """Take settings; return the first that is set as a whole number, or the default.
 
         A fraction is rounded, with a remark.
         """
@@ -108,10 +108,10 @@ class WorkloadFile:
         self.remarks.append(Remark(setting.where, setting.text, meaning))
 
     def has(self, prefix: str) -> bool:
-        """Return whether a setting is left whose name begins like this."""
+        """Return whether a setting that was not taken has a name with this prefix."""
         return any(name.startswith(prefix) for name in self._left)
 
     def left(self) -> list[tuple[str, Setting]]:
-        """Take and return all settings that are left, by name."""
+        """Take all settings that were not taken yet; return their names and values."""
         left, self._left = self._left, {}
         return list(left.items())

@@ -1,4 +1,4 @@
-"""Names of the error numbers in fio's results; Windows has its own from 36 on."""
+"""Names of the error numbers in fio's results, which differ between Linux and Windows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WINDOWS_PATH = re.compile(r"\\\\\.\\|^[A-Za-z](\\?:)?\\")
 
 
 def failure_of(figures: Figures, options: Mapping[str, str]) -> Failure | None:
-    """Return why an imported run failed, or None if it has a result without an error."""
+    """Return the failure of an imported run: its error, or that no I/O completed; else None."""
     if figures.error:
         name = error_name(figures.error, windows=on_windows(options))
         if name == VERIFY:
@@ -62,7 +62,7 @@ def failure_of(figures: Figures, options: Mapping[str, str]) -> Failure | None:
 
 
 def error_name(number: int, *, windows: bool) -> str | None:
-    """Return the name of an error number, such as EIO; None if it is unknown there."""
+    """Return the name of an error number, such as EIO; None if the system has none for it."""
     if windows and number > _SAME_UP_TO:
         return _WINDOWS.get(number)
     return errno.errorcode.get(number)

@@ -1,4 +1,8 @@
-"""Importer of fio's JSON and JSON+, including the files that ``storlab export`` writes."""
+"""Importer of fio's JSON, JSON+, human-readable and terse output.
+
+Files that ``storlab export`` wrote are JSON with additional facts, from which the original runs are
+restored.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +89,10 @@ class _Entry:
 
 
 class FioImport:
-    """Importer of fio's output: JSON, which may follow messages, else text for people, or terse."""
+    """Importer of fio's output in the formats json, json+, normal and terse.
+
+    JSON may follow messages.
+    """
 
     name = "fio"
     hint = "the output of `fio --output-format=json+ --lat_percentiles=1 job.fio`"
@@ -127,7 +134,7 @@ def _is_json(text: str) -> bool:
 
 
 def _printed_runs(text: str, file: str) -> list[ImportedRun]:
-    """Parse fio's text for people, or its terse output, into runs."""
+    """Parse fio's human-readable or terse output into runs."""
     runs: list[ImportedRun] = []
     try:
         for document in text_output.read(text) or terse_output.read(text):
@@ -222,12 +229,15 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
 
 
 def _has_options(document: dict[str, Any], options: fio_options.Options) -> bool:
-    """Return whether a file contains all options that fio was given."""
+    """Return whether a file contains all options of its jobs."""
     return bool(options) and not document.get(PARTIAL)
 
 
 def _fields(entry: _Entry) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of the workload, corrected by what the results contradict, and notes."""
+    """Return the fields of the workload, and notes.
+
+    Fields follow from the options, or from the results if these contradict the options.
+    """
     done: dict[str, int] = {
         kind: d.operations for kind, d in entry.figures.directions.items() if kind != "sync"
     }
@@ -321,7 +331,7 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
 def _notes(entry: _Entry) -> list[str]:
     """Return notes on how to interpret the imported numbers of a fio run."""
     notes = list(dict.fromkeys(note for job in entry.jobs for note in job.get(NOTES, [])))
-    notes.append("imported: one sample spans the whole window")
+    notes.append("imported: there is no time series, and one sample spans the whole window")
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
         notes.append("fio recorded no latencies (disable_lat, gtod_reduce), so this run has none")
@@ -346,7 +356,7 @@ def _notes(entry: _Entry) -> list[str]:
     lengths = {kind: d.runtime_ms for kind, d in directions.items() if d.runtime_ms}
     if lengths and min(lengths.values()) < 0.95 * max(lengths.values()):
         told = ", ".join(f"{kind}s {ms / 1000:g} s" for kind, ms in lengths.items())
-        notes.append(f"rates are over the whole window, but fio's directions differ: {told}")
+        notes.append(f"rates are over the whole window, but durations differ between kinds: {told}")
     ends = [int(job.get("job_runtime") or 0) for job in entry.jobs]
     if min(ends) < 0.95 * max(ends):
         notes.append(
@@ -354,7 +364,7 @@ def _notes(entry: _Entry) -> list[str]:
             "are over the longest, so they are lower than the sum of the jobs' own rates"
         )
     if fio_options.is_on(entry.options, "group_reporting"):
-        notes.append("group_reporting: options are those of the group's last job")
+        notes.append("with group_reporting, fio prints only the options of the group's last job")
     failed = sum(int(job.get("total_err") or 0) for job in entry.jobs)
     if failed:
         notes.append(f"{failed:,} I/Os failed, and fio went on (continue_on_error)")
@@ -365,7 +375,7 @@ def _notes(entry: _Entry) -> list[str]:
 
 
 def _clock_notes(figures: Figures) -> list[str]:
-    """Return notes on latencies that do not last from submission to completion."""
+    """Return notes on latencies that do not start at the submission of the I/O."""
     latencies = {k: d.latency for k, d in figures.directions.items() if d.latency is not None}
     mixed = [kind for kind, latency in latencies.items() if latency.percentiles_source is not None]
     notes = []
@@ -391,7 +401,7 @@ def _clock_notes(figures: Figures) -> list[str]:
 
 
 def _steady_states(entry: _Entry) -> list[dict[str, Any]]:
-    """Return the outcome of fio's own steady-state test for each job, without its series."""
+    """Return the results of fio's own steady-state test for each job, without time series."""
     tests = [test for job in entry.jobs if isinstance(test := job.get("steadystate"), dict)]
     return [{k: v for k, v in test.items() if k != "data"} for test in tests]
 
@@ -411,7 +421,7 @@ def _steady_notes(tests: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _document_notes(document: dict[str, Any], version: str) -> list[str]:
-    """Return notes on the precision of old versions of fio and on what their files lack."""
+    """Return notes on rounding by old versions of fio, and on values that their files lack."""
     _, jobs = fio_result.jobs_of(document)
     sections = [job[kind] for job in jobs for kind in ("read", "write") if kind in job]
     notes = []

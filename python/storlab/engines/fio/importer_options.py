@@ -76,7 +76,7 @@ def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str
 
 
 def _globals(document: Mapping[str, Any], job: Mapping[str, Any]) -> Any:
-    """Return the global options of a job; a client of several servers lists those of each."""
+    """Return the global options of a job; with several servers, those of the job's server."""
     tables = document.get("global options")
     if not isinstance(tables, list):
         return tables
@@ -94,7 +94,10 @@ def host_of(job: Any) -> tuple[str, int] | None:
 
 
 def plain(name: str, value: str) -> tuple[str, str]:
-    """Return an option without alias; ``buffered`` and ``rwmixwrite`` become their opposites."""
+    """Return an option under its main name, with its value.
+
+    ``buffered`` becomes ``direct``, and ``rwmixwrite`` becomes ``rwmixread``.
+    """
     if name == "buffered":
         return "direct", str(int(not is_on({name: value}, name)))
     if name == "rwmixwrite":
@@ -103,7 +106,7 @@ def plain(name: str, value: str) -> tuple[str, str]:
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
-    """Convert a size in fio's notation to bytes; None if it is not one number of bytes.
+    """Convert a size in fio's notation to bytes; None for percentages, zones, ranges and lists.
 
     With fio's default ``kb_base`` of 1024, ``4k``, ``4Ki`` and ``4kB`` are 4096, and only ``4KiB``
     is 4000. As in fio, fractions and unknown units are ignored: ``1.5k`` is 1.
@@ -143,7 +146,7 @@ def _leading_number(text: str) -> int | None:
 
 
 def _unit(text: str) -> str:
-    """Return what follows the leading decimal digits of a number, as fio looks for a unit."""
+    """Return the unit of a number: the letters or % after its leading decimal digits."""
     unit = text.lstrip("+-0123456789")
     return unit if unit[:1].isalpha() or unit[:1] == "%" else ""
 
@@ -258,7 +261,7 @@ def estimated_fields(
         jobs: Number of jobs; None if it is not in the file.
 
     Returns:
-        The fields, and a note that names them as estimates.
+        The fields, and a note that lists them as estimates.
     """
     total = sum(done.values())
     shares = {int(k.lstrip(">=")): float(v) for k, v in depths.items() if k.lstrip(">=").isdigit()}
@@ -274,7 +277,7 @@ def estimated_fields(
     named = ", ".join(f"{name} {value:g}" for name, value in result.items())
     return result, [
         "the file has no job options (terse output and fio before 2.3 print none), so the access "
-        f"pattern is not known, and these are estimates from the results: {named}"
+        f"pattern is unknown, and these are estimates from the results: {named}"
     ]
 
 
@@ -394,9 +397,11 @@ def _size(options: Options, text: str) -> int | None:
 
 
 def _range_weights(options: Options) -> dict[str, float]:
-    """Return the equal weights of the sizes that ``bsrange`` draws; empty if there are too many.
+    """Return the block sizes of ``bsrange``, with equal weights.
 
-    fio draws multiples of the smallest size up to the largest, each as often as any other.
+    fio draws multiples of the smallest size up to the largest, each with the same probability. The
+    result is empty if there are too many sizes, the largest is not a multiple of the smallest, or
+    reads and writes have different ranges.
     """
     own = _own(options, "bsrange")
     least, most = (_size(options, text) for text in (f"{own[0]}-".split("-")[:2]))
@@ -456,7 +461,7 @@ def _offsets(options: Options, notes: dict[str, str]) -> dict[str, Any]:
     if hot_cold is not None:
         return hot_cold
     if kind != "random":
-        text = f"fio draws offsets by {distribution}; they are uniform here"
+        text = f"fio draws offsets by {distribution}; storlab treats them as uniform"
         notes["random_distribution"] = text
         return {"offsets": "uniform"}
     if is_on(options, "norandommap"):

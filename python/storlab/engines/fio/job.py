@@ -115,7 +115,7 @@ def refusal(job: BlockJob, uring_available: bool) -> str | None:
 
 
 def grouped_refusal(job: GroupedBlockJob, uring_available: bool) -> str | None:
-    """Return why fio cannot run a job with groups, or None if it can."""
+    """Return the reason why fio cannot run a job with groups, or None."""
     for group in job.groups:
         if reason := refusal(group.job, uring_available):
             return f"group {group.name}: {reason}"
@@ -123,7 +123,10 @@ def grouped_refusal(job: GroupedBlockJob, uring_available: bool) -> str | None:
 
 
 def together(job: GroupedBlockJob) -> BlockJob:
-    """Return the files, number of jobs, times and flushes of all groups together as one job."""
+    """Return a single job with all groups' files, jobs, times and flushes, for use by FioRun.
+
+    Other fields are those of the first group.
+    """
     jobs = [group.job for group in job.groups]
     pinned = [cpu for own in jobs for cpu in own.cpus or ()]
     flushing = [own.sync for own in jobs if own.sync.kind != "none" and own.sync.every_writes]
@@ -320,7 +323,7 @@ def job_file(
 def grouped_job_file(
     job: GroupedBlockJob, engine: IoEngine, *, huge_pages: bool = False, held: bool = False
 ) -> str:
-    """Return the text of fio's job file for a job with groups, whose results fio reports apart.
+    """Return the text of fio's job file for a job with groups, which fio reports separately.
 
     The sections of all groups start at the same time, because none has ``stonewall``. The arguments
     are those of :func:`job_file`.
@@ -359,7 +362,7 @@ def _path(member: Member) -> str:
 
 
 def _of_run(job: BlockJob, engine: IoEngine) -> list[str]:
-    """Return the options that are equal for all sections."""
+    """Return the options of a run that all sections of the job file share."""
     return [
         "thread=1",
         "group_reporting=1",

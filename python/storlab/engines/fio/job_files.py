@@ -47,7 +47,7 @@ _PROGRAM_OPTIONS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Option of a job, with its place."""
+    """Option of a job, with the file and line that set it."""
 
     name: str
     value: str | None  # None if the option stands without a value
@@ -56,13 +56,13 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The option as fio reads it."""
+        """The option as ``name=value``, with variables replaced."""
         return self.name if self.value is None else f"{self.name}={self.value}"
 
 
 @dataclass(slots=True)
 class JobSection:
-    """Section of a job file, or job of a command line: global options first, then its own."""
+    """Section of a job file, or job of a command line; global options precede its own."""
 
     name: str
     where: str
@@ -163,7 +163,7 @@ class _JobFile:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are neither empty nor comments, without comments."""
+    """Yield number and text of each line of a file, without comments and empty lines."""
     try:
         text = read_input(path).decode()
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def setting(text: str, where: str, environment: Mapping[str, str]) -> Setting:
-    """Return an option with its variables replaced, as in ``size=4*$mb_memory``."""
+    """Parse an option such as ``size=4*$mb_memory``, and replace its variables."""
     names = [match[1] for match in _VARIABLE.finditer(text)]
     text = _VARIABLE.sub(lambda match: environment.get(match[1], ""), text)
     missing = tuple(name for name in names if name not in environment)
@@ -208,7 +208,7 @@ def _keywords(value: str) -> str:
 
 
 def calculated(text: str) -> str:
-    """Return the result of an expression of whole numbers; other texts are returned unchanged."""
+    """Evaluate an expression of whole numbers; return other texts unchanged."""
     tokens = re.findall(r"\d+|[-+*/%^()]|\S", text)
     try:
         value, rest = _sum(tokens)
@@ -254,7 +254,11 @@ def _power(tokens: list[str]) -> tuple[int, list[str]]:
 
 
 def _own_words(words: list[str]) -> list[str]:
-    """Return the words up to the first operator of the shell; refuse what only a shell resolves."""
+    """Return the words before the first shell operator.
+
+    Raises:
+        UsageError: There are several fio commands, or a shell expression such as ``$(...)``.
+    """
     end = next((i for i, word in enumerate(words) if set(word) <= set(_OPERATORS)), len(words))
     if any(map(_is_fio, words[end:])):
         fix = "give each command an option --from-fio of its own"
@@ -322,7 +326,7 @@ class _CommandLine:
         self.current = section.settings
 
     def _from_files(self) -> Iterator[JobSection]:
-        """Yield the jobs of files on the command line, whose options before a job are global."""
+        """Yield the jobs of the job files on the command line, with its global options."""
         for file in self.files:
             reader = _JobFile(Path(file), self.environment)
             reader.globals = list(self.globals)

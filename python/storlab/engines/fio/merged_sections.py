@@ -14,12 +14,12 @@ from storlab.engines.fio.result import Figures
 
 _MORE_THREADS = 1.05  # ratio above which run times cannot be those of ``numjobs`` threads
 _FAR_PERCENT = 5.0  # share of reads, in percentage points from rwmixread
-_FEW = 1_000  # I/Os from which the share of reads is not judged: chance moves it
+_FEW = 1_000  # with fewer I/Os, the share of reads is not judged, because it varies by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Evidence that a result merges several sections, and numbers that hold for all of them."""
+    """Evidence that a result merges several sections, and the jobs and reads of all of them."""
 
     jobs: int  # per client
     read_percent: float
@@ -27,7 +27,7 @@ class Sections:
 
     @property
     def note(self) -> str:
-        """Sentence that says why the result is of several sections, and what is not known."""
+        """Note on the evidence for several sections, and on the options that are unknown."""
         why = "; ".join(self.reasons)
         return (
             f"several sections of the job file are merged in this result: {why}. All options "
@@ -39,7 +39,7 @@ class Sections:
 def find_sections(
     figures: Figures, options: Mapping[str, str], jobs: int, clients: int
 ) -> Sections:
-    """Judge whether a result merges several sections: by its run times and its share of reads.
+    """Judge by run times and share of reads whether a result merges several sections.
 
     Args:
         figures: Results of the group.
@@ -70,7 +70,7 @@ def find_sections(
 
 
 def _asked_percent(options: Mapping[str, str]) -> float | None:
-    """Return the share of reads by the options; None if rates or trims may shift it."""
+    """Return the configured percentage of reads; None if rates, pauses or trims may shift it."""
     kinds = fio_options.kinds_of({"rw": "read", **options})
     if "trim" in kinds or any(name.startswith(("rate", "thinktime")) for name in options):
         return None

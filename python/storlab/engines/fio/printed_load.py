@@ -1,4 +1,4 @@
-"""Load that fio ran, as far as its text or terse output shows it: counts, sizes and options."""
+"""Counts, sizes and options of fio jobs, derived from fio's human-readable or terse output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _NEGLIGIBLE_PERCENT = 0.05  # smaller errors are not noted
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Options of a job that fio prints: ``sizes`` are smallest and largest block by kind of I/O."""
+    """Options of a job that fio prints.
+
+    ``sizes`` contains the smallest and the largest block size of reads, writes and trims.
+    """
 
     name: str
     group: int
@@ -33,7 +36,7 @@ class Section:
 
 @dataclass(slots=True)
 class Moved:
-    """I/O of one kind, as printed; `count` fills in the values that follow from the others."""
+    """Counts of one kind of I/O: the printed ones, and those that `count` derives from them."""
 
     kind: str
     runtime_ms: int
@@ -47,7 +50,7 @@ class Moved:
     total_bytes: int = field(default=0, init=False)
 
     def count(self) -> Iterable[str]:
-        """Set block size, number and bytes of I/Os; yield notes on what remains rounded."""
+        """Derive block size, number and bytes of I/Os; yield notes on rounded values."""
         if self.block_size is None and not self.is_varied:
             self.block_size = self._inferred_size()
         number = self._number()
@@ -56,7 +59,7 @@ class Moved:
             return
         moved, size = self.bytes, self.block_size
         if self.issued and size and moved and self.issued * size > moved.high and not self.is_short:
-            yield f"{self.kind}: fio issued {self.issued:,} I/Os, but by bytes fewer completed"
+            yield f"{self.kind}: fio issued {self.issued:,} I/Os; by their bytes, fewer completed"
             number = moved.scaled(1 / size)
         self.operations = round(number.middle)
         if number.percent > _NEGLIGIBLE_PERCENT:
@@ -85,7 +88,10 @@ class Moved:
         return self.counted
 
     def _inferred_size(self) -> int | None:
-        """Return the only usual block size that the printed bytes and number allow, if any."""
+        """Return the block size if printed bytes and counts allow only one, else None.
+
+        Candidates are powers of two or, if none fits, multiples of 512 bytes.
+        """
         number = Bounds(self.issued, self.issued) if self.issued else self.counted
         if self.bytes is None or number is None or number.low <= 0:
             return None
@@ -99,7 +105,7 @@ class Moved:
 
 
 def with_sizes(sections: Sequence[Section], moved: Iterable[Moved]) -> None:
-    """Set the block sizes of I/O that all sections did with one and the same size."""
+    """Set the block size of each kind of I/O for which all sections have the same size."""
     for one in moved:
         sizes = {size for section in sections for size in _size_range(section, one.kind)}
         one.is_varied = len(sizes) > 1
@@ -122,10 +128,10 @@ def options(
     syncs: int,
     notes: list[str],
 ) -> dict[str, str]:
-    """Return the options of a job as fio's JSON would list them, as far as they are printed.
+    """Return the printed options of a job in the form of fio's JSON.
 
     Args:
-        sections: Printed options of the sections that ran, of which the results are the sum.
+        sections: Printed options of the sections whose results are added up in the job.
         moved: I/O by kind.
         jobs: Number of jobs whose results were added.
         syncs: Number of flushes.
@@ -154,8 +160,8 @@ def options(
     if syncs and writes:
         found["fsync"] = str(max(1, round(writes / syncs)))
         notes.append(
-            "the file does not contain whether fio called fsync or fdatasync, nor when: one fsync "
-            f"per {found['fsync']} writes is the mean"
+            "the file does not show whether and when fio called fsync or fdatasync: one fsync per "
+            f"{found['fsync']} writes, the mean, is assumed"
         )
     return found
 
@@ -175,7 +181,7 @@ def _rw(sections: Sequence[Section], moved: Mapping[str, Moved], notes: list[str
 def _sizes(
     sections: Sequence[Section], moved: Mapping[str, Moved], notes: list[str]
 ) -> dict[str, str]:
-    """Return the option ``bs``, or ``bsrange`` if sizes vary."""
+    """Return the option ``bs`` with the block sizes, or ``bsrange`` if they vary."""
     known = {kind: one.block_size for kind, one in moved.items()}
     if all(known.values()):
         given = [str(known.get(kind) or next(iter(known.values()), "")) for kind in _KINDS]

@@ -18,19 +18,19 @@ _NUMBER = re.compile(r"([\d.]+)\s*([kmgtpe]?)(i?)(b|bit)?(?:/s)?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Smallest and largest value that a printed number can stand for."""
+    """Smallest and largest value that fio can have rounded to a printed number."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Middle of the bounds."""
+        """Mean of the two bounds."""
         return (self.low + self.high) / 2
 
     @property
     def percent(self) -> float:
-        """Largest error of the middle, in percent of it."""
+        """Largest error of ``middle`` as an estimate of the value, in percent."""
         return 50 * (self.high - self.low) / self.middle if self.middle > 0 else 0.0
 
     def scaled(self, factor: float) -> Bounds:
@@ -38,14 +38,14 @@ class Bounds:
         return Bounds(self.low * factor, self.high * factor)
 
     def overlap(self, other: Bounds | None) -> Bounds:
-        """Return the bounds that satisfy both; if they contradict each other, these bounds."""
+        """Return the intersection with other bounds; return self if there is none."""
         if other is None or other.low > self.high or other.high < self.low:
             return self
         return Bounds(max(self.low, other.low), min(self.high, other.high))
 
 
 def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:
-    """Return the bounds of a number as printed by fio; None if it is no number.
+    """Return the bounds of a number that fio printed; None if the text is not a number.
 
     Args:
         text: The number with its unit, such as ``12.3k``, ``48.1MiB/s`` or ``712421B/s``.
@@ -74,15 +74,15 @@ def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:
 
 
 def exact(text: str) -> float | None:
-    """Return a latency or size whose printed form is not rounded: ``1591.7k``, ``4096B``, ``4K``.
+    """Convert a latency that fio prints, such as ``1591.7k``; return None if it is malformed.
 
-    Prefixes without ``i`` are powers of 1,000, except ``K`` and ``M`` of sizes, see `size`.
+    Prefixes without ``i`` are powers of 1,000. For block sizes, use `size`.
     """
     return _value(text, 1000)
 
 
 def size(text: str, version: Version) -> int | None:
-    """Return a block size in bytes: ``4096B``, ``128KiB``, or ``4K`` before fio 2.17."""
+    """Convert a printed block size to bytes: ``4096B``, ``128KiB``, or ``4K`` before fio 2.17."""
     value = _value(text, 1000 if version >= SI_UNITS and text.rstrip().endswith("B") else 1024)
     return None if value is None else round(value)
 

@@ -32,7 +32,7 @@ OPERATIONS: tuple[Operation, ...] = ("read", "write", "trim", "sync")
 _SUMMARY_PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 _SUMMARY_PERCENTS["p9999_ns"] = 99.99
 _TOO_LARGE = 2.0**63
-LATEST_MS = 10**14  # year 5138: later time stamps are no times
+LATEST_MS = 10**14  # year 5138; later time stamps are invalid
 _MACROS = "FIO_"  # prefix of constants among the bins of fio 2.2.12 to 2.19
 ALL_CLIENTS = "All clients"  # jobname of the entry in which fio adds up its clients
 Clock = Literal["lat", "clat"]
@@ -83,7 +83,7 @@ class Latency:
 
     @property
     def in_flight_ns(self) -> float:
-        """Mean time in ns from submission to completion, for the number of I/Os in flight."""
+        """Mean time in ns from submission to completion, from which concurrency is computed."""
         return self.mean_ns if self.total_mean_ns is None else self.total_mean_ns
 
 
@@ -162,9 +162,10 @@ def read_document(document: Mapping[str, Any]) -> list[Figures]:
 
 
 def _of_one_kind(document: Mapping[str, Any], job: Any) -> Any:
-    """Name the results of a job with unified_rw_reporting=1 after the only operation that it does.
+    """Return a job with the results of unified_rw_reporting=1 under its only kind of operation.
 
-    A job of several kinds of operation is returned unchanged.
+    With that option, fio calls the results ``mixed``. A job of several kinds of operation is
+    returned unchanged.
     """
     if not isinstance(job, dict) or "mixed" not in job or "read" in job:
         return job
@@ -193,7 +194,7 @@ def jobs_of(document: Mapping[str, Any]) -> tuple[str, list[Any]]:
 
 
 def is_sum_of_clients(entry: Any) -> bool:
-    """Return whether an entry of ``client_stats`` is the one in which fio adds up all clients."""
+    """Return whether an entry of ``client_stats`` is fio's sum of all clients."""
     return isinstance(entry, dict) and entry.get("jobname") == ALL_CLIENTS
 
 
@@ -263,7 +264,7 @@ def is_in_us(section: Mapping[str, Any]) -> bool:
 
 
 def _latency(section: Mapping[str, Any], where: str, issued: int) -> Latency | None:
-    """Parse a section's latencies; None if fio recorded none, for which it may print zeros."""
+    """Parse a section's latencies; return None if they are missing or all zero."""
     tables: dict[Clock, Latency] = {}
     unit, scale = ("", 1000) if is_in_us(section) else ("_ns", 1)
     clocks: tuple[Clock, ...] = ("lat", "clat")
@@ -285,9 +286,9 @@ def _latency(section: Mapping[str, Any], where: str, issued: int) -> Latency | N
 def of_two_clocks(lat: Latency | None, clat: Latency | None) -> Latency | None:
     """Combine the latencies from submission on (lat) with those that start after it (clat).
 
-    A histogram determines the clock of all values, so that they belong to one distribution; the
-    mean of the total latency is kept beside it. Otherwise mean and extremes are total latencies,
-    even if the percentiles are not.
+    If only clat has a histogram, all values are those of clat, and the mean of lat is kept as
+    ``total_mean_ns``. Otherwise all values are those of lat, except that percentiles are those of
+    clat if lat has none, and then also the minimum if that of lat exceeds a percentile.
     """
     if lat is None or clat is None:
         return lat or clat
@@ -342,7 +343,7 @@ def _latency_table(
 
 
 def _bucket_middle(index: int) -> int:
-    """Return the middle of a histogram bucket by its index, as fio 2.2.12 to 2.19 key bins.
+    """Convert the index of a histogram bucket, the key in fio 2.2.12 to 2.19, to its middle.
 
     Values below 128 have a bucket each; above, 64 buckets share each power of two.
     """
@@ -419,11 +420,11 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
 
 
 def _bounds_of_percentiles(parts: Sequence[Latency]) -> dict[float, int]:
-    """Return upper bounds of the percentiles of all latencies together.
+    """Return upper bounds of the percentiles of all parts' latencies together.
 
-    A part's percentile says which share of its latencies is at most that long. The smallest time up
-    to which these shares, weighted by counts, add up to p percent is no less than the percentile p
-    of all latencies, and no more than the largest of the parts' own.
+    For a time t, each part's percentiles give a lower bound of the share of its latencies up to t.
+    The bound of percentile p is the smallest t for which the mean of these shares, weighted by
+    counts, reaches p percent. It is at most the largest of the parts' own percentiles p.
     """
     count = sum(p.count for p in parts)
     wanted = sorted(set.intersection(*(set(p.percentiles) for p in parts)))
@@ -440,10 +441,10 @@ def _bounds_of_percentiles(parts: Sequence[Latency]) -> dict[float, int]:
 
 
 def with_sum_of_clients(document: Mapping[str, Any], merged: Figures) -> Figures:
-    """Return the merged results of all clients with the percentiles that fio printed for them.
+    """Return merged results with the percentiles of fio's entry "All clients", if it has any.
 
-    Percentiles of single clients cannot be merged, but those of fio's entry "All clients" (3.39 and
-    later) are of all their latencies. Its mean is not used: fio 3.7 left out the first job.
+    Percentiles of single clients cannot be merged, but in fio 3.39 and later those of this entry
+    cover all clients. Its mean is not used, because in fio 3.7 it lacks the first job.
     """
     entry = next(filter(is_sum_of_clients, document.get("client_stats") or ()), None)
     if entry is None:

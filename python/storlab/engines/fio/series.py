@@ -43,7 +43,7 @@ class PackedStatus:
 
     @property
     def parts(self) -> list[Figures]:
-        """Results of each group of jobs in this document; it is parsed again at every access."""
+        """Results of each job or reporting group of this document, parsed at every access."""
         return read_document(json.loads(gzip.decompress(self.packed)))
 
 

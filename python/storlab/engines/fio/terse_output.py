@@ -1,6 +1,7 @@
 """Parser of fio's terse output (``--minimal``, ``--output-format=terse``), versions 2 to 5.
 
-One line per job, with values separated by semicolons, becomes documents in the form of fio's JSON:
+Each line has the values of one job, separated by semicolons. Lines are converted to documents in
+the form of fio's JSON:
 
 - Bytes are whole KiB and rates whole numbers. The number of I/Os follows from both, exactly if all
   I/Os had the same size.
@@ -22,8 +23,8 @@ from storlab.engines.fio.printed_number import Bounds
 from storlab.engines.fio.result import ALL_CLIENTS, FioFormatError
 
 _NS_PER_US = 1_000
-# The first field is the host in client mode. Version 2 lacks the version of fio, so that only its
-# percentiles tell it from other files with semicolons.
+# The first field is the host in client mode. Version 2 lacks the version of fio, so
+# only its percentiles distinguish it from other files with semicolons.
 _LINE = re.compile(
     r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?"
     r"(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2(?=;[^\n]*%=));(?P<name>[^;\n]*);"
@@ -51,7 +52,7 @@ _GENERAL = (
 
 @dataclass(slots=True)
 class _Line:
-    """Line of terse output: one job, or a group of jobs."""
+    """Values of a line of terse output, which has the results of one job or group of jobs."""
 
     host: str | None
     version: str | None
@@ -72,11 +73,11 @@ def matches(text: str) -> bool:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """Return a document in the form of fio's JSON for each start of fio in a text.
+    """Return a document in the form of fio's JSON for each invocation of fio in a text.
 
-    Lines with different counters of disks belong to different starts of fio. A job's notes on
-    rounding and on missing values are in its field ``NOTES``, and a document's field ``PARTIAL`` is
-    set, because there are no options.
+    Lines with different disk statistics belong to different invocations. A job's
+    notes on rounding and on missing values are in its field ``NOTES``. A document's field
+    ``PARTIAL`` is set, because the text contains no options.
 
     Raises:
         FioFormatError: A line has another number of values than any version of fio prints.
@@ -140,13 +141,13 @@ def _is_cpu(values: Sequence[str]) -> bool:
 def _document(lines: Sequence[_Line]) -> dict[str, Any]:
     notes: list[str] = []
     if len(lines) > 1 and any(line.name == ALL_CLIENTS for line in lines):
-        notes.append("fio's sum of all clients is not imported, but the jobs that it adds up")
+        notes.append("fio's sum of all clients is not imported: the jobs that it adds up are")
         lines = [line for line in lines if line.name != ALL_CLIENTS]
     keys = [(line.group, line.name) for line in lines]
     if len(set(keys)) < len(keys):
         notes.append(
             "lines with the same job name and group are added up, as clones of a job (numjobs): "
-            "results of several starts of fio must be in files of their own"
+            "put the results of separate runs of fio into separate files"
         )
     return {
         "fio version": lines[0].version or "unknown",
@@ -181,8 +182,8 @@ def _job(line: _Line) -> dict[str, Any]:
         notes.append(f"host: {line.host}")
     user, system = line.cpu[:2]
     notes.append(
-        f"CPU time is not known: user {user} and system {system} are of the run time of all jobs, "
-        "whose number is not in the file"
+        f"CPU time is unknown: user {user} and system {system} are shares of the run time of all "
+        "jobs, whose number is not in the file"
     )
     return {
         "jobname": line.name,

@@ -1,6 +1,6 @@
-"""Parser of the text that fio prints for people, its output format ``normal`` (fio 1.x to 3.x).
+"""Parser of fio's human-readable output, the format ``normal`` (fio 1.x to 3.x).
 
-The text becomes documents in the form of fio's JSON, with what the text contains:
+The text is converted to documents in the form of fio's JSON, which have only some of its values:
 
 - Counts of I/Os (``issued``) are exact. Bytes are rounded, but exact again if every I/O had the
   same size.
@@ -80,7 +80,7 @@ _DISK_FIELDS = (
 )  # fmt: skip
 _GROUP = re.compile(r"Run status group \d+|Disk stats \(read/write\)")
 _PRIORITY = re.compile(r"\b(?:clat|lat) prio ")
-# Lines of a job that storlab needs no value from, as of fio's JSON.
+# Lines of a job whose values storlab does not use, in JSON either.
 _UNUSED = re.compile(
     r"^\s*(?:bw \(|iops\s*:|lat \([num]?sec\)\s*:|submit\s*:|complete\s*:|"
     r"latency\s*: target|fsync/fdatasync|Jobs: |(?:READ|WRITE|TRIM|MIXED): )"
@@ -91,7 +91,7 @@ _KINDS = ("read", "write", "trim", "sync")
 _MOST_MESSAGES = 20
 _GENERAL = (
     "fio's text has no options except rw, bs, ioengine and iodepth: direct, size, filename, rate, "
-    "norandommap and so on are unknown, and the target is called after the job"
+    "norandommap and so on are unknown, and the target is named after the job"
 )
 
 
@@ -117,7 +117,10 @@ class _Job:
 
 @dataclass(slots=True)
 class _Direction:
-    """Lines of one kind of I/O, as printed; ``tables`` are its latencies by name (slat, ...)."""
+    """Printed results of reads, writes, trims or flushes of a job.
+
+    ``tables`` contains the latency statistics by name (slat, clat, lat).
+    """
 
     kind: str
     printed: dict[str, str] = field(default_factory=dict)
@@ -128,7 +131,7 @@ class _Direction:
 
 @dataclass(slots=True)
 class _Run:
-    """Text of one start of fio."""
+    """Printed results of one invocation of fio."""
 
     version: Version = UNKNOWN_VERSION
     version_text: str = "unknown"
@@ -142,7 +145,7 @@ class _Run:
 
 
 def matches(text: str) -> bool:
-    """Return whether a text contains jobs or results as fio prints them for people."""
+    """Return whether a text contains human-readable jobs or results of fio."""
     # _JOB and _SECTION take quadratic time in the length of a line, and JSON may be one line of
     # megabytes.
     is_job = ": (groupid=" in text and _JOB.search(text) is not None
@@ -156,10 +159,10 @@ def messages(text: str) -> list[str]:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """Return a document in the form of fio's JSON for each start of fio in a text.
+    """Return a document in the form of fio's JSON for each invocation of fio in a text.
 
-    A job's notes on rounding and on missing values are in its field ``NOTES``, and a document's
-    field ``PARTIAL`` is set, because the text does not contain all options.
+    A job's notes on rounding and on missing values are in its field ``NOTES``. A document's field
+    ``PARTIAL`` is set, because the text does not contain all options.
     """
     reader = _Reader()
     for line in re.split(r"[\r\n]+|(?<=\n)\n", _COLOUR.sub("", text)):
@@ -168,7 +171,7 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 class _Reader:
-    """Reader of fio's text line by line."""
+    """Reader that collects the results in fio's text, line by line."""
 
     def __init__(self) -> None:
         self.runs = [_Run()]
@@ -177,7 +180,7 @@ class _Reader:
         self._table: str | None = None
 
     def take(self, line: str) -> None:
-        """Read one line."""
+        """Add the content of the next line to the results read so far."""
         run = self.runs[-1]
         if ": (g=" in line and (match := _SECTION.search(line)):
             self._section(match)
@@ -269,7 +272,7 @@ class _Reader:
         self._table = None
 
     def _latency(self, job: _Job, line: str) -> bool:
-        """Read a line of latencies; return whether it is one."""
+        """Read a line if it contains latencies; return whether it does."""
         if match := _TIMES.search(line):
             if match["what"] == "sync" and "sync" not in job.directions:
                 self._open("sync", None)
@@ -292,7 +295,7 @@ class _Reader:
         return True
 
     def _detail(self, job: _Job, line: str) -> bool:
-        """Read a line of a job's report that has no latencies; return whether it is known."""
+        """Read any other line of a job's report; return whether its form is known."""
         if match := _CPU.search(line):
             job.cpu = (float(match["user"]), float(match["system"]))
         elif match := _ISSUED.search(line):
@@ -348,7 +351,7 @@ def _disk(match: re.Match[str]) -> dict[str, Any]:
 def _document(run: _Run) -> dict[str, Any]:
     jobs = list(run.jobs.values())
     if len(jobs) > 1 and any(job.name == ALL_CLIENTS for job in jobs):
-        run.notes.append("fio's sum of all clients is not imported, but the jobs that it adds up")
+        run.notes.append("fio's sum of all clients is not imported: the jobs that it adds up are")
         jobs = [job for job in jobs if job.name != ALL_CLIENTS]
     if run.repeated:
         run.notes.append(
@@ -411,7 +414,7 @@ def _job(run: _Run, job: _Job) -> dict[str, Any]:
     if result["job_start"] is not None:
         notes.append("fio's text has the end time without a time zone: it is taken as UTC")
     if any(job.cpu):
-        notes.append("CPU time is fio's percentage of jobs x run time")
+        notes.append("CPU time is computed as fio's percentage of jobs x run time")
     result[NOTES] = list(dict.fromkeys(notes))
     return result
 
@@ -463,7 +466,7 @@ def _result(
 
 
 def _unit_notes(kind: str, direction: _Direction) -> Iterator[str]:
-    """Yield a note on how coarse the percentiles of a kind of I/O are."""
+    """Yield notes on the rounding of a kind of I/O's percentiles."""
     for name, unit in direction.units.items():
         percentiles = direction.tables[name]["percentile"]
         median = next((v for k, v in percentiles.items() if float(k) == 50.0), 0)
@@ -474,7 +477,7 @@ def _unit_notes(kind: str, direction: _Direction) -> Iterator[str]:
 
 
 def _ended_s(job: _Job) -> int | None:
-    """Return when a job ended, in seconds since 1970; None if fio printed no time."""
+    """Return the end of a job as UNIX time in seconds; None if fio printed no time."""
     try:
         ended = datetime.strptime((job.ended or "").strip(), "%a %b %d %H:%M:%S %Y")
     except ValueError:
@@ -483,7 +486,7 @@ def _ended_s(job: _Job) -> int | None:
 
 
 def _start_ms(job: _Job, moved: dict[str, Moved]) -> int | None:
-    """Return when a job's window began, in ms since 1970; None if fio printed no time."""
+    """Return the start of a job's window as UNIX time in ms; None if fio printed no time."""
     ended_s = _ended_s(job)
     length_ms = max((m.runtime_ms for m in moved.values()), default=0)
     return None if ended_s is None else 1000 * ended_s - length_ms

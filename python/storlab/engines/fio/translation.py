@@ -66,7 +66,8 @@ def translate(values: list[str]) -> Translation:
     """Translate job files and command lines of fio.
 
     Jobs that fio runs at the same time with equal options become one workload, on several files if
-    they differ in their files. Other jobs become workloads that run one after the other.
+    they differ in their files. Jobs that run at the same time with different options become groups
+    of one workload if possible. All other jobs become workloads that run one after the other.
 
     Raises:
         UsageError: A job cannot be read, or none can be translated; the error names file and line.
@@ -104,7 +105,7 @@ def _nothing(values: Sequence[str], count: int, notes: _Remarks) -> UsageError:
 
 
 class _Remarks:
-    """Remarks on options, joined if they are equal."""
+    """Collection of remarks on options, which lists the places of equal remarks together."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], list[str]] = {}
@@ -115,7 +116,7 @@ class _Remarks:
             places.append(where)
 
     def all(self) -> list[Remark]:
-        """Return the remarks; those of equal meaning become one."""
+        """Return the remarks, of which each meaning occurs only once."""
         joined: dict[str, tuple[list[str], list[str]]] = {}
         for (option, meaning), places in self._places.items():
             all_places, options = joined.setdefault(meaning, ([], []))
@@ -128,7 +129,7 @@ class _Remarks:
 
 
 def _lines(places: Sequence[str]) -> str:
-    """Join places of one file: ``a.fio:3`` and ``a.fio:9`` become ``a.fio:3,9``."""
+    """Join the line numbers of each file: ``a.fio:3`` and ``a.fio:9`` become ``a.fio:3,9``."""
     by_file: dict[str, list[str]] = {}
     for place in dict.fromkeys(places):
         file, _, line = place.rpartition(":")
@@ -140,7 +141,7 @@ def _lines(places: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Place:
-    """Files, devices or directory of a job."""
+    """Files, devices or directory that a job of fio uses."""
 
     paths: tuple[str, ...]
     direct: bool
@@ -167,7 +168,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Load:
-    """Job of fio in terms of a workload, before tables are made."""
+    """Workload that one job of fio, or several joined ones, become."""
 
     names: list[str]
     origins: list[str]
@@ -196,7 +197,7 @@ class _Load:
 
 
 class _Job:
-    """One section of a job file."""
+    """Translator of one section of a job file, or one job of a command line."""
 
     def __init__(self, section: JobSection, notes: _Remarks) -> None:
         self.section = section
@@ -257,7 +258,7 @@ class _Job:
             raise UsageError(setting.where, f'"{setting.text}" is not a mode of fio', fix)
 
     def load(self) -> _Load | None:
-        """Return the job as a workload; None, with a remark, if a study cannot express it."""
+        """Translate the job to a workload; add a remark and return None if that is impossible."""
         refusal = self._refusal()
         if refusal is not None:
             self.note(*refusal)
@@ -288,7 +289,7 @@ class _Job:
         return load
 
     def _name(self) -> str:
-        """Return the job's name: the option ``name`` of its section, or the section's."""
+        """Return the job's name: the section's option ``name``, or the name of the section."""
         own = self.section.settings[self.section.shared :]
         names = [setting.value for setting in own if setting.name == "name" and setting.value]
         return names[-1] if names else self.section.name
@@ -321,7 +322,7 @@ class _Job:
         return _KINDS[self._kind()]
 
     def _rewrite(self) -> None:
-        """Replace options that have an equivalent among those that become fields."""
+        """Replace ``zero_buffers`` and ``sync`` by equivalent options that have a field."""
         options = self.options
         if self.is_on("zero_buffers"):
             options["buffer_compress_percentage"] = "100"
@@ -341,7 +342,7 @@ class _Job:
         return comments
 
     def _remark_rest(self, trim: float) -> None:
-        """Add a remark for each option that no field expresses, or that concerns fio's output."""
+        """Add remarks on the options that no field expresses, and on those for fio's output."""
         rest = fio.untold(self.options)
         for name, setting in self.settings.items():
             if name in self.translated or name in ("rate", "cpus_allowed", "verify", "sync"):
@@ -386,7 +387,7 @@ class _Job:
         return _Place(paths[:1], direct, is_directory=True)
 
     def _shared_names(self, directory: str) -> tuple[str, ...]:
-        """Return the files in a directory that all jobs of a section share; none if each has own.
+        """Return the files that all jobs of a section share; empty if each job has its own files.
 
         fio's ``filename_format`` is ``$jobname.$jobnum.$filenum`` by default.
         """
@@ -401,7 +402,7 @@ class _Job:
         return tuple(dict.fromkeys(str(Path(directory) / name) for name in names))
 
     def _measure(self, load: _Load) -> None:
-        """Set the region and the length of the load."""
+        """Set which region of its files the load uses, and after which time or size it ends."""
         options, place = self.options, load.place
         files = 1 if place.is_directory else len(place.paths)
         load.size = self._region("size", files)
@@ -443,7 +444,7 @@ class _Job:
         return {"kb_base": self.options["kb_base"]} if "kb_base" in self.options else {}
 
     def _parts(self, load: _Load) -> None:
-        """Add a remark if fio's jobs access the same offsets, and storlab's do not."""
+        """Add a remark if fio's jobs access the same offsets, because storlab's jobs do not."""
         step = fio.data_size({"size": self.options.get("offset_increment", "")}, 1)
         if load.jobs == 1 or load.place.is_directory or not load.has_parts:
             return
@@ -496,7 +497,7 @@ class _Job:
 
 
 def _bare(setting: Setting) -> str:
-    """Return the value of an option that stands without one; raise UsageError if it needs one."""
+    """Return "1", the value of an option without a value; raise UsageError if it needs one."""
     if setting.name in (*_SIZES, *_TIMES, *_COUNTS, "rw", "filename", "directory", "ioengine"):
         what = f'"{setting.text}" has no value'
         raise UsageError(setting.where, what, f"write {setting.name}=VALUE")
@@ -512,7 +513,7 @@ def _is_number(text: str) -> bool:
 
 
 def _end_together(phase: list[_Load]) -> None:
-    """With ``exitall``, all jobs end as soon as one does: give them its runtime."""
+    """Set the shortest runtime for all jobs if ``exitall`` ends them when the first one ends."""
     runtimes = [load.runtime_ns for load in phase if load.runtime_ns is not None]
     if runtimes and any("exitall" in load.settings for load in phase):
         for load in phase:
@@ -520,10 +521,10 @@ def _end_together(phase: list[_Load]) -> None:
 
 
 def _side_by_side(phase: list[_Load], notes: _Remarks) -> list[list[_Load]]:
-    """Return the groups of each workload that the jobs of a phase become.
+    """Divide jobs that fio runs at the same time into workloads, each a list of groups.
 
-    Jobs with equal options become one group. The others become groups of one workload, or
-    workloads of their own, with a remark, if they cannot be groups.
+    Jobs with equal options are joined to one group. All groups form one workload or, if that is
+    impossible, each forms a workload of its own, with a remark.
     """
     alike: dict[str, list[_Load]] = {}
     for load in phase:
@@ -547,7 +548,7 @@ def _side_by_side(phase: list[_Load], notes: _Remarks) -> list[list[_Load]]:
 
 
 def _no_groups(loads: Sequence[_Load]) -> str | None:
-    """Return why jobs cannot be groups of one workload; None if they can."""
+    """Return the reason why jobs cannot be groups of one workload, or None."""
     if len({load.place.key for load in loads}) > 1:
         return "groups of a workload share one target"
     if any(load.job_bytes is not None for load in loads):
@@ -558,7 +559,7 @@ def _no_groups(loads: Sequence[_Load]) -> str | None:
 
 
 def _likeness(load: _Load) -> tuple[Any, ...]:
-    """Return what must be equal for jobs to be joined to one workload."""
+    """Return the values that must be equal in all jobs that are joined."""
     fields = {name: value for name, value in load.fields.items() if name != "jobs"}
     place = load.place.paths if load.place.is_directory or not load.place.is_filled else ()
     return (
@@ -570,7 +571,7 @@ def _likeness(load: _Load) -> tuple[Any, ...]:
 
 
 def _joined(loads: Sequence[_Load]) -> _Load | None:
-    """Join jobs that differ only in their files or their parts of a region; None if impossible."""
+    """Join jobs that use different files or parts of a region; return None if impossible."""
     by_paths: dict[tuple[str, ...], list[_Load]] = {}
     for load in loads:
         by_paths.setdefault(load.place.paths, []).append(load)
@@ -612,7 +613,7 @@ def _joined(loads: Sequence[_Load]) -> _Load | None:
 
 
 def _region_of(loads: Sequence[_Load]) -> tuple[Any, Any, int] | None:
-    """Return offset, size and number of jobs that use the same files; None if they cannot join."""
+    """Return offset, size and number of jobs on the same files; None if they cannot be joined."""
     jobs = sum(load.jobs for load in loads)
     if len({(load.offset, load.size) for load in loads}) == 1:
         return loads[0].offset, loads[0].size, jobs
@@ -653,7 +654,7 @@ def _tables(groups: Sequence[Sequence[_Load]], notes: _Remarks) -> Translation:
 
 
 def _longest(kind: str, lengths: Iterable[tuple[int, _Load]], notes: _Remarks) -> int | None:
-    """Return the longest ramp or runtime; add a remark on each job that has another one."""
+    """Return the longest ramp or runtime; add a remark on each job with a shorter one."""
     pairs = list(lengths)
     longest = max((ns for ns, _ in pairs), default=None)
     if longest is None:
@@ -744,7 +745,7 @@ def _workload(load: _Load, targets: _Targets, names: set[str]) -> TranslatedTabl
 
 
 def _grouped(loads: Sequence[_Load], targets: _Targets, names: set[str]) -> TranslatedTable:
-    """Return one workload with a group for each of the jobs that run at the same time."""
+    """Return a workload with one group for each job that fio runs at the same time."""
     name = _unique(" beside ".join(dict.fromkeys(load.names[0] for load in loads)), names)
     names.add(name)
     groups: list[TranslatedTable] = []

@@ -1,4 +1,4 @@
-"""Sentences on fio options that a study cannot fully express, for ``storlab init --from-fio``."""
+"""Texts on fio options that a study cannot fully express, for ``storlab init --from-fio``."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _SEEDS = frozenset({"randrepeat", "allrandrepeat", "randseed", "random_generator
 
 
 def untranslated(name: str) -> str:
-    """Return what it means that an option is not taken over."""
+    """Return the effect of not taking over an option."""
     if name in _LAYOUT_OPTIONS:
         return LAYOUT
     if name in _SEEDS:
@@ -132,7 +132,7 @@ def untranslated(name: str) -> str:
 
 
 def unrunnable_engine(name: str) -> str | None:
-    """Return why jobs of an I/O engine of fio cannot be translated; None if they can."""
+    """Return the reason why jobs of an I/O engine cannot be translated, or None."""
     if name in ("cpuio", "exec", "filecreate", "filestat", "filedelete", "mkdir", "rmdir"):
         return f"left out: ioengine={name} does no reads and writes"
     if name in ("ftruncate", "falloc", "e4defrag", "dircreate", "dirstat", "dirdelete"):
@@ -154,12 +154,12 @@ def unrunnable_engine(name: str) -> str | None:
             "device's path and ioengine=io_uring"
         )
     if name.startswith(("external", "/")):
-        return f"left out: ioengine={name} is a plug-in of fio, whose work is not known"
+        return f"left out: ioengine={name} is a plug-in of fio whose I/O is unknown to storlab"
     return None
 
 
 def other_engine(name: str) -> str | None:
-    """Return how storlab's I/O differs from that of fio's engine; None if it is the same."""
+    """Return the difference between storlab's I/O and that of an engine of fio, or None."""
     if name in ("psync", "io_uring", "null"):
         return None
     if name in ("sync", "vsync", "pvsync", "pvsync2"):

@@ -88,7 +88,7 @@ def _run(result: Result, options: dict[str, list[str]], file: str) -> ImportedRu
     if result.xfer_type not in _PATHS:
         raise ResultError(
             f"{file}: XferType",
-            f"{result.xfer_type} is not a transfer type that storlab has",
+            f"{result.xfer_type} is not a transfer type that storlab supports",
             f"use one of {', '.join(_PATHS)}",
         )
     places = [*options.get("-f", []), *options.get("-D", [])]
@@ -136,12 +136,12 @@ def _run(result: Result, options: dict[str, list[str]], file: str) -> ImportedRu
 
 
 def _fields(result: Result, options: dict[str, list[str]]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of a ``gpudirect`` workload, and notes on those that are not known."""
+    """Return the fields of a ``gpudirect`` workload, and notes on assumed values."""
     path, api = _PATHS[result.xfer_type]
     notes = []
     gpus = [int(text) for text in options.get("-d", []) if text.isdigit()]
     if not gpus and path != "host":
-        notes.append("gdsio does not print the GPU, and no command line is in the file: GPU 0")
+        notes.append("gdsio prints no GPU, and the file has no command line: GPU 0 is assumed")
     if result.largest_bytes != result.block_bytes:
         notes.append("gdsio drew I/O sizes from a range; block_size is the smallest")
     fields: dict[str, Any] = {
@@ -164,7 +164,7 @@ def _fields(result: Result, options: dict[str, list[str]]) -> tuple[dict[str, An
 def _notes(result: Result, has_latency: bool) -> list[str]:
     notes = [
         "gdsio prints no start time, no ramp, no percentiles and no CPU time",
-        "gdsio does not count which bytes took the direct path: where the driver falls back to "
+        "gdsio does not count which bytes took the direct path: if the driver falls back to "
         "host memory, XferType stays the same",
     ]
     disagreement = result.disagreement()

@@ -1,4 +1,4 @@
-"""Importer of IOR's results: each repetition of a write or read is a run of a block workload."""
+"""Importer of IOR's results: each repetition of a write or read becomes a block I/O run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _run(test: Test, row: Row) -> ImportedRun:
         ],
     )
     if not exact:
-        outcome.notes.append("bytes are IOR's rate times its time, which are rounded")
+        outcome.notes.append("IOR printed no exact bytes: they are its rounded rate times its time")
     if test.others:
         outcome.notes.append(f"not imported: {', '.join(sorted(set(test.others)))}")
     fields: dict[str, Any] = {
@@ -105,7 +105,7 @@ def _run(test: Test, row: Row) -> ImportedRun:
         label=None,
         target=Path(path).parent.name or path if path else "imported",
         locations=[path] if path else [],
-        # Only of POSIX is it known that files are cached unless -B is given.
+        # Only with POSIX is it certain that files are cached unless -B is given.
         direct=direct if direct or (posix and command) else None,
         engine="ior",
         outcome=outcome,

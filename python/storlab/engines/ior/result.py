@@ -38,7 +38,7 @@ class IorFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One repetition of an access: its rate, time and, if IOR printed it, its exact bytes."""
+    """Results of one repetition of a write or read; ``moved`` is None if IOR did not print it."""
 
     access: str  # write or read
     mib_s: float
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(slots=True)
 class Test:
-    """One test: header fields and options, both by their names in lower case, and its rows."""
+    """Results of one test, with header fields and options by their names in lower case."""
 
     version: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Test:
     others: list[str] = field(default_factory=list)  # other accesses, such as remove
 
     def whole(self, *names: str) -> int | None:
-        """Return an option as an integer, by the first of these names that has one."""
+        """Return the first of these header fields that is an integer, or None."""
         for name in names:
             text = self.fields.get(name, "").split(" ")[0]
             if text.isdigit():
@@ -68,7 +68,8 @@ class Test:
     def length_ns(self, row: Row) -> int:
         """Return the time of a row from the first open to the last close, in ns.
 
-        It follows from exact bytes and the rate, which has more digits than the printed time.
+        If the bytes are exact, it is computed from them and the rate, which has more digits than
+        the printed time.
         """
         moved, exact = self.bytes_of(row)
         seconds = moved / (row.mib_s * _MIB) if exact else row.total_s

@@ -1,4 +1,4 @@
-"""Parser of warp command lines as people type them, with warp's default values.
+"""Parser of warp's command lines, with warp's default values.
 
 Checked against warp 0.3 to 1.6.1. Flags have one or two dashes and their value after ``=`` or as
 the next word; a boolean flag takes a value only after ``=``.
@@ -75,7 +75,7 @@ _SECRET = re.compile(
 
 
 def without_credentials(text: str) -> str:
-    """Return a text with the credentials in warp's command lines replaced."""
+    """Replace the credentials in warp's command lines by ``*REDACTED*``."""
     return _SECRET.sub(r"\g<name>*REDACTED*", text)
 
 
@@ -85,7 +85,7 @@ class CommandLineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """Benchmark of warp with the flags that a command line sets."""
+    """Parsed command line of warp: the benchmark and its flags."""
 
     benchmark: str
     flags: dict[str, str]  # boolean flags are "true" or "false"; repeated flags joined by commas
@@ -93,7 +93,7 @@ class CommandLine:
     unread: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> str:
-        """Return the value of a flag: as given, else warp's default, else an empty text."""
+        """Return the value of a flag, else warp's default, else an empty text."""
         return self.flags.get(name) or self.default(name)
 
     def default(self, name: str) -> str:
@@ -105,7 +105,7 @@ class CommandLine:
         return self.flags.get(name) == "true"
 
     def recorded(self) -> dict[str, str]:
-        """Return the flags in the form in which warp records them, without credentials."""
+        """Return benchmark and flags as warp records them in its results, without credentials."""
         told = {name: value for name, value in self.flags.items() if name not in SECRETS}
         return {"": self.benchmark, **{k: v for k, v in told.items() if v != "false"}}
 
@@ -154,7 +154,7 @@ def parse_command_line(text: str) -> CommandLine:
 
 
 def _benchmark_at(words: list[str]) -> int:
-    """Return the index of the benchmark's name, preferably after a word that names warp."""
+    """Return the index of the benchmark's name, preferably one that follows the word warp."""
     named = [index for index, word in enumerate(words) if word in BENCHMARKS]
     after = [index for index in named if index and "warp" in PurePath(words[index - 1]).name]
     if not named:

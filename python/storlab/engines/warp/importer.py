@@ -1,4 +1,4 @@
-"""Importer of warp's benchmark data: the record of all requests, or aggregated JSON or text.
+"""Importer of warp's results: the record of all requests, aggregated JSON, or printed text.
 
 From a record (``.csv.zst``, written with ``--full`` and by all versions before 1.1), results are
 recomputed. The JSON (``.json.zst``, or ``warp analyze --json``) and the printed text have only
@@ -37,13 +37,13 @@ _UNKNOWN_PLACE = "http://imported/imported"
 
 
 class WarpImport:
-    """Importer of warp's benchmark data, as record of requests or JSON, compressed or not."""
+    """Importer of warp's results: a record of all requests, JSON, or printed text."""
 
     name = "warp"
     hint = "its benchmark data (.csv.zst, with --full, or .json.zst), or the text that it printed"
 
     def matches(self, text: str) -> bool:
-        """Return whether a text looks like warp's record of requests, JSON or printed results."""
+        """Return whether a text looks like a record of requests, JSON or printed text of warp."""
         return any(form.looks_like(text) for form in (warp_records, warp_summary, warp_text_output))
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
@@ -70,8 +70,8 @@ class WarpImport:
     def cleaned(self, text: str) -> str:
         """Return the text without credentials.
 
-        warp records the S3 session token of its command line, and printed text may have the
-        command line itself.
+        warp records the S3 session token of its command line, and printed text may contain the
+        command line.
         """
         return without_credentials(text)
 
@@ -240,7 +240,7 @@ def _summary_notes(
 def _latency_notes(kind: Operation, of_kind: OperationSummary) -> Iterator[str]:
     if not of_kind.pieces:
         yield (
-            f"warp stores no latencies of {kind} but means, because its sizes differ"
+            f"warp stores only mean latencies of {kind}, because its sizes differ"
             if of_kind.timed
             else f"warp stores no latencies of {kind}"
         )

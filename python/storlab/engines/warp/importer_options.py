@@ -88,7 +88,7 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
     result["object_size"] = _objectsize_bytes(flags, seen, notes)
     result["concurrency"] = seen.workers or _whole(flags, "concurrent", 20)
     if not seen.workers and "concurrent" not in flags:
-        notes.append("the file has no concurrency: it is taken for warp's default")
+        notes.append("the file does not record the concurrency: warp's default of 20 is assumed")
     if set(percents) != {"put"}:
         objects = _whole(flags, "objects", 0)
         result |= {"objects": objects} if objects else {}
@@ -102,7 +102,7 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
                 "size of the ranges"
             )
     if "range" in flags and "range-size" not in flags:
-        notes.append("warp read ranges of random length; they are recorded as whole objects here")
+        notes.append("warp read ranges of random length; storlab records reads of whole objects")
     if "put" in percents:
         result |= _uploads(flags, seen, notes)
         if {"get", "head"} & set(percents):
@@ -149,9 +149,9 @@ def _overfull(flags: Flags) -> Iterator[str]:
 
 
 def _percents(flags: Flags, seen: Seen, notes: list[str]) -> dict[Operation, float]:
-    """Return the percentage of each operation: as configured if known, else as counted.
+    """Return the configured percentage of each operation or, if it is unknown, the counted one.
 
-    Runs of the same mix must become repeats, and the counted percentages differ between them.
+    Configured percentages are preferred because counted ones differ between repeats.
     """
     counted = _shares(seen.requests)
     asked = _asked_mix(flags)
@@ -175,7 +175,7 @@ def _shares(amounts: Mapping[Operation, float]) -> dict[Operation, float]:
 
 
 def _asked_mix(flags: Flags) -> dict[Operation, float] | None:
-    """Return the percentages that warp's command line asks for, or None if it asks for no mix."""
+    """Return the percentages configured by warp's command line; None if it configures no mix."""
     given = {
         kind: _number(flags, f"{name}-distrib")
         for kind, name in _DISTRIBUTION.items()
@@ -190,7 +190,7 @@ def _asked_mix(flags: Flags) -> dict[Operation, float] | None:
 def _unrecorded_mix(
     seen: Seen, counted: Mapping[Operation, float], notes: list[str]
 ) -> dict[Operation, float]:
-    """Return the default mix if the counted one fits it, else whole percentages; add a note."""
+    """Return warp's default mix if the counts fit it, else rounded percentages; add a note."""
     total = sum(seen.requests.values())
     if seen.requests.keys() <= _DEFAULT_MIX.keys() and all(
         abs(counted.get(kind, 0.0) - percent)
@@ -198,8 +198,8 @@ def _unrecorded_mix(
         for kind, percent in _DEFAULT_MIX.items()
     ):
         notes.append(
-            "the file does not record the mix of requests: it is taken for warp's default, which "
-            "it equals within sampling error"
+            "the file does not record the mix of requests: warp's default is assumed, which the "
+            "counts match within sampling error"
         )
         return dict(_DEFAULT_MIX)
     notes.append(
@@ -230,7 +230,7 @@ def _objectsize_bytes(flags: Flags, seen: Seen, notes: list[str]) -> Any:
     if len(seen.sizes) <= _MOST_SIZES:
         total = sum(seen.sizes.values())
         return {f"{size}B": round(100 * n / total, 3) for size, n in sorted(seen.sizes.items())}
-    notes.append("warp used its own distribution of sizes, which is recorded as uniform here")
+    notes.append("warp drew sizes from a distribution that storlab records as uniform")
     return {"uniform": [min(seen.sizes), max(seen.sizes)]}
 
 

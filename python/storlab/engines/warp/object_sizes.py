@@ -1,4 +1,4 @@
-"""Sizes of warp's option ``--obj.size`` as ``object_size`` of an object workload."""
+"""Conversion of warp's option ``--obj.size`` to ``object_size`` of an object workload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OCTAVES = 8  # warp draws random sizes from this many octaves below the largest
 
 
 class Sizes(NamedTuple):
-    """``object_size`` of a workload, with a sentence on how it differs from warp's sizes."""
+    """Value of a workload's ``object_size``, and a sentence if it differs from warp's sizes."""
 
     value: Any
     difference: str | None = None
@@ -32,11 +32,11 @@ def size_bytes(text: str) -> int:
 
 
 def object_sizes(text: str, *, is_random: bool) -> Sizes | None:
-    """Return the distribution that ``--obj.size`` asks for, or None if the text is malformed.
+    """Return the distribution of sizes that ``--obj.size`` sets; None if it is malformed.
 
     Args:
         text: One size, ``smallest,largest``, or buckets ``size:weight,...``.
-        is_random: Whether ``--obj.randsize`` is set, without which only the largest size counts.
+        is_random: Whether ``--obj.randsize`` is set; without it, warp uses only the largest size.
     """
     if ":" in text:
         return _buckets(text)
@@ -49,7 +49,10 @@ def object_sizes(text: str, *, is_random: bool) -> Sizes | None:
 
 
 def _buckets(text: str) -> Sizes | None:
-    """Return sizes of buckets: warp draws uniformly from the size before to a bucket's own."""
+    """Return the distribution of sizes in buckets ``size:weight,...``.
+
+    In each bucket, warp draws sizes uniformly, from the previous bucket's size to below its own.
+    """
     buckets = [(0, 0.0)]
     for part in text.split(","):
         size_text, _, weight_text = part.partition(":")
@@ -74,14 +77,14 @@ def _buckets(text: str) -> Sizes | None:
     if all(high - low == 1 for low, high, _ in drawn):
         return Sizes(_weights(shares))
     return Sizes(
-        _weights(shares), "warp draws sizes uniformly within each bucket; here all have its mean"
+        _weights(shares), "warp draws sizes uniformly within each bucket; storlab uses its mean"
     )
 
 
 def _octaves(smallest: int | None, largest: int) -> Sizes:
-    """Return sizes like those of ``--obj.randsize``, which are uniform on a logarithmic scale.
+    """Return an approximation of ``--obj.randsize``, which is uniform on a logarithmic scale.
 
-    Each octave is represented by its mean, so that the mean of all sizes is that of warp.
+    Each octave is represented by its mean, so that the mean of all sizes is the same as in warp.
     """
     top = math.log2(max(2, largest))
     bottom = max(7.0, top - _OCTAVES) if smallest is None else math.log2(max(2, smallest))
@@ -99,7 +102,7 @@ def _octaves(smallest: int | None, largest: int) -> Sizes:
     return Sizes(_weights(shares), _RANDOM)
 
 
-_RANDOM = "warp draws sizes from a continuous distribution; here each octave of sizes has its mean"
+_RANDOM = "warp draws sizes from a continuous distribution; storlab uses the mean of each octave"
 
 
 def _weights(shares: list[tuple[int, float]]) -> dict[str, float]:

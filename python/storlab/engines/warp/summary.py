@@ -1,6 +1,6 @@
 """Parser of warp's own summary in JSON, and comparison of it with storlab's results.
 
-In warp 1.0 to 1.6:
+In the JSON of warp 1.1 to 1.6 (older JSON has rates, and latencies of the whole run):
 
 - Latencies are aggregated per 10 s. warp prints the mean of these aggregates, even of percentiles.
 - ``total_bytes`` and throughput count failed requests at full size, except failed uploads of the
@@ -89,7 +89,7 @@ class OperationSummary:
 
     @property
     def has_percentiles(self) -> bool:
-        """Whether the percentiles of the only piece are those of all requests."""
+        """Whether there is one piece, whose percentiles are those of all requests."""
         return len(self.pieces) == 1 and not self.pieces[0].is_averaged
 
     @property
@@ -193,7 +193,7 @@ def _operation(
 
 
 def _kept(rows: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return the segments' statistics with this name that warp did not skip for lack of data."""
+    """Return the statistics with this name, except those that warp skipped for lack of data."""
     given = [row[name] for row in rows if row.get(name)]
     return [statistics for statistics in given if not statistics.get("skipped")]
 
@@ -207,9 +207,9 @@ def _size(
     """Return the size in bytes of each request, or None if sizes differ or are unknown.
 
     Args:
-        singles: Statistics of segments that warp considers single-sized.
-        ranges: Statistics by range of sizes of the other segments. A failed first upload, whose
-            size is 0, makes warp use these for requests of one size, too.
+        singles: Statistics of segments in which, according to warp, all requests have one size.
+        ranges: Statistics of the other segments, by range of sizes. After a failed first upload,
+            whose size is 0, warp uses them even if all requests have one size.
         total: Bytes of all requests.
         counts: Number of requests with and without failed ones.
     """
@@ -233,7 +233,7 @@ def _mean(size_range: dict[str, Any]) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One kind of operation, as older warp and warp's text output summarise it: by rates."""
+    """Rates and latencies of one kind of operation, from warp's older JSON or printed text."""
 
     kind: str  # name of the operation in warp
     objects_s: float
@@ -258,13 +258,13 @@ def summary_of_rates(
     command: str = "",
     notes: Sequence[str] = (),
 ) -> Summary:
-    """Return a summary with counts that follow from rates.
+    """Convert rates to a summary with counts.
 
-    Rates of different operations are computed over slightly different times; counts are those of
-    the longest one, so that a rate of the summary is the one that warp printed.
+    warp computes the rates of different operations over slightly different times. Counts are rates
+    times the longest of these, so that dividing them by the window gives the printed rates again.
 
     Args:
-        rates: The operations.
+        rates: Rates of each kind of operation.
         start_ns: Start of the run, as UNIX time.
         command: The command line, if known.
         notes: Notes on the run.
@@ -307,7 +307,7 @@ def summary_of_rates(
 
 
 def _old_summary(document: dict[str, Any]) -> Summary:
-    """Return the content of the JSON that warp printed before 1.1: rates by operation."""
+    """Parse the JSON that warp printed before 1.1, which has rates by operation."""
     rates = []
     notes = []
     starts = []

@@ -60,7 +60,7 @@ _UNITS = (1 << 30, 10**9, 1 << 20, 10**6, 1 << 10, 10**3)
 
 @dataclass(slots=True)
 class _Block:
-    """Printed lines on one operation, as far as they were read."""
+    """Results of one operation that have been read from warp's text."""
 
     kind: str
     is_old: bool
@@ -75,7 +75,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Run:
-    """Printed lines on one run."""
+    """Results of one run that have been read from warp's text."""
 
     blocks: dict[str, _Block] = field(default_factory=dict)
     is_mixed: bool = False
@@ -97,8 +97,8 @@ def _lines(text: str) -> Iterator[str]:
 def read_text(text: str) -> list[Summary]:
     """Parse the results of one or several runs that warp printed, in the order of the text.
 
-    A run ends where an operation is reported again, and at a command line of warp, or a name of
-    a benchmark data file, that follows its results.
+    A new run begins if an operation is reported again, and at a command line of warp or a name of
+    a benchmark data file that follows results.
     """
     runs = [_Run()]
     lines = list(_lines(text))
@@ -125,7 +125,7 @@ def read_text(text: str) -> list[Summary]:
 
 
 def _read_surroundings(run: _Run, lines: list[str]) -> None:
-    """Read what the first of these lines has on the run as a whole."""
+    """Read facts about the whole run from the first line, which the next ones may continue."""
     line = lines[0]
     if line.strip() == "Mixed operations.":
         run.is_mixed = True
@@ -170,7 +170,7 @@ def _times(line: str) -> dict[str, int]:
 def _summary(run: _Run) -> Summary:
     notes = []
     if run.start_ns:
-        notes.append("the start of the run is that in the name of its file, in an unknown zone")
+        notes.append("the run's start is from the name of its data file, in an unknown time zone")
     else:
         notes.append("the text has no date, so the start of the run is unknown")
     notes += [f"warp reports no results of {k}: there were too few requests" for k in run.skipped]
@@ -221,7 +221,7 @@ def _rate(block: _Block, printed: re.Match[str]) -> Rate:
 
 
 def _length_ns(block: _Block) -> int:
-    """Return the time over which warp computed the rates, in ns; 0 if the text does not have it."""
+    """Return the time in ns over which warp computed the rates; 0 if it is not in the text."""
     if block.length_ns:
         return block.length_ns
     within = re.search(rf"\((?P<length>{_LENGTH})", block.rate["rest"] if block.rate else "")
@@ -257,7 +257,11 @@ def _piece(block: _Block, requests: int, length_ns: int) -> RequestStatistics | 
 
 
 def _size(block: _Block, objects_s: float, bytes_s: float) -> int | None:
-    """Return the size of an object in bytes: as printed, else the roundest that fits the rates."""
+    """Return the printed size of an object in bytes, or derive it from the rates.
+
+    The derived size is the multiple of the largest unit (GiB, GB, MiB, ...) that is consistent with
+    the rounded rates; None if there is none.
+    """
     printed = _number(r"Size: (\d+) bytes", block.head, 0)
     if printed or not bytes_s:
         return printed

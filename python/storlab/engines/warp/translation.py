@@ -117,7 +117,7 @@ def _longest(lengths: Sequence[tuple[str, int]]) -> str:
 
 
 def _target_for(targets: list[TranslatedTable], target: TranslatedTable) -> str:
-    """Add a target to the list if it has no equal one; return the name of the one in the list."""
+    """Return the name of an equal target in the list; add the target if there is none."""
     own = {name: value for name, value in target.fields.items() if name != "name"}
     for other in targets:
         if own == {name: value for name, value in other.fields.items() if name != "name"}:
@@ -129,7 +129,7 @@ def _target_for(targets: list[TranslatedTable], target: TranslatedTable) -> str:
 
 
 class _Command:
-    """Translation of one command line."""
+    """Translator of one command line of warp."""
 
     def __init__(self, line: CommandLine, where: str) -> None:
         self.line = line
@@ -138,7 +138,7 @@ class _Command:
         self._remarks: list[Remark] = []
 
     def target(self) -> TranslatedTable:
-        """Return the target: the bucket, and how to access it."""
+        """Return the table of the target: the bucket, and the options for access to it."""
         line = self.line
         scheme = "https" if line.is_on("tls") else "http"
         hosts = list(expanded_hosts(line.value("host")))
@@ -166,7 +166,7 @@ class _Command:
         )
 
     def duration_ns(self) -> int:
-        """Return the duration in ns."""
+        """Return the benchmark's ``--duration`` in ns."""
         length = duration_ns(self.line.value("duration"))
         if not length:
             text = self.line.value("duration")
@@ -174,7 +174,7 @@ class _Command:
         return length
 
     def workload(self) -> dict[str, Any]:
-        """Return the fields of the workload, besides its name and targets."""
+        """Return the fields of the workload, except its name and targets."""
         make = {
             "mixed": self._mixed,
             "versioned": self._mixed,
@@ -220,7 +220,7 @@ class _Command:
         for meaning, options in by_meaning.items():
             yield Remark(self.where, ", ".join(options), meaning)
         for word in self.line.unread:
-            yield Remark(self.where, word, "is no option of warp and was left out")
+            yield Remark(self.where, word, "is not an option of warp and was left out")
 
     def _mixed(self) -> dict[str, Any]:
         amounts = {kind: self._number(f"{name}-distrib") for name, kind in _MIX.items()}
@@ -264,8 +264,8 @@ class _Command:
         if batch > _MOST_KEYS:
             self._remark("batch", f"S3 accepts at most {_MOST_KEYS:,} keys per request")
         self._remark_benchmark(
-            "ends when all objects are deleted; storlab's run fails if the objects do not last: "
-            "make runtime short or objects large enough"
+            "ends when all objects are deleted; storlab's run fails if it runs out of objects: "
+            "shorten runtime or increase objects"
         )
         batch = min(batch, _MOST_KEYS)
         fields = {"get_percent": 0, "multi_delete_percent": 100, "delete_batch": batch}
@@ -273,7 +273,7 @@ class _Command:
 
     def _list(self) -> dict[str, Any]:
         self._remark_benchmark(
-            "counts listing all objects of a prefix as one operation, storlab each page"
+            "counts listing all objects of a prefix as one operation; storlab counts each page"
         )
         keys = self._count("max-keys")
         if keys > _MOST_KEYS:
@@ -303,7 +303,7 @@ class _Command:
     def _multipart_put(self) -> dict[str, Any]:
         part, parts = self._size("part.size"), self._count("parts")
         self.comments["object_size"] = f"--parts={parts} x --part.size={format_size(part)}"
-        self._remark_benchmark("counts each part as one operation, storlab each object")
+        self._remark_benchmark("counts each part as one operation; storlab counts each object")
         return {
             "get_percent": 0,
             "object_size": format_size(part * parts),

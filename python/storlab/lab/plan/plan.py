@@ -102,7 +102,7 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
 
 
 def _check_gate(loaded: LoadedStudy, points: Sequence[Point]) -> None:
-    """Check that the gate's rules match the plan: after a run it would be too late."""
+    """Raise StudyError before the first run if a rule of the gate does not match the plan."""
     if not loaded.study.gate:
         return
     from storlab.analysis.gate import check_rules  # loads the analysis, which few plans need

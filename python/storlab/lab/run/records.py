@@ -179,7 +179,7 @@ def _groups(
 
 
 def _named(groups: Mapping[str, GroupRecord], known: Collection[str]) -> list[Flag]:
-    """Return the flags that only groups have, once for each kind, with the groups' names."""
+    """Return a flag for each kind that only groups have, with the messages of all groups."""
     messages: dict[str, list[str]] = {}
     for name, group in groups.items():
         for flag in group.flags:

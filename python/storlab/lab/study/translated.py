@@ -1,4 +1,4 @@
-"""Study that ``storlab init --from-NAME`` makes of the jobs of another tool."""
+"""Conversion of another tool's jobs to a study, for ``storlab init --from-NAME``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def translate(values: Mapping[str, Sequence[str]]) -> Translation:
 
 
 def study_text(translation: Translation, title: str) -> str:
-    """Return the study as commented TOML, which has been validated.
+    """Return the translated jobs as a valid study, in TOML with comments.
 
     Args:
         translation: The translated jobs.
@@ -70,11 +70,13 @@ def study_text(translation: Translation, title: str) -> str:
 
 
 def _at_origins(error: StudyError, starts: Sequence[tuple[int, str]]) -> StudyError:
-    """Return the error with origins of tables instead of lines of a study that is not written.
+    """Return the error with the jobs of the other tool in place of the study's line numbers.
+
+    The study is not written if it is invalid, so its line numbers would be of no use.
 
     Args:
         error: Error of the study's validation.
-        starts: Number of lines before each table, with the table's origin.
+        starts: For each table, the number of lines before it, and the job that it is made from.
     """
     problems = []
     for problem in error.problems:

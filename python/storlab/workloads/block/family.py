@@ -139,7 +139,7 @@ class BlockWorkload(Layout, Starter, InPlace):
         )
 
     def groups(self, point: Point) -> dict[str, Point]:
-        """Return a point for each group of jobs, by name; empty without groups."""
+        """Return a point for each group of jobs, by its name; empty if there are no groups."""
         return points_by_group(point)
 
     def job(self, point: Point, context: JobContext) -> BlockJob | GroupedBlockJob:

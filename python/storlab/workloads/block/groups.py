@@ -46,7 +46,7 @@ class GroupBase(StudyTable):
     @model_validator(mode="before")
     @classmethod
     def _no_sweeps(cls, table: Any) -> Any:
-        """Refuse lists of values, which would be sweeps."""
+        """Refuse lists of values, because groups cannot be swept."""
         lists = [
             name
             for name, value in (table.items() if isinstance(table, dict) else ())
@@ -71,7 +71,7 @@ TableT = TypeVar("TableT", bound="GroupBase")
 
 
 def _with_fields(table: type[TableT]) -> type[TableT]:
-    """Return the table with a field, optional and not swept, for each parameter of a group."""
+    """Add an optional field for each parameter of a group to the class of its table."""
     _, fields = table_fields(BlockParams, sweeps=False)
     chosen = {name: field for name, field in fields.items() if name not in OF_THE_RUN}
     optional: dict[str, Any] = {
@@ -102,7 +102,7 @@ class Group(GroupBase):
 
 
 def list_problems(groups: Sequence[Group], given: set[str], table: Any) -> list[Problem]:
-    """Return the problems of a workload's list of groups.
+    """Return the problems of a workload's groups that do not depend on the swept values.
 
     Args:
         groups: Groups of the workload.
@@ -139,7 +139,9 @@ def list_problems(groups: Sequence[Group], given: set[str], table: Any) -> list[
 def divided(
     combination: Mapping[str, Any], groups: Sequence[Group], swept: set[str]
 ) -> dict[str, Any]:
-    """Return the parameters of a point with groups.
+    """Return a point's parameters with the fields in which groups differ moved to ``group``.
+
+    A swept field that a group inherits is in both places.
 
     Args:
         combination: Values of the workload's fields at this point.
@@ -198,7 +200,7 @@ def params_by_group(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def loads_of(params: BlockParams) -> list[BlockParams]:
-    """Return the parameters of each group of a point, or those of the point without groups."""
+    """Return the parameters of each group of a point; without groups, those of the point."""
     if not params.group:
         return [params]
     values = params.model_dump(exclude={"group"}, exclude_unset=True)
@@ -206,7 +208,7 @@ def loads_of(params: BlockParams) -> list[BlockParams]:
 
 
 def points_by_group(point: Point) -> dict[str, Point]:
-    """Return a point for each group of a point, by name of the group."""
+    """Return a point for each group of a point, by the name of the group."""
     every = params_by_group(point.params)
     return {
         name: point.model_copy(
@@ -231,7 +233,7 @@ def describe_groups(params: Mapping[str, Any], groups: Mapping[str, Mapping[str,
 
     Args:
         params: Parameters that the groups share.
-        groups: By name of each group, its other parameters.
+        groups: Other parameters of each group, by its name.
     """
     return "; ".join(f"{name}: {_described({**params, **own})}" for name, own in groups.items())
 

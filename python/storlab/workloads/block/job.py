@@ -102,14 +102,14 @@ class BlockJob(RereadJob):
 
 
 class NamedJob(Table):
-    """Load of one group of jobs; all groups of a run have equal times and the same backend."""
+    """Name and load of a group of jobs; all groups of a run have the same times and backend."""
 
     name: str
     job: BlockJob
 
 
 class GroupedBlockJob(Job):
-    """Order of a run with groups of jobs: several loads at the same time on one target."""
+    """Job of a run with groups, which put different loads on one target at the same time."""
 
     kind: ClassVar[str] = "block"
 
@@ -134,7 +134,7 @@ class GroupedBlockJob(Job):
         return [member for group in self.groups for member in group.job.touches()]
 
     def places(self) -> list[Member]:
-        """Return the part of each file or device that any group uses, from first to last byte."""
+        """Return each file or device with the smallest region that contains those of all groups."""
         parts: dict[str, Member] = {}
         for member in (member for group in self.groups for member in group.job.members):
             known = parts.setdefault(member.path, member)

@@ -197,7 +197,10 @@ def time_metrics(
 def _over_all(
     parts: Sequence[LatencySummary | Histogram], merged: Sequence[Histogram]
 ) -> LatencySummary | Histogram:
-    """Merge the latencies of several operations; mean and extremes are exact if theirs are."""
+    """Merge the latencies of several operations.
+
+    If all parts have a summary with exact mean and extremes, the result has these, too.
+    """
     overall = Histogram()
     for histogram in merged:
         overall.add(histogram)
@@ -219,7 +222,7 @@ def _over_all(
 
 
 def mean_latency_ns(totals: OperationTotals) -> float | None:
-    """Return the mean time from submission to completion; None if the engine does not report it."""
+    """Return an operation's mean time from submission to completion; None if not reported."""
     if totals.latency_mean_ns is not None:
         return totals.latency_mean_ns
     return None if totals.latency is None else totals.latency.mean_ns
