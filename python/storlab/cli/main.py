@@ -59,7 +59,7 @@ VERBS: dict[str, Verb] = {
     ),
     "import": Verb(
         "storlab.cli.import_:import_",
-        "Import results of fio, warp or DLIO into a result directory, to compare and report them.",
+        "Import results of other tools into a result directory, to compare and report them.",
     ),
     "crosscheck": Verb(
         "storlab.cli.crosscheck:crosscheck",

@@ -364,7 +364,7 @@ def test_json_output_has_no_bare_nan(capsys: pytest.CaptureFixture[str]) -> None
     emit_json(
         GateDocument(
             directory=Path("d"), baseline=None, verdict=None, confidence=math.inf,
-            accepted=[difference], rules=[], checks=[], saved=None, unsaved=None,
+            accepted=[difference], rules=[], checks=[], saved=None, replaced=False, unsaved=None,
         )
     )  # fmt: skip
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)

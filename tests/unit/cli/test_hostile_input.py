@@ -103,7 +103,7 @@ def test_a_list_without_end_is_refused_before_its_values_are_looked_at(
 def test_keys_and_tables_without_end_are_refused(tmp_path: Path, error: Error) -> None:
     for after in ("a" + ".a" * 50_000 + " = 1\n", "a = " + "[" * 50_000 + "]" * 50_000 + "\n"):
         assert error("plan", _study(tmp_path, "", after), code=ExitCode.STUDY)
-    header = "".join(f'[[target]]\nname = "x{n}"\npath = "null:"\n' for n in range(1_200))
+    header = "".join(f'[[target]]\nname = "x{n}"\npath = "null:"\n' for n in range(12_000))
     assert error("plan", _study(tmp_path, "", header), code=ExitCode.STUDY)
     shallow = "cost.storage = 1.5\n[[workload]]\n"
     assert main(["plan", str(_study(tmp_path, "[[workload]]\n", shallow))]) == 0
