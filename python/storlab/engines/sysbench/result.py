@@ -4,7 +4,7 @@
   two decimals, over the total time, in which the fsyncs at the end fall.
 - ``Kb``, ``Mb`` and ``Gb`` of the old versions are powers of 1,024, like ``KiB`` of the new ones.
 - In 1.0 and newer, each fsync is an event, so the latency of events is that of reads only if
-  there was nothing but reads.
+  all events are reads.
 """
 
 from __future__ import annotations
