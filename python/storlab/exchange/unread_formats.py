@@ -69,8 +69,13 @@ UNREAD_FORMATS = (
     _text(
         "a parameter file of vdbench, not a result",
         r"^[ \t]*sd=\w+[ \t]*,[\s\S]*^[ \t]*(?:wd|rd)=\w+[ \t]*,",
-        "give the run's output directory, or its flatfile.html",
+        f"{_AS_TABLE}: vdbench's results are not imported",
         is_result=False,
+    ),
+    _text(
+        "a result of vdbench",
+        r"^\s*tod\s+(?:timestamp\s+)?Run\s+Interval\s|\bavg_\d+-\d+\s+[\d.]+\s+[\d.]+\s+\d",
+        _AS_TABLE,
     ),
     _text(
         "a result of mdtest",
