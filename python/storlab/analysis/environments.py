@@ -92,7 +92,7 @@ def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
 
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
-    """Return the differences between two result directories, for targets and engines in both.
+    """Return the facts that differ between two result directories, of targets and engines in both.
 
     Settings that imported results do not state are left out.
     """

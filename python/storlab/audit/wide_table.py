@@ -177,7 +177,7 @@ def _columns(cells: Mapping[str, list[str]], meanings: Mapping[str, str]) -> lis
 
 
 def _with_config(columns: list[WideColumn], cells: Mapping[str, list[str]]) -> list[WideColumn]:
-    """Use the only text column without a meaning as the configuration.
+    """Return the columns, with the only unrecognised text column as the measured configuration.
 
     Raises:
         UsageError: There are several such columns.

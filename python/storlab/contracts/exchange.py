@@ -20,7 +20,7 @@ class ImportedRun:
     target: str  # name of the target, if the file has one
     locations: list[str]  # paths of the target, if the file has them
     direct: bool | None  # whether the page cache was bypassed; None if not stated in the file
-    engine: str  # name of a registered engine
+    engine: str  # name of the tool
     outcome: RunOutcome
     metrics: list[Metric]  # stated metrics that cannot be derived from samples
     started_at: str  # UTC, ISO 8601
@@ -36,7 +36,7 @@ class ImportedRun:
 
 @runtime_checkable
 class FileImporter(Protocol):
-    """Interface of importers of one tool's result file, which may be compressed with zstd."""
+    """Interface of importers of one tool's results from the text of a file."""
 
     name: str
     hint: str  # description of the expected file for messages: "the output of `fio ...`"

@@ -281,7 +281,7 @@ def _content(file: InputFile) -> bytes:
 
 
 def _unknown(file: InputFile, text: str) -> ResultError:
-    """Return the error for a text that no importer matches, with the format if recognised."""
+    """Return the error for a text that no importer matches; it names the format if recognised."""
     known = recognised(text)
     if known is not None:
         what = f"is {known.what}: storlab does not import it"

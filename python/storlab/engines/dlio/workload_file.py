@@ -112,6 +112,6 @@ class WorkloadFile:
         return any(name.startswith(prefix) for name in self._left)
 
     def left(self) -> list[tuple[str, Setting]]:
-        """Take all settings that were not taken yet; return their names and values."""
+        """Remove all settings that were not taken yet; return their names and values."""
         left, self._left = self._left, {}
         return list(left.items())

@@ -1,4 +1,4 @@
-"""Importer of elbencho's result files; each phase READ, WRITE or mixed is a run."""
+"""Importer of elbencho's result files: each READ, WRITE or mixed phase becomes a run."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _run(phase: Phase) -> ImportedRun:
 
 
 def _read_percent(name: str, measured: float) -> float:
-    """Return the share of reads of ``--rwmixpct``, which is in the phase's name, or as measured."""
+    """Return the percentage of reads: as requested if the phase's name has it, else as measured."""
     asked = re.fullmatch(r"RWMIX(\d+)", name)
     return float(asked[1]) if asked else round(measured, 1)
 
@@ -170,7 +170,7 @@ def _latencies(phase: Phase, kind: str, prefix: str) -> list[Metric]:
 
 
 def _places(phase: Phase) -> list[str]:
-    """Return the paths in the command line, of which the file has only the number."""
+    """Return the paths in the command line; the other fields state only their number."""
     number = phase.whole("paths") if phase.has("paths") else 1
     try:
         words = shlex.split(phase.values.get("command", ""))[1:]

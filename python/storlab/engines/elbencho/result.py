@@ -2,7 +2,8 @@
 
 - A row of CSV, or a document of JSON, is a phase such as WRITE or READ. Columns are found by name:
   their number grew from version to version.
-- "Last done" is the whole phase; "first done" ends with the fastest thread, and is not used.
+- "Last done" values are of the whole phase. Not read are "first done" values, which end with the
+  fastest thread, CPU use, latencies of entries (files and directories) and histograms.
 - CSV has whole MiB, IOPS and us; JSON has exact bytes.
 - In a mixed phase, the plain values are those of the writes, and ``rwmix read`` those of the reads.
 """
@@ -41,7 +42,7 @@ class ElbenchoFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase; its values have the names of the CSV columns, and bytes are exact in JSON."""
+    """Options and results of one phase, by the names of columns in elbencho's CSV."""
 
     values: dict[str, str]
 
@@ -76,7 +77,7 @@ class Phase:
 
     @property
     def io_bytes(self) -> int:
-        """Size of an operation: the block size, or that of smaller files."""
+        """Size of an operation in bytes: the block size, or the file size if that is smaller."""
         block = self.whole("block size")
         size = self.whole("file size") if self.has("file size") else 0
         return min(block, size) if block and size else block or size
@@ -85,7 +86,10 @@ class Phase:
         """Return the operations and bytes of a phase, and whether both are exact.
 
         Args:
-            prefix: ``rwmix read`` and a blank, for the reads of a mixed phase.
+            prefix: Start of the column names: "rwmix read " for the reads of a mixed phase.
+
+        Raises:
+            ElbenchoFormatError: The block size, or a value that bytes follow from, is missing.
         """
         exact = self.has(f"{prefix}bytes [last]")
         unit = self.io_bytes
@@ -120,7 +124,11 @@ def _is_header(names: list[str]) -> bool:
 
 
 def read_csv(text: str) -> Iterator[Phase]:
-    """Parse CSV; elbencho appends to a file, so it may have several headers."""
+    """Parse the phases of a CSV, which has several headers if elbencho appended to it.
+
+    Raises:
+        ElbenchoFormatError: A row has another number of values than its header.
+    """
     header: list[str] = []
     for number, row in enumerate(csv.reader(text.splitlines()), 1):
         if _is_header(row):

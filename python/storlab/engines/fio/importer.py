@@ -274,7 +274,7 @@ def _printed_jobs(entry: _Entry) -> int | None:
 def _details(
     document: dict[str, Any], entry: _Entry, window_ns: int, *, alone: bool
 ) -> dict[str, Any]:
-    """Return details of a run: device counters, fio's steady-state test, clocks of latencies."""
+    """Return details of a run: device counters, steady-state test, latency types (lat, clat)."""
     details: dict[str, Any] = {}
     if entry.hosts is None:
         details = medium_details(document, entry.options, window_ns, alone=alone)

@@ -133,7 +133,7 @@ def _line(match: re.Match[str]) -> _Line:
 
 
 def _is_cpu(values: Sequence[str]) -> bool:
-    """Return whether values begin with those of the CPU: two percentages and three counts."""
+    """Return whether values begin with fio's CPU fields: two percentages and three counts."""
     percents, counts = values[:2], values[2:_CPU_VALUES]
     return all(v.endswith("%") for v in percents) and [v.isdigit() for v in counts] == [True] * 3
 

@@ -571,7 +571,10 @@ def _likeness(load: _Load) -> tuple[Any, ...]:
 
 
 def _joined(loads: Sequence[_Load]) -> _Load | None:
-    """Join jobs that use different files or parts of a region; return None if impossible."""
+    """Join fio jobs on different files, or on adjoining parts of a file, into one workload's load.
+
+    Return None if a workload cannot express it.
+    """
     by_paths: dict[tuple[str, ...], list[_Load]] = {}
     for load in loads:
         by_paths.setdefault(load.place.paths, []).append(load)

@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(slots=True)
 class Test:
-    """Results of one test, with header fields and options by their names in lower case."""
+    """Results of one test; ``fields`` has its header and options by name in lower case."""
 
     version: str
     fields: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Importer of the output of ``sysbench fileio``; each run in it is a run of a block workload."""
+"""Importer of the output of ``sysbench fileio``: each run in it becomes a block I/O run."""
 
 from __future__ import annotations
 

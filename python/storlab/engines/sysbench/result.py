@@ -1,7 +1,7 @@
 """Parser of the text that ``sysbench fileio`` prints (versions 0.4, 0.5, 1.0 and 1.1).
 
 - 0.4 and 0.5 print the number of reads, writes and others (fsyncs). 1.0 and 1.1 print rates with
-  two decimals, over the total time, in which the fsyncs at the end fall.
+  two decimals, over the total time, which includes the fsyncs at the end.
 - ``Kb``, ``Mb`` and ``Gb`` of the old versions are powers of 1,024, like ``KiB`` of the new ones.
 - In 1.0 and newer, each fsync is an event, so the latency of events is that of reads only if
   all events are reads.
@@ -46,7 +46,7 @@ class SysbenchFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency over all events, in ns; ``p95_ns`` is None if another percentile was requested."""
+    """Latency of all events together; ``p95_ns`` is None if another percentile was requested."""
 
     mean_ns: float
     max_ns: float
@@ -71,7 +71,7 @@ def read_results(text: str) -> tuple[list[Result], int]:
     """Parse all runs in a text.
 
     Returns:
-        The runs with results, and the number of runs of ``fileio`` without.
+        The runs with results, and the number of ``fileio`` runs without results.
 
     Raises:
         SysbenchFormatError: No run has a result, or a result is incomplete.
@@ -138,7 +138,10 @@ def _counts(text: str) -> dict[str, int] | None:
 
 
 def _latency(text: str, events: int) -> Latency | None:
-    """Return the latency of all events; the mean is their sum by their number, if printed."""
+    """Return the latency of all events, with the mean as their total time divided by their number.
+
+    None if the total time, the maximum or the number of events was not printed.
+    """
     waited_s, sum_ms, longest = (p.search(text) for p in (_WAITED_S, _SUM_MS, _MAX_MS))
     if not events or longest is None or (waited_s is None and sum_ms is None):
         return None

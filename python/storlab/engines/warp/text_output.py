@@ -125,7 +125,7 @@ def read_text(text: str) -> list[Summary]:
 
 
 def _read_surroundings(run: _Run, lines: list[str]) -> None:
-    """Read facts about the whole run from the first line, which the next ones may continue."""
+    """Read facts about the whole run, such as warp's command line, which may span several lines."""
     line = lines[0]
     if line.strip() == "Mixed operations.":
         run.is_mixed = True
