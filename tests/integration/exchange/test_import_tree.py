@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -24,7 +23,6 @@ def fio(data: Path, depth: int) -> bytes:
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 def test_a_mixed_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = tmp_path / "tree"
     (tree / "run1").mkdir(parents=True)
