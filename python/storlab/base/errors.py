@@ -90,6 +90,15 @@ class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one err
         super().__init__("; ".join(problem.what for problem in problems))
 
 
+class FormatError(ValueError):
+    """Error: output of a tool deviates from its format in ``field``; ``what`` is the problem."""
+
+    def __init__(self, field: str, what: str) -> None:
+        super().__init__(f"{field} {what}")
+        self.field = field
+        self.what = what
+
+
 class StudyError(StorlabError):
     """Error in a study file, so that the study cannot be run.
 

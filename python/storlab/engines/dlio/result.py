@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storlab.base.errors import FormatError
 from storlab.base.units import MIB, NS_PER_S, significant
 from storlab.model.result import Span
 from storlab.process.events import NONE, Events, Ints
@@ -36,13 +37,8 @@ _CHECKPOINT = re.compile(r"(save_|load_)?ckpt(\d+)")
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class DlioFormatError(ValueError):
+class DlioFormatError(FormatError):
     """Error: a file deviates from DLIO's format in ``field``; ``what`` is the problem."""
-
-    def __init__(self, field: str, what: str) -> None:
-        super().__init__(f"{field} {what}")
-        self.field = field
-        self.what = what
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from storlab.base.errors import FormatError
 from storlab.base.units import MIB, NS_PER_MS, NS_PER_S
 
 _CONFIG = {
@@ -31,13 +32,8 @@ _CONFIG = {
 }
 
 
-class ElbenchoFormatError(ValueError):
+class ElbenchoFormatError(FormatError):
     """Error: a text is not a result file of elbencho; ``field`` names what is missing or wrong."""
-
-    def __init__(self, field_name: str, what: str) -> None:
-        self.field = field_name
-        self.what = what
-        super().__init__(f"{field_name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab._native import Histogram
+from storlab.base.errors import FormatError
 from storlab.base.units import NS_PER_MS
 from storlab.engines.fio import importer_options as fio_options
 from storlab.model.result import LatencySummary, Operation, OperationTotals
@@ -42,14 +43,12 @@ Clock = Literal["lat", "clat"]
 _WHOLE_OUTPUT = "give the complete output of fio --output-format=json+ (or json)"
 
 
-class FioFormatError(ValueError):
+class FioFormatError(FormatError):
     """Error: a text is not fio's JSON; ``field`` names what is missing or wrong."""
 
     def __init__(self, field_name: str, what: str, fix: str = _WHOLE_OUTPUT) -> None:
-        self.field = field_name
-        self.what = what
+        super().__init__(field_name, what)
         self.fix = fix
-        super().__init__(f"{field_name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

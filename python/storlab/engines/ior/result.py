@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from storlab.base.errors import FormatError
 from storlab.base.units import NS_PER_S
 
 _MIB = 1 << 20
@@ -27,13 +28,8 @@ _UNITS = {"bytes": 1, **{f"{letter}iB": 1 << 10 * n for n, letter in enumerate("
 _BRIEF = re.compile(r"^(\w+)\s{2,}(\S.*)$")
 
 
-class IorFormatError(ValueError):
+class IorFormatError(FormatError):
     """Error: a text is not IOR's complete output; ``field`` names what is missing or wrong."""
-
-    def __init__(self, field_name: str, what: str) -> None:
-        self.field = field_name
-        self.what = what
-        super().__init__(f"{field_name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

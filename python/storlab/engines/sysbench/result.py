@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from storlab.base.errors import FormatError
 from storlab.base.units import NS_PER_MS, NS_PER_S
 
 BEGIN = "Running the test with following options"
@@ -35,13 +36,8 @@ _SIZE = re.compile(r"([\d.]+)\s*([KMGT]?)(?:i?b)?", re.IGNORECASE)
 _FACTORS = {letter: 1 << 10 * n for n, letter in enumerate(["", "K", "M", "G", "T"])}
 
 
-class SysbenchFormatError(ValueError):
+class SysbenchFormatError(FormatError):
     """Error: a text is not sysbench's complete output; ``field`` names what is missing or wrong."""
-
-    def __init__(self, field_name: str, what: str) -> None:
-        self.field = field_name
-        self.what = what
-        super().__init__(f"{field_name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from storlab.base import zstd
+from storlab.base.errors import FormatError
 from storlab.engines.warp import errors as warp_errors
 from storlab.model.result import Operation, OperationTotals, Sample
 from storlab.process.histograms import histogram, summary
@@ -63,13 +64,8 @@ Bools = npt.NDArray[np.bool_]
 Column = Any  # chunked array of Arrow
 
 
-class WarpFormatError(ValueError):
+class WarpFormatError(FormatError):
     """Error: a text is not warp's benchmark data; ``field`` names what is missing or wrong."""
-
-    def __init__(self, field: str, what: str) -> None:
-        self.field = field
-        self.what = what
-        super().__init__(f"{field}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
