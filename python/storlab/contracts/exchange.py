@@ -9,6 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 from storlab.model.result import Metric, RunOutcome
 from storlab.model.types import Provenance
 
+UNKNOWN_START = "1970-01-01T00:00:00.000+00:00"
+"""Start of an imported run whose file does not record it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
@@ -36,7 +39,10 @@ class ImportedRun:
 
 @runtime_checkable
 class FileImporter(Protocol):
-    """Interface of importers of one tool's results from the text of a file."""
+    """Interface of importers of one tool's results from the text of a file.
+
+    Importers that inherit from it have its defaults for the copy of the file.
+    """
 
     name: str
     hint: str  # description of the expected file for messages: "the output of `fio ...`"
@@ -49,13 +55,16 @@ class FileImporter(Protocol):
         """Return the runs of a file; raise ResultError that names the file and the wrong field."""
         ...
 
-    def suffix(self, text: str) -> str:
+    def suffix(self, text: str) -> str:  # noqa: ARG002 (same for every text by default)
         """Return the suffix, such as .json, for the copy of the file in the result directory."""
-        ...
+        return ".txt"
 
     def cleaned(self, text: str) -> str:
-        """Return the text without secrets, for the copy of the file in the result directory."""
-        ...
+        """Return the text without secrets, for the copy of the file in the result directory.
+
+        By default, the text is returned unchanged.
+        """
+        return text
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
 from storlab.engines.elbencho.result import (
     ElbenchoFormatError,
     Phase,
@@ -36,7 +36,7 @@ _SHAPE = (
 _SECRETS = re.compile(r"(--s3(?:key|secret|sessiontoken)\W{1,8})[^\s\"\\,]+")
 
 
-class ElbenchoImport:
+class ElbenchoImport(FileImporter):
     """Importer of elbencho's CSV (``--csvfile``) and JSON (``--jsonfile``)."""
 
     name = "elbencho"
@@ -188,9 +188,7 @@ def _started_at(phase: Phase) -> tuple[str, list[str]]:
     try:
         moment = datetime.fromisoformat(phase.values.get("ISO date", ""))
     except ValueError:
-        moment, notes = datetime.fromtimestamp(0, UTC), ["the file has no start time"]
-    else:
-        notes = []
-    if moment.tzinfo is None:
-        moment, notes = moment.replace(tzinfo=UTC), ["the file has no time zone; UTC is assumed"]
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds"), notes
+        return UNKNOWN_START, ["the file has no start time"]
+    notes = [] if moment.tzinfo else ["the file has no time zone; UTC is assumed"]
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return zoned.astimezone(UTC).isoformat(timespec="milliseconds"), notes

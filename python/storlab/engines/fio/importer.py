@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_MS
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import FileImporter, ImportedRun
 from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
@@ -88,7 +88,7 @@ class _Entry:
         return max(1, len(self.jobs) // len(self.hosts or [""]))
 
 
-class FioImport:
+class FioImport(FileImporter):
     """Importer of fio's output in the formats json, json+, normal and terse.
 
     JSON may follow messages.
@@ -121,10 +121,6 @@ class FioImport:
     def suffix(self, text: str) -> str:
         """Return the file suffix for the copy that storlab keeps of an imported text."""
         return ".json" if _is_json(text) else ".txt"
-
-    def cleaned(self, text: str) -> str:
-        """Return the text unchanged: fio writes no secrets."""
-        return text
 
 
 def _is_json(text: str) -> bool:

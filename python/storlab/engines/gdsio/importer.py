@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
 from storlab.engines.gdsio.result import GdsioFormatError, Result, read_results
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
 
@@ -29,7 +28,7 @@ _PATHS: dict[str, tuple[str, str]] = {
 _CACHED = "CPU_CACHED_GPU"
 
 
-class GdsioImport:
+class GdsioImport(FileImporter):
     """Importer of gdsio's output; each result line is a run."""
 
     name = "gdsio"
@@ -61,14 +60,6 @@ class GdsioImport:
             previous = result.position
             runs.append(_run(result, _options(own[-1]) if own else {}, file))
         return runs
-
-    def suffix(self, text: str) -> str:  # noqa: ARG002  (same for every text)
-        """Return the file suffix for the copy that storlab keeps: ``.txt``."""
-        return ".txt"
-
-    def cleaned(self, text: str) -> str:
-        """Return the text unchanged: gdsio prints no secrets."""
-        return text
 
 
 def _options(command: str) -> dict[str, list[str]]:
@@ -126,7 +117,7 @@ def _run(result: Result, options: dict[str, list[str]], file: str) -> ImportedRu
         engine="gdsio",
         outcome=outcome,
         metrics=[],
-        started_at=datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds"),
+        started_at=UNKNOWN_START,
         ramp_ns=0,
         runtime_ns=result.length_ns,
         params={"gdsio_io_size": f"{result.block_bytes} to {result.largest_bytes}"}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
 from storlab.engines.ior.result import IorFormatError, Row, Test, read_json, read_text
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
 
@@ -21,7 +20,7 @@ _PATHS = ("test filename", "testfilename", "path")
 _SHAPE = ("api", "access", "type", "segments", "blocksize", "ordering inter file", "task offset")
 
 
-class IorImport:
+class IorImport(FileImporter):
     """Importer of the output of IOR, as text or JSON."""
 
     name = "IOR"
@@ -49,10 +48,6 @@ class IorImport:
     def suffix(self, text: str) -> str:
         """Return the file suffix for the copy that storlab keeps."""
         return ".json" if _is_json(text) else ".txt"
-
-    def cleaned(self, text: str) -> str:
-        """Return the text unchanged: IOR prints no secrets."""
-        return text
 
 
 def _is_json(text: str) -> bool:
@@ -94,7 +89,7 @@ def _run(test: Test, row: Row) -> ImportedRun:
         "queue_depth": 1,
         "jobs": max(1, tasks // nodes),
     }
-    if row.access == "write" and "-e" in _words(command):
+    if row.access == "write" and "-e" in command.split():
         fields["final_sync"] = True
     shape = {name: test.fields[name] for name in _SHAPE if test.fields.get(name)}
     posix = test.fields.get("api", "POSIX").upper().startswith("POSIX")
@@ -118,13 +113,6 @@ def _run(test: Test, row: Row) -> ImportedRun:
     )
 
 
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()
-
-
 def _started_at(test: Test) -> tuple[str, str]:
     for name in ("starttime", "began"):
         text = test.fields.get(name, "")
@@ -134,5 +122,4 @@ def _started_at(test: Test) -> tuple[str, str]:
             continue
         zoned = moment.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
         return zoned, "IOR prints local time without a zone; UTC is assumed"
-    epoch = datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds")
-    return epoch, "the output has no start time"
+    return UNKNOWN_START, "the output has no start time"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from storlab.base.errors import ResultError
 from storlab.base.units import format_latency
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
 from storlab.engines.sysbench.result import Result, SysbenchFormatError, read_results, size_of
 from storlab.model.result import EngineInfo, Metric, OperationTotals, RunOutcome
 
@@ -21,7 +20,7 @@ _DIRECT_FLAGS = 0x4000 | 0x10000  # O_DIRECT of x86 and of ARM
 _DEFAULT_BACKLOG = 128
 
 
-class SysbenchImport:
+class SysbenchImport(FileImporter):
     """Importer of the text that ``sysbench fileio`` prints."""
 
     name = "sysbench"
@@ -46,14 +45,6 @@ class SysbenchImport:
         if without:
             runs[0].outcome.notes.append(f"the file has {without} more runs without a result")
         return runs
-
-    def suffix(self, text: str) -> str:  # noqa: ARG002  (same for every text)
-        """Return the file suffix for the copy that storlab keeps: ``.txt``."""
-        return ".txt"
-
-    def cleaned(self, text: str) -> str:
-        """Return the text unchanged: the options of ``fileio`` contain no secrets."""
-        return text
 
 
 def _run(result: Result) -> ImportedRun:
@@ -94,7 +85,7 @@ def _run(result: Result) -> ImportedRun:
         engine="sysbench",
         outcome=outcome,
         metrics=metrics,
-        started_at=datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds"),
+        started_at=UNKNOWN_START,
         ramp_ns=0,
         runtime_ns=result.length_ns,
         facts={"size": size} if size else {},

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_S, format_latency
-from storlab.contracts.exchange import ImportedRun
+from storlab.contracts.exchange import FileImporter, ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
@@ -36,7 +36,7 @@ _DEFAULT_BUCKET = "warp-benchmark-bucket"
 _UNKNOWN_PLACE = "http://imported/imported"
 
 
-class WarpImport:
+class WarpImport(FileImporter):
     """Importer of warp's results: a record of all requests, JSON, or printed text."""
 
     name = "warp"
