@@ -15,7 +15,7 @@ from storlab.base.units import GIB, MB, NS_PER_S, significant
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import layout
 from storlab.engines.dlio import result as dlio_result
-from storlab.engines.dlio.imported_run import engine_info, imported_run, started_ns
+from storlab.engines.dlio.imported_run import engine_info, imported_run, time_of
 from storlab.engines.dlio.result import DlioFormatError, Moved, Results
 from storlab.engines.dlio.settings import Settings
 from storlab.model.result import OperationTotals, RunOutcome, Span
@@ -44,16 +44,23 @@ def checkpoint_spans(moved: Iterable[Moved], first_ns: int, size: int = 0) -> li
     ]
 
 
-def phase_note(moved: Sequence[Moved]) -> str:
-    """Return a note on checkpoints that are kept only as phases of a training run."""
+def checkpoint_phases(results: Results) -> list[Moved]:
+    """Return checkpoints without a size, which are kept as phases of a training run."""
+    return results.checkpoints if checkpoint_bytes(results) is None else []
+
+
+def phase_notes(moved: Sequence[Moved]) -> list[str]:
+    """Return a note on checkpoints that are kept only as phases; empty if there are none."""
+    if not moved:
+        return []
     seconds = ", ".join(
         significant((piece.end_ns - piece.start_ns) / NS_PER_S, 3) for piece in moved[:10]
     )
     more = f" and {len(moved) - 10} more" if len(moved) > 10 else ""
-    return (
+    return [
         f"DLIO also wrote or read checkpoints, {len(moved)} in all, in {seconds} s{more}: they are "
         "phases of this run without a throughput, because DLIO did not record their size"
-    )
+    ]
 
 
 def import_checkpoint(directory: Path, results: Results, settings: Settings) -> ImportedRun:
@@ -88,8 +95,8 @@ def import_checkpoint(directory: Path, results: Results, settings: Settings) -> 
         "restores": sum(piece.kind == "read" for piece in moved),
         "sync": "none",
     }
-    began_ns = first_ns if results.checkpoints else started_ns(results)
-    return imported_run("checkpoint", directory, settings, fields, outcome, began_ns)
+    began_ns = first_ns if results.checkpoints else time_of("start", results)
+    return imported_run("checkpoint", directory, results, settings, fields, outcome, began_ns)
 
 
 def _means(results: Results) -> list[Moved]:

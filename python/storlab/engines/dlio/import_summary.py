@@ -15,15 +15,13 @@ from typing import Any
 from storlab.base.units import MB, MIB, NS_PER_S, significant
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import result as dlio_result
-from storlab.engines.dlio.import_checkpoint import checkpoint_bytes, checkpoint_spans, phase_note
+from storlab.engines.dlio.import_checkpoint import checkpoint_phases, checkpoint_spans, phase_notes
 from storlab.engines.dlio.import_training import caching_notes, training_fields
 from storlab.engines.dlio.imported_run import (
-    ended_ns,
     engine_info,
-    host_count,
     imported_run,
     memory_bytes,
-    started_ns,
+    time_of,
 )
 from storlab.engines.dlio.result import DlioFormatError, Results
 from storlab.engines.dlio.settings import FOLDERS, Settings
@@ -65,9 +63,9 @@ def import_summary(directory: Path, results: Results, settings: Settings, why: s
     )
     training = settings_of(TrainingParams.of({**fields, **params}))
     spans, samples = _epochs(results, training)
-    first_ns = min((span.start_ns for span in spans), default=started_ns(results))
-    last_ns = max((span.end_ns for span in spans), default=ended_ns(results))
-    phases = results.checkpoints if checkpoint_bytes(results) is None else []
+    first_ns = min((span.start_ns for span in spans), default=time_of("start", results))
+    last_ns = max((span.end_ns for span in spans), default=time_of("end", results))
+    phases = checkpoint_phases(results)
     metrics = _metrics(results, training)
     outcome = RunOutcome(
         status="finished",
@@ -84,7 +82,7 @@ def import_summary(directory: Path, results: Results, settings: Settings, why: s
             *_stated_notes(results),
             *_sample_notes(samples),
             f"settings are taken from its configuration, {settings.source}",
-            *([phase_note(phases)] if phases else []),
+            *phase_notes(phases),
             *caching_notes(results),
             *_left_out(results),
         ],
@@ -103,14 +101,13 @@ def import_summary(directory: Path, results: Results, settings: Settings, why: s
     return imported_run(
         "training",
         directory,
+        results,
         settings,
         fields,
         outcome,
         first_ns,
-        direct=settings.direct,
         params=params,
         metrics=list(metrics.values()),
-        clients=host_count(results),
     )
 
 

@@ -11,8 +11,8 @@ from storlab.base.units import NS_PER_S, significant
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import layout
 from storlab.engines.dlio import result as dlio_result
-from storlab.engines.dlio.import_checkpoint import checkpoint_bytes, checkpoint_spans, phase_note
-from storlab.engines.dlio.imported_run import engine_info, host_count, imported_run, memory_bytes
+from storlab.engines.dlio.import_checkpoint import checkpoint_phases, checkpoint_spans, phase_notes
+from storlab.engines.dlio.imported_run import engine_info, imported_run, memory_bytes
 from storlab.engines.dlio.result import DlioFormatError, Results
 from storlab.engines.dlio.settings import Settings
 from storlab.model.result import RunOutcome
@@ -39,10 +39,7 @@ def import_training(directory: Path, results: Results, settings: Settings) -> Im
     first_ns = min(start for times in results.times.values() for start, _ in times)
     line = dlio_result.timeline(results, -first_ns, batch, nominal)
     start_ns, end_ns = line.window
-    notes = [*dlio_result.defects(results), *_notes(results), source]
-    phases = results.checkpoints if checkpoint_bytes(results) is None else []
-    if phases:
-        notes.append(phase_note(phases))
+    phases = checkpoint_phases(results)
     outcome = RunOutcome(
         status="finished",
         engine=engine_info(results),
@@ -51,7 +48,7 @@ def import_training(directory: Path, results: Results, settings: Settings) -> Im
         samples=samples(line.events, line.window, NS_PER_S),
         totals=totals(line.events),
         cpu=None,
-        notes=notes,
+        notes=[*dlio_result.defects(results), *_notes(results), source, *phase_notes(phases)],
         details={
             "epochs": line.epochs,
             "steps": line.epochs[0]["accelerators"][0]["steps"],
@@ -66,15 +63,7 @@ def import_training(directory: Path, results: Results, settings: Settings) -> Im
         directory, results, settings, batch=batch, nominal=nominal, compute_s=compute_s
     )
     return imported_run(
-        "training",
-        directory,
-        settings,
-        fields,
-        outcome,
-        first_ns,
-        direct=settings.direct,
-        params=params,
-        clients=host_count(results),
+        "training", directory, results, settings, fields, outcome, first_ns, params=params
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from storlab.base.units import GIB, NS_PER_S
 from storlab.contracts.exchange import ImportedRun
@@ -27,37 +27,37 @@ _WARM_UP = (
 def imported_run(
     kind: str,
     directory: Path,
+    results: Results,
     settings: Settings,
     fields: dict[str, Any],
     outcome: RunOutcome,
     began_ns: int,
     *,
-    direct: bool | None = None,
     params: dict[str, Any] | None = None,
     metrics: list[Metric] | None = None,
-    clients: int | None = None,
 ) -> ImportedRun:
     """Return an imported run of a training or checkpoint workload.
 
     Args:
         kind: Kind of the workload.
         directory: Directory of the run's results.
+        results: Results of the run.
         settings: Settings of the run.
         fields: Fields of the workload.
         outcome: Outcome of the run, to which notes are added.
         began_ns: Start of the run, as UNIX time in ns.
-        direct: Whether the page cache was bypassed; None if unknown.
         params: Further parameters of the point.
         metrics: Metrics that DLIO states.
-        clients: Number of hosts; None if it is one, or unknown.
     """
+    is_training = kind == "training"
+    direct = settings.direct if is_training else None
     if outcome.window_end_ns <= outcome.window_start_ns:
         fix = "read DLIO's log, dlio.log, for the cause"
         outcome.conclude(Failure(message="the run has a duration of 0", fix=fix))
     outcome.notes.append("DLIO records local times without a zone; UTC is assumed")
     if settings.store is not None:
         outcome.notes.append(f"the data is in an object store: {settings.store}")
-    elif kind == "training" and direct is None:
+    elif is_training and direct is None:
         outcome.notes.append(_NO_DIRECT)
     if layout.is_warm_up(directory):
         outcome.notes.append(_WARM_UP)
@@ -76,7 +76,7 @@ def imported_run(
         ramp_ns=0,
         runtime_ns=max(1, outcome.window_end_ns - outcome.window_start_ns),
         params=params or {},
-        clients=clients,
+        clients=_host_count(results) if is_training else None,
     )
 
 
@@ -94,23 +94,15 @@ def memory_bytes(results: Results) -> int | None:
     return round(sum(known) * GIB) if known and len(known) == len(values) else None
 
 
-def started_ns(results: Results) -> int:
-    """Return when DLIO started, as UNIX time in ns; 0 if it is not recorded."""
+def time_of(event: Literal["start", "end"], results: Results) -> int:
+    """Return when DLIO started or ended, as UNIX time in ns; 0 if it is not recorded."""
     try:
-        return dlio_result.time_ns(str(results.summary.get("start")))
+        return dlio_result.time_ns(str(results.summary.get(event)))
     except ValueError:
         return 0
 
 
-def ended_ns(results: Results) -> int:
-    """Return when DLIO ended, as UNIX time in ns; 0 if it is not recorded."""
-    try:
-        return dlio_result.time_ns(str(results.summary.get("end")))
-    except ValueError:
-        return 0
-
-
-def host_count(results: Results) -> int | None:
+def _host_count(results: Results) -> int | None:
     """Return the number of hosts if it is more than one, else None."""
     count = results.summary.get("num_hosts")
     return count if isinstance(count, int) and count > 1 else None
