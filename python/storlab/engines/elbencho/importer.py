@@ -101,7 +101,7 @@ def _run(phase: Phase) -> ImportedRun:
     if not exact:
         notes.append("elbencho's CSV has whole MiB and no number of operations: both are rounded")
     notes.append(
-        "elbencho's files have latencies in whole us, and no percentiles"
+        "latencies are in whole us; elbencho's histograms, if any, are not imported"
         if metrics
         else "the file has no latencies (--lat)"
     )

@@ -20,9 +20,9 @@ _NEGLIGIBLE_PERCENT = 0.05  # smaller errors are not noted
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Options of a job that fio prints.
+    """Options of one job as fio prints them beside its results.
 
-    ``sizes`` contains the smallest and the largest block size of reads, writes and trims.
+    ``sizes`` are the smallest and largest block size of reads, writes and trims, in bytes.
     """
 
     name: str
