@@ -143,7 +143,6 @@ def _of_summary(summary: Summary) -> ImportedRun:
         raise WarpFormatError(
             "operations", f"{what}: {'; '.join(summary.notes)}" if summary.notes else what
         )
-    flags = warp_summary.flags(summary.command)
     start_ns = min(of_kind.start_ns for of_kind in operations.values())
     window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns
     if window_ns <= 0:
@@ -178,7 +177,7 @@ def _of_summary(summary: Summary) -> ImportedRun:
         // max(1, sum(of_kind.objects for of_kind in moving)),
     )
     metrics = _given_metrics(operations, window_ns)
-    return _run(flags, seen, endpoints, outcome, start_ns, metrics)
+    return _run(summary.flags, seen, endpoints, outcome, start_ns, metrics)
 
 
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:

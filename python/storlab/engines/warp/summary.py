@@ -102,10 +102,10 @@ class OperationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Content of warp's JSON summary: version, command line and aggregates by operation."""
+    """Content of warp's JSON summary: version, flags and aggregates by operation."""
 
     version: str
-    command: str
+    flags: Mapping[str, str]  # of the command line; key "" is the benchmark's name
     operations: dict[Operation, OperationSummary]
     unknown: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -131,8 +131,8 @@ def read_summary(text: str) -> Summary:
     by_kind = document.get("by_op_type") if isinstance(document, dict) else None
     if not isinstance(by_kind, dict):
         raise WarpFormatError("by_op_type", "is missing")
-    command = str(document.get("commandline") or "")
-    sized_by_result = flags(command).get("") in _SIZED_BY_RESULT
+    given = flags(str(document.get("commandline") or ""))
+    sized_by_result = given.get("") in _SIZED_BY_RESULT
     operations = [
         _operation(kind, of_kind, failed_have_no_bytes=sized_by_result and kind in ("PUT", "POST"))
         for kind, of_kind in by_kind.items()
@@ -141,7 +141,7 @@ def read_summary(text: str) -> Summary:
     order = sorted(operations, key=lambda of_kind: OBJECT_OPERATIONS.index(of_kind.operation))
     return Summary(
         version=str(document.get("warp_version") or ""),
-        command=command,
+        flags=given,
         operations={of_kind.operation: of_kind for of_kind in order},
         unknown=tuple(sorted(set(by_kind) - set(NAMES))),
     )
@@ -255,7 +255,7 @@ def summary_of_rates(
     rates: Sequence[Rate],
     start_ns: int,
     *,
-    command: str = "",
+    flags: Mapping[str, str],
     notes: Sequence[str] = (),
 ) -> Summary:
     """Convert rates to a summary with counts.
@@ -266,7 +266,7 @@ def summary_of_rates(
     Args:
         rates: Rates of each kind of operation.
         start_ns: Start of the run, as UNIX time.
-        command: The command line, if known.
+        flags: Flags of the command line, if known.
         notes: Notes on the run.
     """
     known = [rate for rate in rates if rate.kind in NAMES]
@@ -298,7 +298,7 @@ def summary_of_rates(
     order = sorted(operations.values(), key=lambda of: OBJECT_OPERATIONS.index(of.operation))
     return Summary(
         version="",
-        command=command,
+        flags=flags,
         operations={of_kind.operation: of_kind for of_kind in order},
         unknown=tuple(sorted({rate.kind for rate in rates} - set(NAMES))),
         notes=tuple(notes),
@@ -325,7 +325,7 @@ def _old_summary(document: dict[str, Any]) -> Summary:
         uploads = [rate for rate in rates if rate.kind == "PUT"]
         rates = [rate for rate in rates if rate.kind != "PUT"]
         notes += [PREPARED] if uploads else []
-    return summary_of_rates(rates, min(starts, default=0), notes=notes)
+    return summary_of_rates(rates, min(starts, default=0), flags={}, notes=notes)
 
 
 def _old_rate(kind: str, document: dict[str, Any]) -> Rate:

@@ -187,11 +187,7 @@ def _summary(run: _Run) -> Summary:
             continue
         rates.append(_rate(block, block.rate))
         notes += _rate_notes(block, block.rate, rates[-1])
-    command = " ".join(
-        f"--{name}={value}" for name, value in run.flags.items() if name and " " not in value
-    )
-    command = f"warp {run.flags['']} {command}" if run.flags else ""
-    return summary_of_rates(rates, run.start_ns, command=command, notes=notes)
+    return summary_of_rates(rates, run.start_ns, flags=run.flags, notes=notes)
 
 
 def _number(pattern: str, text: str, default: int) -> int:

@@ -44,7 +44,7 @@ def test_figures_are_those_that_warp_prints(name: str) -> None:
 
 
 def test_flags_of_a_command_line() -> None:
-    flags = warp_summary.flags(warp_summary.read_summary(sample("mix90_4m_minio")).command)
+    flags = warp_summary.read_summary(sample("mix90_4m_minio")).flags
     assert flags[""] == "mixed"
     assert (flags["get-distrib"], flags["put-distrib"]) == ("90", "10")
     assert (flags["obj.size"], flags["host"], flags["duration"]) == (
