@@ -20,7 +20,8 @@ COMPRESSED: dict[bytes, tuple[str, Callable[[io.BytesIO], io.BufferedIOBase]]] =
 }
 """First bytes of compressed files, with the suffix and the reader; zstd is in ``base.zstd``."""
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""Escape sequences that terminals interpret as colours or cursor movements."""
 _PREFIXES = [
     ("the container names", re.compile(r"(\S+)\s+\| ?")),  # docker compose logs
     ("the pod names", re.compile(r"(\[pod/[^\]\s]+\]) ")),  # kubectl logs --prefix
@@ -93,7 +94,7 @@ def decoded(content: bytes) -> Decoded | None:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
-        text = _ANSI.sub("", text)
+        text = TERMINAL_CODES.sub("", text)
         notes.append("escape sequences of a terminal were removed")
     return Decoded(text, notes)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.contracts.registry import IMPORTERS, file_importers
+from storlab.exchange.decoding import TERMINAL_CODES
 
 _START = re.compile(
     r"^([^\S\n]*)(?:\S[^\n]*=> )?(?=\{\s*[\"}]|\[\s*[\[{\"\]])",  # `ok: [host] => {` of Ansible
@@ -211,6 +212,7 @@ def _inner(value: Any, key: str) -> Iterator[Document]:
     if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
         value = "\n".join(value)  # stdout_lines of Ansible
     if isinstance(value, str):
+        value = TERMINAL_CODES.sub("", value)
         if "\n" in value or "{" in value:
             found = split(value)
             notes = line_notes(found.rest) if found.documents else []

@@ -86,7 +86,6 @@ _UNUSED = re.compile(
     r"latency\s*: target|fsync/fdatasync|Jobs: |(?:READ|WRITE|TRIM|MIXED): )"
 )
 _MESSAGE = re.compile(r"^\s*fio: ")
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _KINDS = ("read", "write", "trim", "sync")
 _MOST_MESSAGES = 20
 _GENERAL = (
@@ -165,7 +164,7 @@ def read(text: str) -> list[dict[str, Any]]:
     ``PARTIAL`` is set, because the text does not contain all options.
     """
     reader = _Reader()
-    for line in re.split(r"[\r\n]+|(?<=\n)\n", _COLOUR.sub("", text)):
+    for line in text.splitlines():
         reader.take(line)
     return [_document(run) for run in reader.runs if run.jobs]
 

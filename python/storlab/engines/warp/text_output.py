@@ -50,7 +50,6 @@ _TIME = re.compile(
 )
 _WRITTEN = re.compile(r"warp-[\w-]+?-(?P<day>\d{4}-\d\d-\d\d)\[(?P<time>\d{6})\]")
 _COMMAND = re.compile(rf"\bwarp(?:\.exe)?[\"']? +(?:{'|'.join(BENCHMARKS)}) +-")
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MARGIN_NS = 4 * NS_PER_S  # part of a run that warp 1.1 excludes from rates, not from latencies
 _PERIOD_NS = 10 * NS_PER_S
 _HALF_UNIT = 0.005  # largest rounding error of a printed rate
@@ -86,12 +85,8 @@ class _Run:
 
 def looks_like(text: str) -> bool:
     """Return whether a text has a result that warp printed."""
-    return any(_HEAD.match(line) for line in _lines(text)) and any(map(_RATE.match, _lines(text)))
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in _COLOUR.sub("", text).replace("\r", "\n").splitlines():
-        yield line.rstrip()
+    lines = text.splitlines()
+    return any(map(_HEAD.match, lines)) and any(map(_RATE.match, lines))
 
 
 def read_text(text: str) -> list[Summary]:
@@ -101,7 +96,7 @@ def read_text(text: str) -> list[Summary]:
     a benchmark data file that follows results.
     """
     runs = [_Run()]
-    lines = list(_lines(text))
+    lines = [line.rstrip() for line in text.splitlines()]
     block: _Block | None = None
     for index, line in enumerate(lines):
         head = _HEAD.match(line)
