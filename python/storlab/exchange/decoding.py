@@ -10,15 +10,23 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
 
 from storlab.base import zstd
 
-COMPRESSED: dict[bytes, tuple[str, Callable[[io.BytesIO], io.BufferedIOBase]]] = {
-    b"\x1f\x8b": (".gz", lambda data: gzip.GzipFile(fileobj=data)),
-    b"BZh": (".bz2", bz2.BZ2File),
-    b"\xfd7zXZ\x00": (".xz", lzma.LZMAFile),
+_SUFFIXES = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", zstd.MAGIC: ".zst"}
+OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": partial(pa.input_stream, compression="zstd"),
 }
-"""First bytes of compressed files, with the suffix and the reader; zstd is in ``base.zstd``."""
+"""Functions that open a compressed file or stream, by the usual suffix of the compression."""
+DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""Errors of reading damaged compressed files."""
 
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """Escape sequences that terminals interpret as colours or cursor movements."""
@@ -49,9 +57,7 @@ class Decoded:
 
 def compression_of(content: bytes) -> str:
     """Return the usual suffix of a content's compression, such as ``.gz``; "" if uncompressed."""
-    if content.startswith(zstd.MAGIC):
-        return ".zst"
-    return next((name for magic, (name, _) in COMPRESSED.items() if content.startswith(magic)), "")
+    return next((name for magic, name in _SUFFIXES.items() if content.startswith(magic)), "")
 
 
 def unpacked(content: bytes, most_bytes: int = zstd.MOST_BYTES) -> bytes:
@@ -60,17 +66,17 @@ def unpacked(content: bytes, most_bytes: int = zstd.MOST_BYTES) -> bytes:
     Raises:
         ValueError: The compression is damaged, or the content has more than ``most_bytes``.
     """
-    for magic, (name, reader) in COMPRESSED.items():
-        if content.startswith(magic):
-            try:
-                with reader(io.BytesIO(content)) as stream:
-                    plain = stream.read(most_bytes + 1)
-            except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-                raise ValueError(f"the {name[1:]} compression is damaged: {error}") from error
-            if len(plain) > most_bytes:
-                raise ValueError(f"the content has more than {most_bytes:,} bytes unpacked")
-            return plain
-    return zstd.unpacked(content)
+    suffix = compression_of(content)
+    if not suffix:
+        return content
+    try:
+        with OPENERS[suffix](io.BytesIO(content)) as stream:
+            plain: bytes = stream.read(most_bytes + 1)
+    except DAMAGE as error:
+        raise ValueError(f"the {suffix[1:]} compression is damaged: {error}") from error
+    if len(plain) > most_bytes:
+        raise ValueError(f"the content has more than {most_bytes:,} bytes unpacked")
+    return plain
 
 
 def decoded(content: bytes) -> Decoded | None:

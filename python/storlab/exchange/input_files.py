@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import bz2
 import glob
-import gzip
-import lzma
 import os
 import tarfile
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
-
-import pyarrow as pa
+from typing import IO, cast
 
 from storlab.base import zstd
 from storlab.base.errors import ResultError
 from storlab.base.files import open_input
-from storlab.exchange.decoding import compression_of
+from storlab.exchange.decoding import DAMAGE, OPENERS, compression_of
 
 MOST_UNPACKED_BYTES = zstd.MOST_BYTES
 """Limit for the content of all archives of an import, because zeros compress to nearly nothing."""
@@ -165,15 +159,7 @@ class InputFinder:
         try:
             for name, stream in members:
                 self._unpack(file, place, name, stream)
-        except (
-            tarfile.TarError,
-            zipfile.BadZipFile,
-            lzma.LZMAError,
-            zlib.error,
-            EOFError,
-            OSError,
-            RuntimeError,
-        ) as error:
+        except (tarfile.TarError, zipfile.BadZipFile, RuntimeError, *DAMAGE) as error:
             what = f"cannot be unpacked: {error}"
             raise ResultError(
                 file.shown, what, "give an undamaged archive, or unpack it"
@@ -223,7 +209,7 @@ def _is_archive(path: Path) -> bool:
         with _unpacking(path) as stream:
             try:
                 head = stream.read(512)
-            except (OSError, EOFError, lzma.LZMAError, zlib.error):
+            except DAMAGE:
                 return path.name.lower().endswith(_TAR_SUFFIXES)
     return head[257:262] == b"ustar" or path.name.lower().endswith(_TAR_SUFFIXES)
 
@@ -232,14 +218,7 @@ def _unpacking(path: Path) -> IO[bytes]:
     """Open a file for reading; decompress it if it is compressed."""
     with path.open("rb") as file:
         suffix = compression_of(file.read(16))
-    openers: dict[str, Callable[[Path], Any]] = {
-        ".gz": gzip.open,
-        ".bz2": bz2.open,
-        ".xz": lzma.open,
-        ".zst": lambda archive: pa.input_stream(str(archive), compression="zstd"),
-    }
-    opener = openers.get(suffix)
-    return path.open("rb") if opener is None else cast(IO[bytes], opener(path))
+    return cast(IO[bytes], OPENERS[suffix](path)) if suffix else path.open("rb")
 
 
 def _zip_members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
