@@ -60,6 +60,7 @@ POWER_UNITS: dict[str, Fraction] = {
 }
 
 _NUMBER_UNIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_BINARY_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(?:i?b|bytes)?\s*", re.IGNORECASE)
 
 
 def parse_size(text: str | int) -> int:
@@ -80,6 +81,16 @@ def parse_size(text: str | int) -> int:
         )
     factor = _known(_SIZE_BY_LOWER.get(unit.lower() or "b"), text, unit, SIZE_UNITS)
     return _whole(number * factor, text, "bytes")
+
+
+def binary_size(text: str) -> int | None:
+    """Convert a size whose prefixes are powers of 1,024 however they are written to bytes.
+
+    Returns:
+        Bytes of a text such as ``16Kb``, ``1.5 GiB`` or ``47008 bytes``; None for other texts.
+    """
+    match = _BINARY_SIZE.fullmatch(text)
+    return match and round(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
 
 
 def parse_duration(text: str | int | float) -> int:

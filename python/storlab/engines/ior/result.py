@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.base.errors import FormatError
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, binary_size
 
 _MIB = 1 << 20
 _VERSION = re.compile(r"^IOR-(\S+):", re.MULTILINE)
 _FIELD = re.compile(r"^\s*([A-Za-z][\w ()-]*?)\s*[:=]\s+(.*?)\s*$")
 _MOVED = re.compile(r"Using actual aggregate bytes moved\s*=\s*(\d+)")
 _COLUMNS = re.compile(r"^\s*access\s+bw\(MiB/s\)")
-_SIZE = re.compile(r"([\d.]+)\s*(bytes|[KMGTPE]iB)?")
-_UNITS = {"bytes": 1, **{f"{letter}iB": 1 << 10 * n for n, letter in enumerate("KMGTPE", 1)}}
 _BRIEF = re.compile(r"^(\w+)\s{2,}(\S.*)$")
 
 
@@ -81,17 +79,11 @@ class Test:
         by_rate = row.mib_s * _MIB * row.total_s
         tasks, segments = self.whole("tasks"), self.whole("segments")
         if tasks and segments:
-            block = size_of(self.fields.get("blocksize", "")) or round(row.block_kib * 1024)
+            block = binary_size(self.fields.get("blocksize", "")) or round(row.block_kib * 1024)
             by_options = tasks * segments * block
             if abs(by_rate - by_options) <= 0.01 * by_options:
                 return by_options, True
         return round(by_rate), False
-
-
-def size_of(text: str) -> int | None:
-    """Convert a size as IOR prints it, such as ``47008 bytes`` or ``16 MiB``, to bytes."""
-    match = _SIZE.fullmatch(text.strip())
-    return None if match is None else round(float(match[1]) * _UNITS[match[2] or "bytes"])
 
 
 def read_text(text: str) -> list[Test]:

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.base.units import format_latency
+from storlab.base.units import binary_size, format_latency
 from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
-from storlab.engines.sysbench.result import Result, SysbenchFormatError, read_results, size_of
+from storlab.engines.sysbench.result import Result, SysbenchFormatError, read_results
 from storlab.model.result import EngineInfo, Metric, OperationTotals, RunOutcome
 
 _RESULT = re.compile(
@@ -182,7 +182,7 @@ def _flags(result: Result) -> str:
 
 def _size(result: Result) -> int | None:
     total = _find(r"^\s*(\S+) total file size", result.text)
-    return size_of(total) if total else None
+    return binary_size(total) if total else None
 
 
 def _find(pattern: str, text: str) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from storlab.base.errors import FormatError
-from storlab.base.units import NS_PER_MS, NS_PER_S
+from storlab.base.units import NS_PER_MS, NS_PER_S, binary_size
 
 BEGIN = "Running the test with following options"
 _VERSION = re.compile(r"^[ \t]*sysbench[ \t]+v?(\d[\w.-]*)", re.MULTILINE)
@@ -32,8 +32,6 @@ _WAITED_S = re.compile(r"total time taken by event execution:\s*([\d.]+)")
 _SUM_MS = re.compile(r"^\s*sum:\s*([\d.]+)", re.MULTILINE)
 _MAX_MS = re.compile(r"^\s*max:\s*([\d.]+)", re.MULTILINE)
 _P95_MS = re.compile(r"^\s*(?:approx\.\s+95|95th)\s+percentile:\s*([\d.]+)", re.MULTILINE)
-_SIZE = re.compile(r"([\d.]+)\s*([KMGT]?)(?:i?b)?", re.IGNORECASE)
-_FACTORS = {letter: 1 << 10 * n for n, letter in enumerate(["", "K", "M", "G", "T"])}
 
 
 class SysbenchFormatError(FormatError):
@@ -101,7 +99,7 @@ def _result(before: str, text: str, version: str) -> Result:
     if length_ns <= 0:
         raise SysbenchFormatError("total time", "is 0")
     block = re.search(r"^\s*Block size\s+(\S+)", text, re.MULTILINE)
-    block_bytes = size_of(block[1]) if block else None
+    block_bytes = binary_size(block[1]) if block else None
     if not block_bytes:
         raise SysbenchFormatError("Block size", "is missing: the options before the results")
     events = _EVENTS.search(text)
@@ -157,9 +155,3 @@ def _number(pattern: re.Pattern[str], text: str, name: str) -> float:
     if found is None:
         raise SysbenchFormatError(name, "is missing")
     return float(found[1])
-
-
-def size_of(text: str) -> int | None:
-    """Convert a size as sysbench prints it, such as ``16Kb`` or ``1.5GiB``, to bytes."""
-    match = _SIZE.fullmatch(text)
-    return None if match is None else round(float(match[1]) * _FACTORS[match[2].upper()])
