@@ -14,7 +14,7 @@ from storlab.engines.dlio import result as dlio_result
 from storlab.engines.dlio.import_checkpoint import checkpoint_phases, checkpoint_spans, phase_notes
 from storlab.engines.dlio.imported_run import engine_info, imported_run, memory_bytes
 from storlab.engines.dlio.result import DlioFormatError, Results
-from storlab.engines.dlio.settings import Settings
+from storlab.engines.dlio.settings import FILE_FORMATS, Settings
 from storlab.model.result import RunOutcome
 from storlab.process.events import samples, totals
 from storlab.workloads.training.profiles import Profile, load_profile, profile_names
@@ -22,7 +22,6 @@ from storlab.workloads.training.profiles import Profile, load_profile, profile_n
 _WHOLE = 0.02  # relative tolerance between the batch size and the one that the rate implies
 _COMPUTE = 0.05  # relative tolerance between a step's compute time and the profile's
 _GIVE_CONFIG = "add the run's configuration to the directory, as .hydra/config.yaml"
-_FORMATS = {"npz": "npz", "npy": "npz", "tfrecord": "tfrecord", "jpeg": "jpeg"}
 
 
 def import_training(directory: Path, results: Results, settings: Settings) -> ImportedRun:
@@ -182,7 +181,7 @@ def training_fields(
         if _is_like(profile, nominal, per_file, batch, compute_s):
             return {"profile": name, **fields}, {}
     named = layout.model_name(directory) or settings.model or "imported"
-    shape = _FORMATS.get(str(settings.value("dataset.format")))
+    shape = FILE_FORMATS.get(str(settings.value("dataset.format")))
     data: dict[str, Any] = {
         "source": "derived from results and configuration of a DLIO run"
         if shape

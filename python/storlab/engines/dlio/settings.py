@@ -22,6 +22,8 @@ from storlab.base.files import read_input
 from storlab.engines.dlio.result import DlioFormatError
 
 FOLDERS = (".hydra", "configs", "dlio_config")
+FILE_FORMATS = {"npz": "npz", "npy": "npz", "tfrecord": "tfrecord", "jpeg": "jpeg"}
+"""Format of a data set's files in storlab by the value of DLIO's ``dataset.format``."""
 _PLACES = (*FOLDERS, ".")
 _CONFIG, _OVERRIDES, _METADATA = "config.yaml", "overrides.yaml", "*_metadata.json"
 _OVERRIDE = re.compile(r"[+~]*(?:workload\.)?([\w.]+)=(.*)", re.DOTALL)

@@ -14,11 +14,11 @@ import tomlkit
 from storlab.base.errors import StudyError, UsageError
 from storlab.base.units import NS_PER_S, exact_duration
 from storlab.contracts.translation import Remark, TranslatedTable, Translation
+from storlab.engines.dlio.settings import FILE_FORMATS
 from storlab.engines.dlio.workload_file import WorkloadFile
 from storlab.workloads.checkpoint import profiles as checkpoints
 from storlab.workloads.training.profiles import Profile, load_profile, make_profile, profile_names
 
-_FORMATS = {"npz": "npz", "npy": "npz", "tfrecord": "tfrecord", "jpeg": "jpeg"}
 _PLACEHOLDER = "/fill/in/a/directory"
 _FILE_SYSTEMS = {"local_fs", "parallel_fs"}
 _NO_EFFECT = "has no counterpart in a study"
@@ -181,11 +181,11 @@ def _profile(file: WorkloadFile, name: str) -> dict[str, Any]:
     """
     kind = file.take("dataset.format")
     written = "tfrecord" if kind is None else str(kind.value)
-    if written not in _FORMATS:
+    if written not in FILE_FORMATS:
         raise UsageError(
             f"{file.where if kind is None else kind.where}: dataset.format",
             f"{written} is not a format of storlab's training workloads",
-            f"use one of {', '.join(_FORMATS)}",
+            f"use one of {', '.join(FILE_FORMATS)}",
         )
     if kind is not None and written == "npy":
         file.remark(kind, "is read as npz, which is npy in an archive without compression")
@@ -204,7 +204,7 @@ def _profile(file: WorkloadFile, name: str) -> dict[str, Any]:
         "source": file.where,
         "published": False,
         "dataset": {
-            "format": _FORMATS[written],
+            "format": FILE_FORMATS[written],
             "num_files_train": file.whole("dataset.num_files_train", default=1),
             "num_samples_per_file": file.whole("dataset.num_samples_per_file", default=1),
             **sizes,
