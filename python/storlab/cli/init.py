@@ -86,7 +86,7 @@ def _write_translated(
     file: Path, given: Mapping[str, Sequence[str]], as_json: bool, *, force: bool
 ) -> None:
     from storlab.base.files import write_output
-    from storlab.lab.study.translated import remark_text, study_text, translate
+    from storlab.lab.study.translated import study_text, translate
 
     translation = translate(given)
     titles = [
@@ -123,7 +123,7 @@ def _write_translated(
     for table in translation.workloads:
         terminal.out.print(f"  workload {table.fields['name']}: {table.origin}", soft_wrap=True)
     for remark in translation.remarks:
-        terminal.out.print(f"  note: {remark_text(remark)}", soft_wrap=True)
+        terminal.out.print(f"  note: {remark.text}", soft_wrap=True)
     terminal.out.print(f"next: storlab plan {shell_word(file)}", soft_wrap=True)
 
 

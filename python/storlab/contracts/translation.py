@@ -26,6 +26,11 @@ class Remark:
     option: str  # the option as it is written there
     meaning: str  # effect of the difference, as a sentence
 
+    @property
+    def text(self) -> str:
+        """Remark as one line: place, option and meaning."""
+        return f"{self.where}: {self.option}: {self.meaning}"
+
 
 @dataclass(slots=True)
 class TranslatedTable:

@@ -99,7 +99,7 @@ def _nothing(values: Sequence[str], count: int, notes: _Remarks) -> UsageError:
     if not count:
         fix = "add a section such as [job] to the file, or --name=job to the command line"
         return UsageError(where, "has no job", fix)
-    reasons = [f"{r.where}: {r.option}: {r.meaning}" for r in notes.all()]
+    reasons = [remark.text for remark in notes.all()]
     what = "\n  ".join(["has no job that a study can express:", *reasons])
     return UsageError(where, what, "give a job that reads and writes files or block devices")
 

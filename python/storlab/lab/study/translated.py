@@ -13,7 +13,7 @@ from storlab.base.errors import StudyError
 from storlab.base.units import exact_duration
 from storlab.contracts.hook import load
 from storlab.contracts.registry import TRANSLATORS
-from storlab.contracts.translation import Remark, TranslatedTable, Translation
+from storlab.contracts.translation import TranslatedTable, Translation
 from storlab.lab.study.file import parse_study
 from storlab.lab.study.problems import study_error
 
@@ -93,7 +93,7 @@ def _header(translation: Translation, title: str) -> Iterator[str]:
     if translation.remarks:
         yield "# What it cannot express:"
         for remark in translation.remarks:
-            yield from _comment(remark_text(remark), "# - ")
+            yield from _comment(remark.text, "# - ")
     else:
         yield "# It expresses every option."
     yield ""
@@ -103,11 +103,6 @@ def _header(translation: Translation, title: str) -> Iterator[str]:
     for name, length in (("ramp", translation.ramp_ns), ("runtime", translation.runtime_ns)):
         if length is not None:
             yield f"{name} = {_value(exact_duration(length))}"
-
-
-def remark_text(remark: Remark) -> str:
-    """Return a remark as one line: place, option and meaning."""
-    return f"{remark.where}: {remark.option}: {remark.meaning}"
 
 
 def _comment(text: str, first: str) -> list[str]:
