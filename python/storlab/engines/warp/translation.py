@@ -77,6 +77,7 @@ _DIFFERENCES = {
 }
 _NEUTRAL = {"versions": "1", "obj.generator": "random"}  # defaults other than 0
 _CREDENTIALS = "credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_UNKNOWN = "unknown to storlab and left out"
 
 
 def translate(values: list[str]) -> Translation:
@@ -215,8 +216,12 @@ class _Command:
         for name, value in self.line.flags.items():
             off = value in ("false", "0", "") or _NEUTRAL.get(name) == value
             if name not in _TRANSLATED and not off:
-                shown = f"--{name}" if name in SECRETS or value == "true" else f"--{name}={value}"
-                by_meaning.setdefault(_difference(name), []).append(shown)
+                meaning = _difference(name)
+                # The value of an unknown flag may be a secret: --secert-key is a typo of one.
+                hidden = name in SECRETS or meaning == _UNKNOWN or value == "true"
+                by_meaning.setdefault(meaning, []).append(
+                    f"--{name}" if hidden else f"--{name}={value}"
+                )
         for meaning, options in by_meaning.items():
             yield Remark(self.where, ", ".join(options), meaning)
         for word in self.line.unread:
@@ -392,7 +397,7 @@ class _Command:
 def _difference(name: str) -> str:
     if name in _REPORTING or name.startswith("analyze."):
         return "concerns warp's output and does not affect the load"
-    return _DIFFERENCES.get(name, "unknown to storlab and left out")
+    return _DIFFERENCES.get(name, _UNKNOWN)
 
 
 def _largest(sizes: Any) -> int:
