@@ -33,6 +33,8 @@ _SHAPE = (
     "shared paths",
     "truncate",
 )
+# Options that a run needs, with what a missing one counts as.
+_DEFAULTS = {"random": "sequential", "IO depth": "1", "hosts": "1 client"}
 _SECRETS = re.compile(r"(--s3(?:key|secret|sessiontoken)\W{1,8})[^\s\"\\,]+")
 
 
@@ -111,6 +113,12 @@ def _run(phase: Phase) -> ImportedRun:
     shape = {name: phase.values[name] for name in _SHAPE if phase.has(name)}
     if is_mixed:
         shape["phase"] = phase.name
+    missing = {name: used for name, used in _DEFAULTS.items() if not phase.values.get(name)}
+    if missing:
+        notes.append(
+            "the file lacks columns, so defaults are used: "
+            + ", ".join(f"{name} ({used})" for name, used in missing.items())
+        )
     places = _places(phase)
     hosts = phase.whole("hosts") if phase.has("hosts") else 1
     fields: dict[str, Any] = {

@@ -60,8 +60,10 @@ class Phase:
         """
         try:
             return round(float(self.values[name]))
-        except (KeyError, ValueError) as error:
-            raise ElbenchoFormatError(name, f"is missing in a phase {self.name}") from error
+        except (KeyError, ValueError, OverflowError) as error:
+            value = self.values.get(name)
+            what = f'is "{value}", not a number,' if value else "is missing"
+            raise ElbenchoFormatError(name, f"{what} in a phase {self.name}") from error
 
     def has(self, name: str) -> bool:
         """Return whether a value was printed."""

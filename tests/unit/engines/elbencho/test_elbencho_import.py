@@ -140,3 +140,21 @@ def test_credentials_are_removed() -> None:
     cleaned = ElbenchoImport().cleaned(text)
     assert "ABCDEF" not in cleaned
     assert "XYZ" not in cleaned
+
+
+@pytest.mark.parametrize("column", ["random", "IO depth", "hosts"])
+def test_a_missing_option_is_noted(column: str) -> None:
+    row = CONFIG | WRITE
+    (complete,) = runs(table(row))
+    del row[column]
+    (run,) = runs(table(row))
+    (note,) = set(run.outcome.notes) - set(complete.outcome.notes)
+    assert column in note
+
+
+@pytest.mark.parametrize("value", ["many", "inf", "nan"])
+def test_a_value_that_is_no_number_is_refused(value: str) -> None:
+    with pytest.raises(ResultError) as error:
+        runs(table(CONFIG | WRITE | {"threads": value}))
+    assert "threads" in error.value.where
+    assert value in error.value.what
