@@ -131,6 +131,9 @@ def _load(result: Result) -> tuple[dict[str, Any], dict[str, str], list[str]]:
         params["mode"] = mode
     if files := _find(r"^\s*(\d+) files,", text):
         params["files"] = files
+    if rate := _find(r"^\s*Target transaction rate:\s*(\S+)", text):
+        params["rate"] = rate
+        notes.append(f"--rate limited sysbench to {rate}, so the target may reach more")
     if write:
         _add_flushes(text, fields, params, notes)
     return fields, params, notes

@@ -145,3 +145,11 @@ def test_an_incomplete_output_is_refused(missing: str) -> None:
     text = "\n".join(line for line in READS.splitlines() if missing not in line)
     with pytest.raises(ResultError):
         runs(text)
+
+
+def test_runs_with_a_limited_rate_are_a_point_of_their_own() -> None:
+    threads = "Number of threads: 4"
+    (run,) = runs(READS)
+    (limited,) = runs(READS.replace(threads, f"{threads}\nTarget transaction rate: 400/sec"))
+    assert limited.params != run.params
+    assert any("400/sec" in note for note in limited.outcome.notes)
