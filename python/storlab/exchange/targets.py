@@ -48,9 +48,16 @@ def named_targets(
         runs: Imported runs; those without an option are named by ``separate_targets``.
 
     Raises:
-        UsageError: A glob matches no file, a file matches two globs, or two names are for all.
+        UsageError: A name or glob is empty, a glob matches no file, a file matches two globs, or
+            two names are for all.
     """
     given = [options] if isinstance(options, str) else list(options or ())
+    for option in given:
+        name, equals, pattern = option.partition("=")
+        if not name.strip() or (equals and not pattern.strip()):
+            missing = "no glob after =" if name.strip() else "no name"
+            fix = 'write --target "1x SSD", or --target "1x SSD=drive1/*" for some of the files'
+            raise UsageError(f"--target {option}".rstrip(), f"has {missing}", fix)
     globs = [tuple(option.split("=", 1)) for option in given if "=" in option]
     names = [option for option in given if "=" not in option]
     if len(names) > 1:

@@ -416,3 +416,12 @@ def test_known_formats_are_named(text: str, name: str) -> None:
     assert known is not None
     assert name in known.what
     assert known.fix
+
+
+@pytest.mark.parametrize("target", ["", " ", "=x", "ssd="])
+def test_a_target_without_name_or_glob_is_refused(tmp_path: Path, target: str) -> None:
+    path = put(tmp_path / "x.json", fio())
+    with pytest.raises(UsageError) as error:
+        imported(tmp_path, path, target=target)
+    assert "--target" in error.value.where
+    assert list(tmp_path.iterdir()) == [path]
