@@ -103,7 +103,9 @@ def write(
     window_ns: int,
     cpu_ns: int,
     late: int = 0,
+    early: int = 0,
 ) -> RunRecord:
+    """Write a run; ``late`` operations ended after the window, ``early`` were due before it."""
     samples: list[Sample] = []
     totals: dict[Any, OperationTotals] = {}
     for kind, found in kinds.items():
@@ -115,7 +117,7 @@ def write(
             samples.append(Sample(part, 5 + part, 6 + part, kind, count, 4096, histogram.to_v2()))
         summary: LatencySummary = summarise_latency(whole.to_v2())
         totals[kind] = OperationTotals(
-            operations=whole.count - late,
+            operations=whole.count - late + early,
             bytes=4096 * whole.count,
             late_operations=late,
             unfinished_operations=2 * late,
@@ -184,12 +186,14 @@ def test_numbers_and_identity_survive(
 
 
 @settings(max_examples=40)
-@given(sweeps, st.integers(0, 100))
-def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: int) -> None:
+@given(sweeps, st.integers(0, 100), st.integers(0, 3))
+def test_a_point_of_a_sweep_reads_back_as_itself(
+    params: dict[str, Any], which: int, early: int
+) -> None:
     writes = {"sync_every": 4, "read_percent": [0, 50]} if "sync" in params else {}
     with tempfile.TemporaryDirectory() as scratch:
         store, point = make_store(Path(scratch) / "a", {**writes, **params}, which)
-        before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6, late=2)
+        before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6, 2, early)
         path = Path(scratch) / "export.json"
         path.write_bytes(FioJsonExport().content(store, samples=False))
         again = import_files([path], Path(scratch) / "b")

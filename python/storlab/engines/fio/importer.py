@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -482,15 +482,19 @@ def _own_facts(entry: _Entry) -> OwnFacts | None:
 def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
     window_ns = own.window_end_ns - own.window_start_ns
     jobs = int(own.fields.get("jobs", 1))
+    for direction in entry.figures.directions.values():
+        # In an open loop, latencies are those of the operations due in the window; others may have
+        # completed in it.
+        direction.operations = direction.issued
     outcome = _outcome(entry, own.engine_info, own.window_start_ns, window_ns, jobs)
+    outcome.samples = [
+        replace(sample, operations=outcome.totals[sample.operation].operations)
+        for sample in outcome.samples
+    ]
     outcome.status, outcome.failure = own.status, own.failure
     outcome.details = dict(own.evidence)
     for kind, late in own.late_operations.items():
-        totals = outcome.totals[kind]
-        ended = totals.operations - late  # latencies include late operations, rates do not
-        outcome.totals[kind] = totals.model_copy(
-            update={"operations": ended, "late_operations": late}
-        )
+        outcome.totals[kind] = outcome.totals[kind].model_copy(update={"late_operations": late})
     for kind, (number, longest_ns) in own.unfinished_operations.items():
         outcome.totals[kind] = outcome.totals[kind].model_copy(
             update={"unfinished_operations": number, "unfinished_longest_ns": longest_ns}
