@@ -103,6 +103,17 @@ UNREAD_FORMATS = (
         _REPEAT,
     ),
     _text(
+        "the summary of a DLIO or MLPerf Storage run",
+        r'\A\s*\{[\s\S]*"metric":\s*\{\s*"(?:train_au|train_throughput|save_checkpoint|load_)',
+        "give the directory of the run, in which the file lies",
+        is_result=False,
+    ),
+    _text(
+        "a printed table of elbencho",
+        r"^OPERATION\s+RESULT TYPE\s+FIRST DONE\s+LAST DONE",
+        "give the file that elbencho writes with --csvfile or --jsonfile",
+    ),
+    _text(
         "a log of MLPerf Training, which measures accelerators, not storage",
         r"^.{0,80}:::MLLOG ",
         "give results of MLPerf Storage",

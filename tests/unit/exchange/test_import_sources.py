@@ -400,6 +400,8 @@ UNREAD = {
     "CrystalDiskMark 8.0.4 x64 (C) 2007-2021\n": "CrystalDiskMark",
     "      tod  Run Interval reqrate    rate MB/sec\n": "vdbench",
     "16:24:30.181  avg_2-5   320.0  40.00  131072  0.00\n": "vdbench",
+    '{"start": "2024", "metric": {"train_au_percentage": [99]}}': "DLIO",
+    "OPERATION RESULT TYPE        FIRST DONE  LAST DONE\n": "elbencho",
     "mdtest-4.1.0 was launched with 8 total task(s) on 2 node(s)\n": "mdtest",
     "[RESULT]       ior-easy-write        0.9 GiB/s : time 31.6 seconds\n": "IO500",
     "Command Line: diskspd.exe -b4K -d60\n": "DiskSpd",
