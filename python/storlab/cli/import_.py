@@ -76,7 +76,7 @@ def import_(
 def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.text}"
-    parts = [f"{format_number(record.metric('throughput_mb_s') or 0)} MB/s", *_own(record)]
+    parts = _rates(record)
     for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)
         if p99 is not None:
@@ -84,22 +84,23 @@ def _line(record: RunRecord) -> str:
     return f"{record.run_id}  {record.target}  {', '.join(parts)}"
 
 
-def _own(record: RunRecord) -> list[str]:
-    """Return a run's operation rate as text, or the quantities that its family defines instead."""
+def _rates(record: RunRecord) -> list[str]:
+    """Return a run's throughput as text, with its operation rate or its family's own quantities."""
     from storlab.contracts.registry import FAMILIES
 
     page = FAMILIES[record.kind].page
+    parts = [f"{format_number(record.metric('throughput_mb_s') or 0)} MB/s"]
     if not page.metrics.run_line:
         per_second = record.metric(page.operations.rate.name) or 0
-        return [f"{format_number(per_second)} {page.operations.rate_short}"]
-    targets = []
-    for quantity in (q for q in page.metrics.quantities if q.key in page.metrics.run_line):
+        return [*parts, f"{format_number(per_second)} {page.operations.rate_short}"]
+    others = [key for key in page.metrics.run_line if key != "throughput_mb_s.all"]
+    for quantity in (q for q in page.metrics.quantities if q.key in others):
         value = record.metric(quantity.name, quantity.operation)
         if value is not None:
             rate = quantity.unit == "1/s"
-            targets.append(
+            parts.append(
                 f"{format_number(value)} {quantity.short}"
                 if rate
                 else f"{quantity.short} {format_number(value)} {quantity.unit}"
             )
-    return targets
+    return parts

@@ -22,18 +22,22 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.exchange.import_report import IMPORTED_FROM
 from storlab.exchange.input_files import InputFinder
+from storlab.exchange.same_runs import aggregates_of_others
 from storlab.exchange.sources import ImportedFile, SourceReader, Sources
 from storlab.exchange.targets import LocatedRun, named_targets
 from storlab.lab.run.records import Stated, completed_record
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.samples import merged
 from storlab.model.study import StudyBase
+from storlab.results.consistency import contradiction
 from storlab.results.store import ResultStore
 
 NO_COUNTERS = "the imported file carries no device counters"
 _LONGEST_RUNTIME_NS = 900_000 * NS_PER_S
 """Limit of the runtime in the study, because jobs that run until stopped have a huge runtime."""
 _MOST_REASONS = 10  # files that an error message names if nothing was imported
+_CONTRADICTS = "give the unchanged output of the tool, or measure again"
 _REPORT = "report it as a defect of storlab, with the file's job options"
 
 
@@ -116,9 +120,10 @@ def _import(
     Raises:
         ResultError: There is no run, or none can be stored.
     """
-    sources = [
-        _Source(file, index, run) for file in read.files for index, run in enumerate(file.runs)
-    ]
+    sources = _without_aggregates(
+        read,
+        [_Source(file, index, run) for file in read.files for index, run in enumerate(file.runs)],
+    )
     while sources:
         located = [LocatedRun(s.run, s.file.shown, s.file.folder) for s in sources]
         runs = named_targets(target, located)
@@ -133,6 +138,25 @@ def _import(
         else:
             return _Import(named, text, study, points, records)
     raise _nothing_imported(paths, read)
+
+
+def _without_aggregates(read: Sources, sources: Sequence[_Source]) -> list[_Source]:
+    """Leave out runs of which another file has all operations, and change outcomes of their files.
+
+    Such a pair is one run, for example warp's benchmark data and the output of ``warp analyze``.
+    """
+    found = aggregates_of_others([s.run for s in sources], [s.file.shown for s in sources])
+    for index, other in found.items():
+        file, kept = sources[index].file, sources[other]
+        before = read.outcomes[file.shown]
+        reason = f"has only aggregates of the run in {kept.file.shown}, which is imported"
+        if before.runs <= 1:
+            read.skip(file.shown, "duplicate", reason)
+        else:
+            reason = "; ".join(filter(None, (before.reason, reason)))
+            read.outcomes[file.shown] = replace(before, runs=before.runs - 1, reason=reason)
+        kept.run.outcome.notes.append(f"{file.name} has aggregates of this run, and is left out")
+    return [source for index, source in enumerate(sources) if index not in found]
 
 
 def _refuse_runs(
@@ -356,7 +380,7 @@ def _records(
     """Return the records of all runs.
 
     Raises:
-        _UnfitRunsError: No metrics can be computed from the values of some runs.
+        _UnfitRunsError: Values of some runs contradict each other, or give no metrics.
     """
     records: list[RunRecord] = []
     errors: dict[int, ResultError] = {}
@@ -366,6 +390,11 @@ def _records(
             endless = [m.name for m in record.metrics if not math.isfinite(m.value)]
             if endless:
                 raise ValueError(f"{endless[0]} is not a finite number")
+            merged_too = record.model_copy(
+                update={"histograms": merged(source.run.outcome.samples)}
+            )
+            if problem := contradiction(merged_too, study.study.ramp):
+                errors[index] = ResultError(source.file.shown, problem, _CONTRADICTS)
             records.append(record)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             what = f"has values from which no metrics can be computed: {error}"

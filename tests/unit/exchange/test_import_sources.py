@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -398,7 +399,6 @@ UNREAD = {
     "        Iozone: Performance Test of File I/O\n": "IOzone",
     "1024+0 records in\n1024+0 records out\n": "dd",
     "CrystalDiskMark 8.0.4 x64 (C) 2007-2021\n": "CrystalDiskMark",
-    "      tod  Run Interval reqrate    rate MB/sec\n": "vdbench",
     "16:24:30.181  avg_2-5   320.0  40.00  131072  0.00\n": "vdbench",
     '{"start": "2024", "metric": {"train_au_percentage": [99]}}': "DLIO",
     "OPERATION RESULT TYPE        FIRST DONE  LAST DONE\n": "elbencho",
@@ -427,3 +427,37 @@ def test_a_target_without_name_or_glob_is_refused(tmp_path: Path, target: str) -
         imported(tmp_path, path, target=target)
     assert "--target" in error.value.where
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_aggregates_of_an_imported_run_are_not_a_repeat(tmp_path: Path) -> None:
+    """Check the output of `warp analyze --json` beside the record of the same requests."""
+    golden = Path(__file__).parents[2] / "golden" / "warp"
+    names = ("get-404-1.6.1.analysis.json", "get-404-1.6.1.csv.zst")
+    store = imported(tmp_path, *(golden / name for name in names))
+    (record,) = store.records()
+    assert record.histograms
+    assert outcomes(store) == {names[0]: "duplicate", names[1]: "imported"}
+    assert any(names[0] in note and "left out" in note for note in record.notes)
+
+
+def test_aggregates_of_another_run_are_imported(tmp_path: Path) -> None:
+    golden = Path(__file__).parents[2] / "golden" / "warp"
+    text = (golden / "get-404-1.6.1.analysis.json").read_text("utf-8")
+    (year,) = {part[:4] for part in re.findall(r'"start_time": ?"([^"]+)"', text)}
+    later = put(tmp_path / "later.json", text.replace(f'"{year}-', f'"{int(year) + 1}-'))
+    store = imported(tmp_path, golden / "get-404-1.6.1.csv.zst", later)
+    assert len(store.records()) == 2
+
+
+def test_results_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+    good, bad = fio(), fio(reads=READS + 1)
+    bad["jobs"][0]["read"]["lat_ns"]["max"] = 60_000  # less than the mean
+    paths = [put(tmp_path / "good.json", good), put(tmp_path / "bad.json", bad)]
+    store = imported(tmp_path, *paths)
+    (record,) = store.records()
+    assert reads(record) == READS
+    assert outcomes(store) == {"good.json": "imported", "bad.json": "refused"}
+    with pytest.raises(ResultError) as refused:
+        import_files(paths[1:], tmp_path / "none")
+    assert "bad.json" in refused.value.where
+    assert "latency_max_ns" in refused.value.what

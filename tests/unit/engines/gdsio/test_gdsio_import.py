@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from storlab.base.errors import ResultError
+from storlab.cli.main import main
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.gdsio.importer import GdsioImport
 
@@ -68,3 +71,17 @@ def test_an_unknown_transfer_type_is_refused() -> None:
     with pytest.raises(ResultError) as refused:
         runs(READ.replace("GPUD", "GPU_TAPE"))
     assert "XferType" in refused.value.where
+
+
+def test_the_throughput_of_an_imported_run_is_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gdsio.txt"
+    path.write_text(
+        "IoType: READ XferType: GPUD Threads: 8 DataSetSize: 8388608/4096000(KiB) "
+        "IOSize: 1024(KiB) Throughput: 4.0 GiB/sec, Avg_Latency: 1900.0 usecs ops: 8192 "
+        "total_time 2.0 secs\n"
+    )
+    assert main(["import", str(path), "--out", str(tmp_path / "result")]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "MB/s" in line)
+    assert line.count("MB/s") == 1
