@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,6 +12,12 @@ from storlab.model.types import Provenance
 
 UNKNOWN_START = "1970-01-01T00:00:00.000+00:00"
 """Start of an imported run whose file does not record it."""
+
+
+def assumed_utc(local: datetime) -> tuple[str, list[str]]:
+    """Return the time of a file without time zone as if it was UTC, in ISO 8601, and a note."""
+    zoned = local.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
+    return zoned, ["the file has no time zone; UTC is assumed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,9 @@ class DirectoryImporter(Protocol):
     """Interface of importers of a tool that writes a directory of files for each run."""
 
     name: str
-    main: str  # name of a file that each run writes, by which its directory is recognised
+    # Whether the importer names targets so that directories of different targets differ. Otherwise,
+    # directories in different folders are those of different targets, like files.
+    names_targets: bool
 
     def directories(self, place: Path) -> list[Path]:
         """Return the directories of runs at a path: the path itself, or directories below it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -99,6 +99,7 @@ class SourceReader:
         self.sources = Sources()
         self._files: dict[str, InputFile] = {}  # by SHA-256 of the unpacked content
         self._documents: dict[str, str] = {}  # file by SHA-256 of a document or run directory
+        self._parts: set[Path] = set()  # files that were read as parts of a run directory
 
     def read(self, inputs: Inputs) -> Sources:
         """Read all files and run directories.
@@ -115,7 +116,8 @@ class SourceReader:
         for tree in inputs.trees:
             self._read_directories(tree, inputs.results, run_directories)
         for file in inputs.files:
-            self._read_file(file, is_part=not run_directories.isdisjoint(file.path.parents))
+            if file.path not in self._parts:
+                self._read_file(file, is_part=not run_directories.isdisjoint(file.path.parents))
         return self.sources
 
     def _read_directories(
@@ -134,7 +136,9 @@ class SourceReader:
                     for whole in (tree.shown, tree.name)
                 )
                 try:
-                    imported = _imported_directory(directory, shown, name, importer)
+                    content = _directory_content(directory, importer)
+                    self._parts |= {directory / part for part in content}
+                    imported = _imported_directory(directory, shown, name, importer, content)
                 except ResultError as error:
                     where = error.where.replace(str(tree.path), tree.shown)
                     self.sources.refuse(shown, ResultError(where, error.what, error.fix))
@@ -209,7 +213,7 @@ class SourceReader:
             sha256=hashlib.sha256(content).hexdigest(),
             runs=runs,
             raw=_RawFiles(file, content, text.text, documents).of_run,
-            folder=Path(os.path.normpath(Path(file.shown).absolute())).parent.parts,
+            folder=_folder(file.shown),
         )
         self.sources.accept(imported, reading.problems)
 
@@ -245,20 +249,30 @@ class _NoResultError(ResultError):
     """Error: a file is not a result that one of the importers can read."""
 
 
-def _imported_directory(
-    directory: Path, shown: str, name: str, importer: DirectoryImporter
-) -> ImportedFile:
-    def files(_: int = 0) -> dict[str, bytes]:
-        try:
-            return importer.files(directory)
-        except OSError as error:
-            what = f"cannot be read: {error.strerror}"
-            raise ResultError(str(error.filename or directory), what, _READABLE) from error
+def _directory_content(directory: Path, importer: DirectoryImporter) -> dict[str, bytes]:
+    try:
+        return importer.files(directory)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise ResultError(str(error.filename or directory), what, _READABLE) from error
 
-    content = files()
+
+def _imported_directory(
+    directory: Path,
+    shown: str,
+    name: str,
+    importer: DirectoryImporter,
+    content: Mapping[str, bytes],
+) -> ImportedFile:
     digest = hashlib.sha256(b"".join(part.encode() + content[part] for part in sorted(content)))
-    runs = importer.read(directory, content)
-    return ImportedFile(shown, name, digest.hexdigest(), runs, files, None)
+    return ImportedFile(
+        shown=shown,
+        name=name,
+        sha256=digest.hexdigest(),
+        runs=importer.read(directory, dict(content)),
+        raw=lambda _: _directory_content(directory, importer),
+        folder=None if importer.names_targets else _folder(shown),
+    )
 
 
 def _content(file: InputFile) -> bytes:
@@ -287,6 +301,11 @@ def _unknown(file: InputFile, text: str) -> ResultError:
         what = f"is {known.what}: storlab does not import it"
         return _NoResultError(file.shown, what, known.fix.replace("FILE", file.shown))
     return _NoResultError(file.shown, "has a format that storlab cannot read", _fix())
+
+
+def _folder(shown: str) -> Parts:
+    """Return the parts of the path of the folder that a file or run directory is in."""
+    return Path(os.path.normpath(Path(shown).absolute())).parent.parts
 
 
 class _RawFiles:

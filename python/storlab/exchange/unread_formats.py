@@ -68,14 +68,14 @@ UNREAD_FORMATS = (
     ),
     _text(
         "a parameter file of vdbench, not a result",
-        r"^[ \t]*sd=\w+[ \t]*,[\s\S]*^[ \t]*(?:wd|rd)=\w+[ \t]*,",
-        f"{_AS_TABLE}: vdbench's results are not imported",
+        r"^(?:\S+ line: )?[ \t]*f?sd=\w+[ \t]*,[\s\S]*^(?:\S+ line: )?[ \t]*(?:f?wd|rd)=\w+[ \t]*,",
+        "give the output directory of vdbench, with flatfile.html or summary.html",
         is_result=False,
     ),
     _text(
-        "a result of vdbench",
-        r"^\s*tod\s+(?:timestamp\s+)?Run\s+Interval\s|\bavg_\d+-\d+\s+[\d.]+\s+[\d.]+\s+\d",
-        _AS_TABLE,
+        "a report of vdbench on a part of its runs, such as one device",
+        r"\bavg_\d+-\d+\s+[\d.]+\s+[\d.]+\s+\d",
+        "give flatfile.html or summary.html of the same run, or vdbench's output directory",
     ),
     _text(
         "a result of mdtest",

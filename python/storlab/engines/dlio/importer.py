@@ -29,7 +29,7 @@ class DlioImport:
     """
 
     name = "dlio"
-    main = layout.SUMMARY
+    names_targets = True
 
     def directories(self, place: Path) -> list[Path]:
         """Return the run directories at or below ``place``, sorted by path."""
@@ -50,7 +50,7 @@ class DlioImport:
             for path in sorted(host.iterdir())
             if dlio_result.is_result_file(path.name) and not dlio_result.is_rank_file(path.name)
         }
-        return {**kept, self.main: kept[f"{hosts[0].name}/{self.main}"]}
+        return {**kept, layout.SUMMARY: kept[f"{hosts[0].name}/{layout.SUMMARY}"]}
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
         """Return up to two runs: one of the training steps, one of the checkpoints.
@@ -73,7 +73,7 @@ class DlioImport:
             raise ResultError(
                 f"{directory}: {error.field}",
                 error.what,
-                f"give an unchanged result directory of DLIO, with {self.main}",
+                f"give an unchanged result directory of DLIO, with {layout.SUMMARY}",
             ) from error
 
 

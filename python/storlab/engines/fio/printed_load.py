@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from storlab.engines.fio.printed_number import Bounds
+from storlab.base.rounding import NEGLIGIBLE_PERCENT, Bounds
 
 NOTES = "notes"
 """Field of documents and of their jobs for notes on the values that were read or are missing."""
@@ -15,7 +15,6 @@ PARTIAL = "partial options"
 """Field of documents whose jobs have only some of their options, because fio printed no others."""
 _KINDS = ("read", "write", "trim")
 _SECTOR_BYTES = 512
-_NEGLIGIBLE_PERCENT = 0.05  # smaller errors are not noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Moved:
             yield f"{self.kind}: fio issued {self.issued:,} I/Os; by their bytes, fewer completed"
             number = moved.scaled(1 / size)
         self.operations = round(number.middle)
-        if number.percent > _NEGLIGIBLE_PERCENT:
+        if number.percent > NEGLIGIBLE_PERCENT:
             yield f"{self.kind}: the number of I/Os is rounded by fio (±{number.percent:.2g} %)"
         exact = self.operations * size if size and not self.is_short else None
         if moved is None:
@@ -71,7 +70,7 @@ class Moved:
             self.total_bytes = exact
         else:
             self.total_bytes = round(moved.middle)
-            if moved.percent > _NEGLIGIBLE_PERCENT:
+            if moved.percent > NEGLIGIBLE_PERCENT:
                 yield (
                     f"{self.kind}: bytes and throughput are rounded by fio (±{moved.percent:.2g} %)"
                 )

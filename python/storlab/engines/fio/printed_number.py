@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from storlab.base.rounding import Bounds
 
 Version = tuple[int, int]
 """Major and minor version of fio, such as (3, 33)."""
@@ -14,34 +15,6 @@ EXACT_FRACTIONS: Version = (2, 20)
 """First version whose digits behind the point are a decimal fraction."""
 _CARRIED_FRACTIONS: Version = (3, 26)  # before, 12.97k was printed as 12.0k
 _NUMBER = re.compile(r"([\d.]+)\s*([kmgtpe]?)(i?)(b|bit)?(?:/s)?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Smallest and largest value that fio can have rounded to a printed number."""
-
-    low: float
-    high: float
-
-    @property
-    def middle(self) -> float:
-        """Mean of the two bounds."""
-        return (self.low + self.high) / 2
-
-    @property
-    def percent(self) -> float:
-        """Largest error of ``middle`` as an estimate of the value, in percent."""
-        return 50 * (self.high - self.low) / self.middle if self.middle > 0 else 0.0
-
-    def scaled(self, factor: float) -> Bounds:
-        """Return the bounds multiplied by a positive factor."""
-        return Bounds(self.low * factor, self.high * factor)
-
-    def overlap(self, other: Bounds | None) -> Bounds:
-        """Return the intersection with other bounds; return self if there is none."""
-        if other is None or other.low > self.high or other.high < self.low:
-            return self
-        return Bounds(max(self.low, other.low), min(self.high, other.high))
 
 
 def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from storlab.base.rounding import Bounds
 from storlab.engines.fio.printed_load import NOTES, PARTIAL, Moved
-from storlab.engines.fio.printed_number import Bounds
 from storlab.engines.fio.result import ALL_CLIENTS, FioFormatError
 
 _NS_PER_US = 1_000

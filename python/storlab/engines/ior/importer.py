@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
+from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun, assumed_utc
 from storlab.engines.ior.result import IorFormatError, Row, Test, read_json, read_text
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
 
@@ -61,7 +61,7 @@ def _run(test: Test, row: Row) -> ImportedRun:
     tasks = test.whole("tasks") or nodes
     path = next((test.fields[name] for name in _PATHS if name in test.fields), None)
     command = test.fields.get("command line", "")
-    started_at, clock_note = _started_at(test)
+    started_at, clock_notes = _started_at(test)
     outcome = RunOutcome(
         status="finished",
         engine=EngineInfo(name="ior", version=test.version, features=[], clock="wall"),
@@ -73,7 +73,7 @@ def _run(test: Test, row: Row) -> ImportedRun:
         notes=[
             "the window lasts from the first open to the last close, as IOR's rate does; IOR "
             "records no latency of single transfers",
-            clock_note,
+            *clock_notes,
         ],
     )
     if not exact:
@@ -113,13 +113,12 @@ def _run(test: Test, row: Row) -> ImportedRun:
     )
 
 
-def _started_at(test: Test) -> tuple[str, str]:
+def _started_at(test: Test) -> tuple[str, list[str]]:
     for name in ("starttime", "began"):
         text = test.fields.get(name, "")
         try:
             moment = datetime.strptime(" ".join(text.split()), "%a %b %d %H:%M:%S %Y")
         except ValueError:
             continue
-        zoned = moment.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
-        return zoned, "IOR prints local time without a zone; UTC is assumed"
-    return UNKNOWN_START, "the output has no start time"
+        return assumed_utc(moment)
+    return UNKNOWN_START, ["the file has no start time"]

@@ -1,0 +1,1 @@
+"""Importer of results of vdbench."""
