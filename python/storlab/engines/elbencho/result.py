@@ -2,8 +2,9 @@
 
 - A row of CSV, or a document of JSON, is a phase such as WRITE or READ. Columns are found by name:
   their number grew from version to version.
-- "Last done" values are of the whole phase. Not read are "first done" values, which end with the
-  fastest thread, CPU use, latencies of entries (files and directories) and histograms.
+- "Last done" values are of the whole phase, "first done" values end with the fastest thread.
+- Entries are files, directories or objects; an IO is a block of them. Each has its own latency.
+- Buckets of histograms, which only JSON has, are 19 % wide; elbencho's percentiles are their ends.
 - CSV has whole MiB, IOPS and us; JSON has exact bytes.
 - In a mixed phase, the plain values are those of the writes, and ``rwmix read`` those of the reads.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.base.errors import FormatError
@@ -38,9 +39,14 @@ class ElbenchoFormatError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Options and results of one phase, by the names of columns in elbencho's CSV."""
+    """Options and results of one phase, by the names of columns in elbencho's CSV.
+
+    Histograms have the end of each bucket in us with the number of latencies up to it, by the
+    beginning of the latency's column, such as ``IO`` or ``rwmix read Ent``.
+    """
 
     values: dict[str, str]
+    histograms: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -72,6 +78,17 @@ class Phase:
     def is_on(self, name: str) -> bool:
         """Return whether an option is on."""
         return self.values.get(name, "").lower() in ("1", "true")
+
+    def percentile_us(self, name: str, percent: float) -> float | None:
+        """Return an upper bound of a percentile of latencies in us; None without a histogram."""
+        buckets = self.histograms.get(name, [])
+        wanted = percent / 100 * sum(number for _, number in buckets)
+        below = 0
+        for end, number in buckets:
+            below += number
+            if number and below >= wanted:
+                return end
+        return None
 
     @property
     def io_bytes(self) -> int:
@@ -157,21 +174,44 @@ def read_json(text: str) -> Phase:
         "ISO date": _text(document.get("iso_start_date", "")),
         "time ms [last]": _text(last.get("elapsed_time_ms", "")),
     }
-    latency = (last.get("latency") or {}).get("IO") or {}
-    for prefix, numbers, times in (
-        ("", last, latency),
-        ("rwmix read ", last.get("rwmix_read") or {}, latency.get("rwmix_read") or {}),
-    ):
-        values |= _results(prefix, numbers, times)
-    return Phase(values)
+    first = document.get("first_done") or {}
+    values["time ms [first]"] = _text(first.get("elapsed_time_ms", ""))
+    values["bytes/s [first]"] = _text(first.get("bytes/s", ""))
+    histograms = {}
+    for prefix, numbers in (("", last), ("rwmix read ", last.get("rwmix_read") or {})):
+        names = {"bytes": "bytes [last]", "iops": "IOPS [last]", "entries": "entries [last]"}
+        values |= {f"{prefix}{new}": _text(numbers.get(old, "")) for old, new in names.items()}
+    for short, name in (("IO", "IO"), ("Ent", "entries")):
+        latency = (last.get("latency") or {}).get(name) or {}
+        buckets = latency.get("histogram") or {}
+        for prefix, times, own in (
+            ("", latency, buckets),
+            (
+                "rwmix read ",
+                latency.get("rwmix_read") or {},
+                buckets.get("rwmix_read") or {},
+            ),
+        ):
+            for kind in ("avg", "max"):
+                values[f"{prefix}{short} lat us [{kind}]"] = _text(times.get(f"{kind}_us", ""))
+            histograms[f"{prefix}{short}"] = _buckets(own.get("buckets") or [])
+    return Phase(values, histograms)
 
 
-def _results(prefix: str, numbers: Mapping[str, Any], times: Mapping[str, Any]) -> dict[str, str]:
-    names = {"bytes": "bytes [last]", "iops": "IOPS [last]", "entries": "entries [last]"}
-    found = {f"{prefix}{new}": _text(numbers.get(old, "")) for old, new in names.items()}
-    for name in ("avg", "max"):
-        found[f"{prefix}IO lat us [{name}]"] = _text(times.get(f"{name}_us", ""))
-    return found
+def _buckets(entries: list[Mapping[str, Any]]) -> list[tuple[float, int]]:
+    """Return the end in us and the number of latencies of each bucket of a histogram.
+
+    Raises:
+        ElbenchoFormatError: A bucket has no range such as ``53.8-64.0us``.
+    """
+    buckets = []
+    for entry in entries:
+        end = str(entry.get("range", "")).rpartition("-")[2].removesuffix("us")
+        try:
+            buckets.append((float(end), int(entry["count"])))
+        except (KeyError, ValueError) as error:
+            raise ElbenchoFormatError("histogram", f"has a damaged bucket: {entry}") from error
+    return buckets
 
 
 def _text(value: object) -> str:

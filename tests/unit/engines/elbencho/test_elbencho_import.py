@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from storlab.base.errors import ResultError
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.elbencho.importer import ElbenchoImport
+from storlab.exchange.importer import import_files
 
 MIB = 1 << 20
 CONFIG = {
@@ -26,6 +28,12 @@ CONFIG = {
     "random": "1",
     "IO depth": "4",
 }
+CONFIG_JSON = {
+    "path_type": "blockdev", "paths": "1", "hosts": "1", "threads": "2",
+    "file_size": "1073741824", "block_size": "4096", "direct_io": "true",
+    "random_offsets": "true", "io_depth": "16", "version": "3.1-1",
+    "command": '"elbencho" "/dev/nvme0n1" "-r" ',
+}  # fmt: skip
 WRITE = {
     "operation": "WRITE",
     "time ms [first]": "1000",
@@ -85,7 +93,7 @@ def test_other_phases_are_named_with_their_number() -> None:
     with pytest.raises(ResultError):
         runs(table(row | {"operation": "SYNC"}))
     with pytest.raises(ResultError):
-        runs(table(row | {"path type": "bucket"}))
+        runs(table(row | {"path type": "hdfs"}))
 
 
 def test_a_mixed_phase_has_its_writes_and_reads_apart() -> None:
@@ -111,12 +119,7 @@ def test_bytes_of_json_are_exact() -> None:
     document = {
         "phase_type": "READ",
         "iso_start_date": "2026-05-22T16:09:38.500+0200",
-        "config": {
-            "path_type": "blockdev", "paths": "1", "hosts": "1", "threads": "2",
-            "file_size": "1073741824", "block_size": "4096", "direct_io": "true",
-            "random_offsets": "true", "io_depth": "16", "version": "3.1-1",
-            "command": '"elbencho" "/dev/nvme0n1" "-r" ',
-        },
+        "config": CONFIG_JSON,
         "first_done": {"elapsed_time_ms": "900", "bytes": "1"},
         "last_done": {
             "elapsed_time_ms": "1000", "iops": "1000", "bytes": "4096000",
@@ -128,6 +131,99 @@ def test_bytes_of_json_are_exact() -> None:
     assert run.outcome.totals["read"].bytes == 4_096_000
     assert (run.target, run.direct, run.clients) == ("nvme0n1", True, None)
     assert run.metrics[0].value == 80_000
+
+
+S3 = {
+    "path type": "bucket",
+    "file size": "16777216",
+    "block size": "8388608",
+    "entries [last]": "64",
+    "Ent lat us [avg]": "70000",
+    "Ent lat us [max]": "90000",
+    "command": '"elbencho" "--s3endpoints" "http://s3.example:9000" "-w" "-t" "8" "bucket1" ',
+}
+
+
+def test_objects_of_a_bucket_are_puts_and_gets() -> None:
+    put, get = runs(table(CONFIG | WRITE | S3, CONFIG | WRITE | S3 | {"operation": "READ"}))
+    assert put.kind == "object"
+    assert put.outcome.totals["put"].operations == 64
+    assert put.outcome.totals["put"].bytes == 64 * 16 * MIB
+    assert put.fields["object_size"] == 16 * MIB
+    assert put.fields["part_size"] == 8 * MIB
+    assert (put.fields["concurrency"], put.clients, put.fields["get_percent"]) == (8, 2, 0)
+    assert put.s3 == "http://s3.example:9000/bucket1"
+    values = {m.name: m.value for m in put.metrics}
+    assert values == {"latency_mean_ns": 70_000_000, "latency_max_ns": 90_000_000}
+    assert get.outcome.totals["get"].operations == 64
+    assert (get.fields["get_percent"], get.fields["objects"]) == (100, 64)
+    assert "part_size" not in get.fields
+    assert any("ranges" in note for note in get.outcome.notes)
+
+
+def test_mixed_phases_of_a_bucket_and_requests_without_data() -> None:
+    mixed = {
+        "operation": "RWMIX50",
+        "rwmix read entries [last]": "65",
+        "rwmix read MiB [last]": "1040",
+        "rwmix read Ent lat us [avg]": "50000",
+    }
+    head = {"operation": "HEADOBJ", "MiB [last]": ""}
+    (run,) = runs(table(CONFIG | WRITE | S3 | mixed))
+    assert {kind: total.operations for kind, total in run.outcome.totals.items()} == {
+        "get": 65,
+        "put": 64,
+    }
+    assert run.fields["get_percent"] == 50
+    (heads,) = runs(table(CONFIG | WRITE | S3 | head))
+    assert heads.outcome.totals["head"].operations == 64
+    assert heads.outcome.totals["head"].bytes == 0
+    assert heads.fields["head_percent"] == 100
+
+
+def test_objects_that_threads_share_are_refused() -> None:
+    with pytest.raises(ResultError) as refused:
+        runs(table(CONFIG | WRITE | S3 | {"path type": "object"}))
+    assert "WRITE of object" in refused.value.what
+
+
+def test_s3_runs_are_stored(tmp_path: Path) -> None:
+    path = tmp_path / "s3.csv"
+    path.write_text(table(CONFIG | WRITE | S3, CONFIG | WRITE | S3 | {"operation": "RMOBJECTS"}))
+    records = import_files([path], tmp_path / "result").records()
+    assert [record.kind for record in records] == ["object", "object"]
+    assert records[0].metric("throughput_mb_s") == pytest.approx(64 * 16 * MIB / 2e6)
+    assert records[1].metric("requests_s") == 32
+
+
+def test_percentiles_of_histograms_are_upper_bounds() -> None:
+    buckets = [{"range": "64.0-76.1us", "count": "900"}, {"range": "431-512us", "count": "100"}]
+    document = {
+        "phase_type": "READ",
+        "config": CONFIG_JSON,
+        "first_done": {"elapsed_time_ms": "900", "bytes/s": "104857600"},
+        "last_done": {
+            "elapsed_time_ms": "1000", "iops": "1000", "bytes": "4096000",
+            "latency": {
+                "IO": {
+                    "avg_us": "80", "max_us": "500", "histogram": {"buckets": buckets},
+                }
+            },
+        },
+    }  # fmt: skip
+    (run,) = runs(json.dumps(document))
+    assert {m.name: m.value for m in run.metrics} == {
+        "latency_mean_ns": 80_000,
+        "latency_max_ns": 500_000,
+        "latency_p50_ns": 76_100,
+        "latency_p90_ns": 76_100,
+        "latency_p99_ns": 500_000,
+        "latency_p999_ns": 500_000,
+    }
+    notes = "\n".join(run.outcome.notes)
+    assert "upper bounds" in notes
+    assert "0.9 s" in notes
+    assert "100 MiB/s" in notes
 
 
 def test_a_damaged_row_is_refused() -> None:
