@@ -42,6 +42,8 @@ class ImportedRun:
     runtime_stated: bool = False  # whether runtime_ns is an option of the job, not only its window
     s3: str | None = None  # endpoint and bucket of a store, as in a study
     params: dict[str, Any] = field(default_factory=dict)  # further parameters of the point
+    # Format of the file, if the tool reports a run in several; see `exchange.same_runs`.
+    form: str = ""
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.exchange.import_report import IMPORTED_FROM
 from storlab.exchange.input_files import InputFinder
-from storlab.exchange.same_runs import aggregates_of_others
+from storlab.exchange.same_runs import same_runs
 from storlab.exchange.sources import ImportedFile, SourceReader, Sources
 from storlab.exchange.targets import LocatedRun, named_targets
 from storlab.lab.run.records import Stated, completed_record
@@ -120,7 +120,7 @@ def _import(
     Raises:
         ResultError: There is no run, or none can be stored.
     """
-    sources = _without_aggregates(
+    sources = _without_same_runs(
         read,
         [_Source(file, index, run) for file in read.files for index, run in enumerate(file.runs)],
     )
@@ -140,22 +140,27 @@ def _import(
     raise _nothing_imported(paths, read)
 
 
-def _without_aggregates(read: Sources, sources: Sequence[_Source]) -> list[_Source]:
-    """Leave out runs of which another file has all operations, and change outcomes of their files.
+def _without_same_runs(read: Sources, sources: Sequence[_Source]) -> list[_Source]:
+    """Leave out runs that another file has in more detail, and change outcomes of their files.
 
-    Such a pair is one run, for example warp's benchmark data and the output of ``warp analyze``.
+    Such a pair is, for example, warp's benchmark data and the output of ``warp analyze``.
     """
-    found = aggregates_of_others([s.run for s in sources], [s.file.shown for s in sources])
+    found = same_runs([s.run for s in sources], [s.file.shown for s in sources])
+    kept_by_file: dict[str, list[_Source]] = {}
     for index, other in found.items():
-        file, kept = sources[index].file, sources[other]
-        before = read.outcomes[file.shown]
-        reason = f"has only aggregates of the run in {kept.file.shown}, which is imported"
-        if before.runs <= 1:
-            read.skip(file.shown, "duplicate", reason)
+        kept_by_file.setdefault(sources[index].file.shown, []).append(sources[other])
+        name = sources[index].file.name
+        sources[other].run.outcome.notes.append(f"{name} has this run, too, and is left out")
+    for shown, kept in kept_by_file.items():
+        before = read.outcomes[shown]
+        files = ", ".join(dict.fromkeys(source.file.shown for source in kept))
+        number = f"{len(kept)} runs" if len(kept) > 1 else "a run"
+        reason = f"has {number} of {files} in another format"
+        if before.runs <= len(kept):
+            read.skip(shown, "duplicate", reason)
         else:
             reason = "; ".join(filter(None, (before.reason, reason)))
-            read.outcomes[file.shown] = replace(before, runs=before.runs - 1, reason=reason)
-        kept.run.outcome.notes.append(f"{file.name} has aggregates of this run, and is left out")
+            read.outcomes[shown] = replace(before, runs=before.runs - len(kept), reason=reason)
     return [source for index, source in enumerate(sources) if index not in found]
 
 

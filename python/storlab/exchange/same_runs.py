@@ -1,47 +1,68 @@
-"""Find runs of which one file has only aggregates, while another file has all operations."""
+"""Find runs that are in two imported files, because a tool reports them in several formats."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from storlab.base.units import NS_PER_S
 from storlab.contracts.exchange import UNKNOWN_START, ImportedRun
 
 _START_S = 3.0  # aggregates may exclude the first seconds
+_ZONE_S, _ZONED_START_S = 900.0, 0.5  # time zones differ by multiples of 15 min,
+_MOST_ZONES_S = 26 * 3600  # at most from UTC-12 to UTC+14
 _RATE = (
     0.10  # relative difference of rates, because windows differ by the first and last operations
 )
 
 
-def aggregates_of_others(runs: Sequence[ImportedRun], files: Sequence[str]) -> dict[int, int]:
-    """Return the index of each run that is an aggregate of another one, with the other's index.
+def same_runs(runs: Sequence[ImportedRun], files: Sequence[str]) -> dict[int, int]:
+    """Return the index of each run that repeats another one, with the other's index.
 
-    That is the case if both are results of the same tool from the same devices or store, started at
-    the same time with the same rates, and only the other one has a time series.
+    Two results are the same run if the same tool reports them in different formats, and they are of
+    the same devices or store, started at the same time and had the same rates. In one folder, the
+    time zones may differ, as some formats lack it. The one with more samples is kept, or else the
+    first.
 
     Args:
         runs: Imported runs.
         files: File of each run; runs of one file are not compared.
     """
-    detailed = [index for index, run in enumerate(runs) if run.outcome.samples]
+    order = sorted(range(len(runs)), key=lambda index: -len(runs[index].outcome.samples))
+    folders = [PurePath(file).parent for file in files]
+    kept: dict[tuple[object, ...], list[int]] = {}
     found: dict[int, int] = {}
-    for index, run in enumerate(runs):
-        if run.outcome.samples or run.started_at == UNKNOWN_START:
+    for index in order:
+        run = runs[index]
+        if not run.form or run.started_at == UNKNOWN_START:
             continue
-        for other in detailed:
-            if files[index] != files[other] and _is_same(run, runs[other]):
+        candidates = kept.setdefault(_place(run), [])
+        for other in candidates:
+            if runs[other].form == run.form or files[other] == files[index]:
+                continue
+            if _is_same(run, runs[other], near=folders[other] == folders[index]):
                 found[index] = other
                 break
+        else:
+            candidates.append(index)
     return found
 
 
-def _is_same(run: ImportedRun, other: ImportedRun) -> bool:
-    if _place(run) != _place(other) or other.started_at == UNKNOWN_START:
-        return False
+def _is_same(run: ImportedRun, other: ImportedRun, *, near: bool) -> bool:
+    """Return whether results started at the same time with the same rates.
+
+    Args:
+        run: One result.
+        other: Another result of the same devices or store.
+        near: Whether their files are in the same folder.
+    """
     starts = [datetime.fromisoformat(each.started_at) for each in (run, other)]
-    if abs((starts[0] - starts[1]).total_seconds()) > _START_S:
+    apart_s = abs((starts[0] - starts[1]).total_seconds())
+    zoned_s = abs(apart_s - _ZONE_S * round(apart_s / _ZONE_S))
+    zoned = near and apart_s <= _MOST_ZONES_S and zoned_s <= _ZONED_START_S
+    if apart_s > _START_S and not zoned:
         return False
     rates, others = _rates(run), _rates(other)
     return set(rates) == set(others) and all(
@@ -49,10 +70,10 @@ def _is_same(run: ImportedRun, other: ImportedRun) -> bool:
     )
 
 
-def _place(run: ImportedRun) -> tuple[str, str, str, list[str]]:
+def _place(run: ImportedRun) -> tuple[object, ...]:
     """Return what must be equal; aggregates of warp may lack the bucket."""
     store = urlsplit(run.s3).netloc if run.s3 else run.target
-    return run.kind, run.engine, store, run.locations
+    return run.kind, run.engine, run.label, store, *run.locations
 
 
 def _rates(run: ImportedRun) -> dict[str, float]:

@@ -19,6 +19,7 @@ from storlab.engines.vdbench.result import (
     Report,
     Row,
     VdbenchFormatError,
+    form_of,
     is_flatfile,
     is_printed,
     read_reports,
@@ -52,9 +53,10 @@ class VdbenchImport(FileImporter):
             ResultError: The report is damaged, or no run ended.
         """
         try:
-            return _runs(read_reports(text), None, version_in(text))
+            runs = _runs(read_reports(text), None, version_in(text))
         except VdbenchFormatError as error:
             raise ResultError(f"{file}: {error.field}", error.what, _FIX) from error
+        return [replace(run, form=form_of(text)) for run in runs]
 
 
 class VdbenchDirectoryImport:

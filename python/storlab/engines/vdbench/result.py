@@ -200,6 +200,15 @@ def is_printed(text: str) -> bool:
     )
 
 
+def form_of(text: str) -> str:
+    """Return which of vdbench's reports a text is: flatfile, summary, totals or log."""
+    if is_flatfile(text):
+        return "flatfile"
+    head = text[:2000]
+    names = {"summary": "Vdbench summary report", "totals": "Run totals\n"}
+    return next((name for name, mark in names.items() if mark in head), "log")
+
+
 def version_in(text: str) -> str:
     """Return the version of vdbench that its log or console states."""
     found = _VERSION.search(text)

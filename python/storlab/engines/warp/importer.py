@@ -104,7 +104,7 @@ def _of_records(records: Records) -> ImportedRun:
         keys_per_delete=int(load.objects.max()) if len(load.objects) else 1,
         tls=any(endpoint.startswith("https") for endpoint in load.endpoints),
     )
-    return _run(flags, seen, list(load.endpoints), outcome, start_ns, [])
+    return _run(flags, seen, list(load.endpoints), outcome, start_ns, [], "requests")
 
 
 def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
@@ -177,7 +177,7 @@ def _of_summary(summary: Summary) -> ImportedRun:
         // max(1, sum(of_kind.objects for of_kind in moving)),
     )
     metrics = _given_metrics(operations, window_ns)
-    return _run(summary.flags, seen, endpoints, outcome, start_ns, metrics)
+    return _run(summary.flags, seen, endpoints, outcome, start_ns, metrics, "aggregates")
 
 
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
@@ -321,6 +321,7 @@ def _run(
     outcome: RunOutcome,
     start_ns: int,
     metrics: list[Metric],
+    form: str,
 ) -> ImportedRun:
     told, notes = fields(flags, seen)
     outcome.notes += notes
@@ -349,6 +350,7 @@ def _run(
         facts={"s3_options": {"endpoints": hosts[1:]}} if len(hosts) > 1 else {},
         s3=place,
         params={"warp_options": untold(flags)} if untold(flags) else {},
+        form=form,
     )
 
 

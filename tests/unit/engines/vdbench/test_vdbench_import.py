@@ -180,6 +180,20 @@ def test_a_directory_is_one_source_and_devices_of_other_folders_are_others(tmp_p
     assert "flatfile.html" in records[0].raw
 
 
+def test_reports_of_the_same_runs_are_not_repeats(tmp_path: Path) -> None:
+    other = Run("rd2", READS.loads, start=19 * 3600)
+    place = output(tmp_path / "out", PARAMETERS, READS, other)
+    store = import_files(sorted(place.glob("*[ls]*.html")), tmp_path / "result")
+    names = {
+        Path(outcome["file"]).name: outcome["outcome"]
+        for outcome in store.environment["imported"]["outcomes"]
+    }
+    assert len(store.records()) == 2
+    assert names["flatfile.html"] == "imported"
+    assert names["summary.html"] == names["totals.html"] == "duplicate"
+    assert names["sd1.html"] == "refused"
+
+
 def test_file_systems_have_reads_and_writes_by_kind() -> None:
     load = Load(800, 200, size=131_072, write_ms=2.0)
     settings = "elapsed=4; fwdrate=max. For loops: None"
