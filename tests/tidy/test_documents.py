@@ -23,12 +23,13 @@ from storlab.engines.native.engine import NativeEngine
 from tidy import python_rules, text_rules, tree
 
 DOCUMENTS = tree.source(".md")
+STUDIES = tree.source(".toml", "studies", "python/storlab/templates")
 ROOM = ("params", "spec", "family", "job", "rules", "metrics", "page")  # files of every family
 GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 
 
 def _studies_of(kind: str) -> list[str]:
-    studies = [(name, tomllib.loads(tree.read(name))) for name in tree.source(".toml", "studies")]
+    studies = [(name, tomllib.loads(tree.read(name))) for name in STUDIES]
     return [str(n) for n, s in studies if any(w["kind"] == kind for w in s["workload"])]
 
 
@@ -40,7 +41,7 @@ def test_a_workload_is_whole(kind: str) -> None:
     crate = f"crates/families/{kind}/src/lib.rs"
     assert (crate in files) == (kind in NativeEngine.kinds)  # other engines' programs need no crate
     assert f"docs/{kind}.md" in files
-    assert _studies_of(kind), f"no study in studies/ uses {kind}"
+    assert _studies_of(kind), f"no study or template uses {kind}"
     tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]
     assert any(f'kind = "{kind}"' in tree.read(n) for n in tests), "no end-to-end test"
 
@@ -188,9 +189,8 @@ def test_every_meter_has_its_page() -> None:
 def test_ready_made_studies_are_valid() -> None:
     from storlab.contracts.registry import study_class
 
-    studies = tree.source(".toml", "studies")
-    assert studies
-    for name in studies:
+    assert STUDIES
+    for name in STUDIES:
         study_class().model_validate(tomllib.loads(tree.read(name)))
 
 

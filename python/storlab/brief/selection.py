@@ -31,21 +31,33 @@ def shown(comparison: Comparison, most: int | None = None) -> Comparison:
     return _only(comparison, [_thinned(comparison.sections[place]) for place in wanted])
 
 
+def only_points(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Comparison:
+    """Restrict a comparison to some of its points, which each section has in the given order."""
+    place = {point.key: number for number, point in enumerate(points)}
+    sections = [
+        replace(
+            section,
+            points=sorted(
+                (point for point in section.points if point.key in place),
+                key=lambda point: place[point.key],
+            ),
+        )
+        for section in comparison.sections
+    ]
+    return _only(comparison, [section for section in sections if section.points])
+
+
 def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
     """Return a comparison of the points that the page shows or that its answers link to."""
     if part is whole:
         return whole
     linked = {point for answer in answers for point in _linked(answer)}
-    keys = {
-        key
+    points = [
+        row.point
         for key, row in whole.rows.items()
         if key in part.rows or linked & {cell.point_id for cell in row.cells.values()}
-    }
-    sections = [
-        replace(section, points=[point for point in section.points if point.key in keys])
-        for section in whole.sections
     ]
-    return _only(whole, [section for section in sections if section.points])
+    return only_points(whole, points)
 
 
 def _linked(answer: Answer) -> list[str | None]:

@@ -164,6 +164,27 @@ def _point_table(
     )
 
 
+def table_of_points(
+    comparison: Comparison, sections: Sequence[Section], scale: Scale, keys: Sequence[str]
+) -> DataTable:
+    """Build one table of all points of a workload family, with a row for every target."""
+    columns = known_columns(comparison, sections, keys)
+    rows = [
+        Leaf([section.where(point)], cell, [number_of(cell, column, scale) for column in columns])
+        for section in sections
+        for point in _in_order(section)
+        for target in comparison.planned(section.points)
+        for cell in [comparison.row(point).cells[target]]
+    ]
+    return table_of(
+        comparison,
+        "Mean of the repeats, with the 95 % interval below it",
+        ["workload point"],
+        [(short_of(sections[0].page, c), scale.of(c)[0]) for c in columns],
+        rows,
+    )
+
+
 def _time_table(
     comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
 ) -> DataTable:

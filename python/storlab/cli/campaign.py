@@ -1,7 +1,8 @@
-"""Functions shared by ``run`` and ``resume``: progress, live page and final output."""
+"""Functions shared by ``run``, ``try`` and ``resume``: progress, live page and final output."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,16 +11,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode, ResultError, with_fixes
 from storlab.base.files import shell_word, storage_advice
 from storlab.cli import conclusion, terminal
 from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
+    from storlab.analysis.compare import Comparison
     from storlab.analysis.dataset import Dataset
     from storlab.cli.documents import RunDocument
     from storlab.contracts.reporter import Reporter
     from storlab.lab.run.campaign import Summary
+    from storlab.lab.study.file import LoadedStudy
     from storlab.live.page import LivePage
     from storlab.model.decision import Verdict
     from storlab.model.point import Plan, Point
@@ -76,6 +80,70 @@ def live_page(
         yield page
 
 
+def new_directory(study_name: str) -> Path:
+    """Return a path for a new result directory: ``results/<study>-<time>``."""
+    slug = re.sub(r"[^a-z0-9]+", "-", study_name.lower()).strip("-")[:60] or "study"
+    return Path("results") / f"{slug}-{utc_stamp()}"
+
+
+def execute(
+    loaded: LoadedStudy,
+    plan: Plan,
+    directory: Path,
+    *,
+    plan_hash: str | None = None,
+    clean: bool,
+    report: bool,
+    live: bool,
+    live_port: int,
+    quiet: bool,
+    as_json: bool,
+    tables: Callable[[Comparison], None] | None = None,
+) -> None:
+    """Run a study into a new result directory, with progress, and print the outcome.
+
+    Args:
+        loaded: Study with its text.
+        plan: Plan of the study.
+        directory: Result directory, missing or empty.
+        plan_hash: Hash of the plan that the user reviewed, as consent to overwrite devices.
+        clean: Whether to remove data even if interrupted.
+        report: Whether to write the brief.
+        live: Whether to serve the live page.
+        live_port: Port of the live page; another than 0 implies ``live``.
+        quiet: Whether to print one line per run instead of the live view.
+        as_json: Whether to print JSON instead of text.
+        tables: Function that prints tables before the answer; not used with JSON.
+
+    Raises:
+        typer.Exit: As :func:`conclude`.
+        StorlabError: The study cannot be run, see ``storlab.lab.run.session.run_study``.
+    """
+    from storlab.lab.run.session import run_study
+    from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
+
+    with ended_as_by_ctrl_c(), live_page(live, live_port, plan, directory) as page:
+        with StopRequest().installed() as stop:
+            store, summary = run_study(
+                loaded,
+                plan,
+                directory,
+                plan_hash=plan_hash,
+                reporter=lambda: reporter_of(plan, quiet, as_json, page),
+                stop=stop,
+                clean=clean,
+            )
+        conclude(
+            store,
+            summary,
+            as_json=as_json,
+            report=report,
+            page=page,
+            quiet=quiet,
+            tables=tables,
+        )
+
+
 def conclude(
     store: ResultStore,
     summary: Summary,
@@ -83,8 +151,19 @@ def conclude(
     as_json: bool,
     report: bool,
     page: LivePage | None = None,
+    quiet: bool = False,
+    tables: Callable[[Comparison], None] | None = None,
 ) -> None:
     """Finish ``run`` or ``resume``: write the brief, print the outcome, update the live page.
+
+    Args:
+        store: Results of the campaign.
+        summary: Result of this session.
+        as_json: Whether to print JSON instead of text.
+        report: Whether to write the brief.
+        page: Live page to update.
+        quiet: Whether to print no progress of the brief.
+        tables: Function that prints tables before the answer; not used with JSON.
 
     Raises:
         typer.Exit: With code 6 if a run failed, 7 if interrupted, 10 if verification found wrong
@@ -101,7 +180,9 @@ def conclude(
     try:
         if code is not ExitCode.INTERRUPTED:
             if report and summary.missing == 0:
-                brief = _brief(data, verdicts.extend)
+                with reporter_for(quiet, as_json) as told:
+                    told.step("writing the brief")
+                    brief = _brief(data, verdicts.extend)
             verdicts = verdicts or conclusion.answers(compare(data))
     except KeyboardInterrupt:
         code, verdicts = ExitCode.INTERRUPTED, []
@@ -116,7 +197,10 @@ def conclude(
     if as_json:
         emit_json(_document(store, records, summary, brief, problem, code, verdicts))
     else:
-        _print(store, records, summary, brief, code, conclusion.lines(verdicts))
+        _print_runs(records, summary)
+        if tables is not None and code is not ExitCode.INTERRUPTED:
+            tables(compare(data))
+        _print_end(store, records, summary, brief, code, conclusion.lines(verdicts))
         if problem is not None:
             report_error(problem, as_json=False)
     if code is not ExitCode.OK:
@@ -211,14 +295,8 @@ def _failed_line(record: RunRecord) -> tuple[str, str]:
     return f"failed: {record.run_id} on {record.target}: {message}", fix
 
 
-def _print(
-    store: ResultStore,
-    records: Sequence[RunRecord],
-    summary: Summary,
-    brief: Path | None,
-    code: ExitCode,
-    sentences: Sequence[str],
-) -> None:
+def _print_runs(records: Sequence[RunRecord], summary: Summary) -> None:
+    """Print what happened to the runs: failures, wrong data, flags, and how many finished."""
     failed = [record for record in records if record.status == "failed"]
     for line in with_fixes([_failed_line(record) for record in failed]):
         terminal.log.print(line, soft_wrap=True)
@@ -228,6 +306,17 @@ def _print(
     for kind, count in sorted(kinds.items()):
         terminal.log.print(f"flag: {kind} on {count:,} of {len(records):,} runs", soft_wrap=True)
     terminal.out.print(_counted(records, summary), soft_wrap=True)
+
+
+def _print_end(
+    store: ResultStore,
+    records: Sequence[RunRecord],
+    summary: Summary,
+    brief: Path | None,
+    code: ExitCode,
+    sentences: Sequence[str],
+) -> None:
+    """Print the answer, where results and brief are, and how to continue or repeat runs."""
     conclusion.print_lines(sentences)
     terminal.out.print(f"results: {store.directory}", soft_wrap=True)
     if brief is not None:
@@ -240,7 +329,7 @@ def _print(
             "interrupted; all runs are stored. Write the brief with:", soft_wrap=True
         )
         terminal.out.print(f"  storlab report {shell_word(store.directory)}", soft_wrap=True)
-    elif failed:
+    elif any(record.status == "failed" for record in records):
         terminal.out.print("measure the failed runs again with:", soft_wrap=True)
         terminal.out.print(
             f"  storlab resume --retry-failed {shell_word(store.directory)}", soft_wrap=True

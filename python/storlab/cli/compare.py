@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,17 @@ from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
-    from storlab.analysis.compare import Comparison
+    from storlab.analysis.compare import Comparison, Row
     from storlab.brief.flags import Mark
-    from storlab.brief.model import DataTable, Number, TableRow
+    from storlab.brief.model import Contrast, DataTable, Number, TableRow
 
 MOST_POINTS = 1_000  # workload points printed in a terminal; of more, a selection is printed
+_COLUMNS = 4  # quantities in the short table: rate, throughput, two latencies
+_LINES_BESIDE = 16  # lines for head, marks and answer beside the rows of a table
 MOST_DRIFTS = 12  # points whose repeats are printed in order of time
 
 
@@ -39,6 +44,33 @@ def compare(
             autocompletion=completion.metrics,
         ),
     ] = None,
+    points: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--point",
+            "-p",
+            metavar="TEXT",
+            help="Print only points whose description contains this text, such as '8 jobs'; may "
+            "be repeated.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="METRIC",
+            help="Print first the points at which targets differ most in this metric; if there is "
+            "only one target, those with the largest values.",
+            autocompletion=completion.metrics,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="N", min=1, help="Print only the first N points."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all tables on a terminal, not a screenful.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the table of the brief: every point with every target, and the ratios.
@@ -47,8 +79,8 @@ def compare(
     histograms; without histograms, the median of the repeats' own, marked #, with the smallest and
     largest below it. Ratios are relative to the study's baseline. With several directories, all
     their targets are compared at points that they have in common. Failed runs are listed, and not
-    included in means. Of more than 1,000 workload points only a selection is printed; --json and
-    --metric give all.
+    included in means. On a terminal without options, one table that fits the screen is printed. Of
+    more than 1,000 workload points only a selection is printed; --json and --metric give all.
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
@@ -61,46 +93,116 @@ def compare(
     from storlab.results.store import ResultStore
 
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
-    keys = _keys(comparison, metrics)
+    keys = _keys(comparison, metrics, "--metric") if metrics else None
+    selected = _selected(comparison, points or [], sort, top)
     if as_json:
         from storlab.cli.documents import CompareDocument
 
         additions: dict[str, Any] = {}
-        for extra in all_additions(comparison) if keys is None else ():
-            additions |= extra.data(comparison)
+        for extra in all_additions(selected) if keys is None else ():
+            additions |= extra.data(selected)
         emit_json(
             CompareDocument(
-                **comparison_dict(comparison, keys),
-                proofs=proofs_of(comparison),
+                **comparison_dict(selected, keys),
+                proofs=proofs_of(selected),
                 verdicts=conclusion.as_json(conclusion.answers(comparison)),
                 **additions,
             )
         )
         return
-    part = shown(comparison, MOST_POINTS) if keys is None else comparison
-    _print(part, keys)
-    _print_drifts(part)
-    _print_proofs(comparison)
-    _print_failed(comparison)
-    if part is not comparison:
+    if terminal.out.is_terminal and keys is None and selected is comparison and not every:
+        part = shown(comparison, _points_on_a_screen(comparison))
+        print_short(comparison, part)
         terminal.out.print(
-            f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points, spread evenly over "
-            "the sweep. --json has all of them, --metric prints all of one metric.",
+            f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points. --all prints all "
+            "tables; --point, --metric, --sort and --top choose.",
             soft_wrap=True,
         )
+    else:
+        part = shown(selected, MOST_POINTS) if keys is None else selected
+        _print(part, keys)
+        _print_drifts(part)
+        _print_proofs(selected)
+        if part is not comparison:
+            terminal.out.print(
+                f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points"
+                + (", spread evenly over the sweep" if part is not selected else "")
+                + ". --json has all of them, --metric prints all of one metric.",
+                soft_wrap=True,
+            )
+    _print_failed(selected)
     if sentences := conclusion.lines(conclusion.answers(comparison)):
         terminal.out.print()
         conclusion.print_lines(sentences)
 
 
-def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
-    """Return the keys of the columns of the requested metrics; None if no metric is requested.
+def _points_on_a_screen(comparison: Comparison) -> int:
+    """Return the number of points whose values fit the terminal: two lines per target and point."""
+    rows = len(comparison.targets) * 2
+    return max(4, (terminal.out.height - _LINES_BESIDE) // rows)
+
+
+def _selected(
+    comparison: Comparison, texts: list[str], sort: str | None, top: int | None
+) -> Comparison:
+    """Restrict a comparison to the points that the options choose.
+
+    Args:
+        comparison: Comparison of all points.
+        texts: Parts of the description of each point.
+        sort: Metric whose differences order the points.
+        top: Largest number of points.
 
     Raises:
-        UsageError: A metric was not measured.
+        UsageError: A text matches no point, or the metric was not measured.
     """
-    if not metrics:
-        return None
+    from storlab.brief.selection import only_points
+
+    if not texts and sort is None and top is None:
+        return comparison
+    names = {
+        point.key: f"{point.workload}: {section.where(point)}".replace("\u00a0", " ")
+        for section in comparison.sections
+        for point in section.points
+    }
+    found = list(names)
+    for text in texts:
+        found = [key for key in found if text.lower() in names[key].lower()]
+        if not found:
+            examples = "; ".join(list(names.values())[:3])
+            what = f'no point of the results is described by "{text}"'
+            raise UsageError("--point", what, f"use a part of a description, such as: {examples}")
+    if sort is not None:
+        keys = _keys(comparison, [sort], "--sort")
+        found.sort(key=lambda key: _difference(comparison.rows[key], keys), reverse=True)
+    return only_points(comparison, [comparison.rows[key].point for key in found[:top]])
+
+
+def _difference(row: Row, keys: set[str]) -> float:
+    """Return the largest difference between targets at a point, as the logarithm of their ratio.
+
+    If there is only one target, return its largest value.
+    """
+    ratios = [
+        abs(math.log(ratios[key].ratio.estimate))
+        for ratios in row.ratios.values()
+        for key in keys & ratios.keys()
+        if ratios[key].ratio.estimate > 0
+    ]
+    values = [
+        cell.values[key].estimate
+        for cell in row.cells.values()
+        for key in keys & cell.values.keys()
+    ]
+    return max(ratios if row.decisions else values, default=-math.inf)
+
+
+def _keys(comparison: Comparison, metrics: list[str], option: str) -> set[str]:
+    """Return the keys of the columns of the requested metrics.
+
+    Raises:
+        UsageError: A metric was not measured; the error names the option.
+    """
     known_keys = set()
     for metric in metrics:
         wanted = metric.replace(":", ".")
@@ -109,7 +211,7 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
             names = dict.fromkeys(c.name for c in comparison.columns)
             begun = [name for name in names if name.startswith(metric)]
             fix = suggest(metric, begun or names)
-            raise UsageError("--metric", f'"{metric}" was not measured', fix)
+            raise UsageError(option, f'"{metric}" was not measured', fix)
         known_keys |= keys
     return known_keys
 
@@ -141,6 +243,46 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
             shown += table.marks
     for m in legend(shown):
         terminal.out.print(f"{m.letter}  {m.meaning}")
+
+
+def print_short(comparison: Comparison, part: Comparison) -> None:
+    """Print the values of throughput and latency, and in which quantities a target is better.
+
+    Args:
+        comparison: Comparison of all points.
+        part: Points to print values of.
+    """
+    from storlab.analysis.columns import ratio_table_keys
+    from storlab.brief.answers import answers
+    from storlab.brief.flags import legend
+    from storlab.brief.tables import scales_of, table_of_points
+
+    scales = scales_of(part)
+    shown: list[Mark] = []
+    for kind, sections in part.kinds.items():
+        page = sections[0].page
+        asked = {key for question in page.metrics.questions for key in question.keys}
+        keys = [f"{page.operations.rate.name}.all"]
+        keys += [key for key in ratio_table_keys(page) if key in asked]
+        keys = keys[:_COLUMNS]
+        table = table_of_points(part, sections, scales[kind], keys)
+        _show(table, show_target=len(part.targets) > 1)
+        shown += table.marks
+    for m in legend(shown):
+        terminal.out.print(f"{m.letter}  {m.meaning}")
+    for answer in answers(comparison, ()):
+        if answer.as_under is None:
+            _print_contrasts(answer.text.better_title, answer.better)
+            _print_contrasts(answer.text.worse_title, answer.worse)
+
+
+def _print_contrasts(title: str, contrasts: Sequence[Contrast]) -> None:
+    if contrasts:
+        terminal.out.print(f"\n{title}:", style="bold", soft_wrap=True)
+    for contrast in contrasts:
+        than = f" than {contrast.other}" if contrast.other else ""
+        line = f"  {contrast.what}{than}: {contrast.amount} {contrast.where}"
+        terminal.out.print(line.replace("\u00a0", " "), soft_wrap=True)
 
 
 def _show(table: DataTable, *, show_target: bool) -> None:
@@ -197,7 +339,7 @@ def _cells(row: TableRow, columns: list[int], show_target: bool) -> list[termina
 
 def _number(number: Number) -> terminal.Text:
     marks = "".join(m.letter for m in number.marks)
-    text = terminal.Text(f"{marks} " if marks else "", style="yellow")
+    text = terminal.Text(f"{marks} " if marks else "", style="yellow" if marks else "")
     style = "dim italic" if number.missing else "bold" if number.strong else ""
     text.append(number.text, style=style or "default")
     if number.spread:

@@ -27,14 +27,15 @@ def answers(comparison: Comparison) -> list[Verdict]:
 def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Summarise answers in at most three sentences, or four if the only answer begins with text.
 
-    A single question gets the sentences answer, disadvantages and caveat. With several questions,
+    Answers about a single target, which there is nothing to compare with, are left out. A single
+    question gets the sentences answer, disadvantages and caveat. With several questions,
     each gets one sentence; if there are more than three, the last sentence counts the others. The
     first question of every workload family comes before the second question of any.
     """
     from storlab.words.answers import sentences as sentences_of
 
     asked: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
+    for verdict in (verdict for verdict in verdicts if verdict.kind != "alone"):
         asked.setdefault(verdict.workload, []).append(verdict)
     turns = zip_longest(*asked.values())
     answered = [verdict for turn in turns for verdict in turn if verdict is not None]

@@ -60,6 +60,13 @@ class InitDocument(Document):
     devices: list[StarterDevice]
 
 
+class TemplateListDocument(Document):
+    """Output of storlab init --from without a name: the title of each template."""
+
+    schema_name: Literal["templates"] = Field(default="templates", alias="schema")
+    templates: dict[str, str]
+
+
 class TranslatedJob(Part):
     """Workload that ``storlab init`` translated, with the place of the job that it was."""
 

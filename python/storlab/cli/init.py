@@ -12,7 +12,7 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.base.files import shell_word
-from storlab.cli import terminal
+from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json
 from storlab.contracts.registry import TRANSLATORS
 
@@ -51,25 +51,82 @@ def init(
         ),
     ] = Path("study.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="NAME",
+            help="Write this template, such as nvme; without NAME, list all templates.",
+            autocompletion=completion.among("storlab.lab.study.templates:template_names"),
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Write the short form: runs of seconds, little data.")
+    ] = False,
     as_json: JsonOption = False,
     **jobs: list[str] | None,
 ) -> None:
-    """Write a commented study for the devices of this machine.
+    """Write a commented study: a template, or one for the devices of this machine.
 
-    The study can be run unchanged: its targets are a file on the file system with the most free
-    space, and a file in memory. Block devices are listed in comments and are not written to.
+    The study for this machine can be run unchanged: its targets are a file on the file system with
+    the most free space, and a file in memory. Block devices are listed in comments and are not
+    written to. A template, by --from NAME, needs your paths in place of FILL-IN. `storlab init
+    --from` lists all: common tasks, and published studies.
 
     With an option --from-... the study holds the jobs of another tool instead. What a study cannot
     express is printed, and stands at the top of the study.
 
-    Example: storlab init study.toml
+    Example: storlab init --from nvme study.toml
     """
-    _check_free(file, force)
     given = {name.removeprefix("from_"): values for name, values in jobs.items() if values}
+    if given and (template is not None or quick):
+        option = "--quick" if template is None else "--from"
+        what = f"does not apply to jobs of other tools (--from-{next(iter(given))})"
+        raise UsageError(option, what, f"remove {option}")
+    if template == "":
+        _list_templates(as_json)
+        return
+    _check_free(file, force)
     if given:
         _write_translated(file, given, as_json, force=force)
+    elif template is not None:
+        _write_template(file, template, as_json, quick=quick)
     else:
-        _write_starter(file, as_json)
+        _write_starter(file, as_json, quick=quick)
+
+
+def _list_templates(as_json: bool) -> None:
+    from storlab.lab.study.templates import template_names, template_title
+
+    titles = {name: template_title(name) for name in template_names()}
+    if as_json:
+        from storlab.cli.documents import TemplateListDocument
+
+        emit_json(TemplateListDocument(templates=titles))
+        return
+    table = terminal.table("template", "study")
+    for name, title in titles.items():
+        table.add_row(name, title)
+    terminal.out.print(table)
+    terminal.out.print("next: storlab init --from NAME study.toml")
+
+
+def _write_template(file: Path, name: str, as_json: bool, *, quick: bool) -> None:
+    from storlab.base.files import write_output
+    from storlab.lab.study.templates import template_text
+
+    write_output(file, template_text(name, quick=quick).encode())
+    if as_json:
+        from storlab.cli.documents import InitDocument
+
+        emit_json(InitDocument(file=file, targets=[], devices=[]))
+        return
+    terminal.out.print(f"wrote {file}", soft_wrap=True)
+    terminal.out.print(
+        "next: write your devices, directories or addresses in place of FILL-IN, then",
+        soft_wrap=True,
+    )
+    terminal.out.print(f"  storlab plan {shell_word(file)}", soft_wrap=True)
 
 
 def _check_free(file: Path, force: bool) -> None:
@@ -127,13 +184,14 @@ def _write_translated(
     terminal.out.print(f"next: storlab plan {shell_word(file)}", soft_wrap=True)
 
 
-def _write_starter(file: Path, as_json: bool) -> None:
+def _write_starter(file: Path, as_json: bool, *, quick: bool) -> None:
     from storlab.base.files import write_output
     from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
+    from storlab.lab.study.templates import chosen_form
 
     devices = found_devices()
     targets = file_targets(Path.cwd())
-    text = starter_study(devices, targets)
+    text = chosen_form(starter_study(devices, targets), quick=quick)
     write_output(file, text.encode())
     if as_json:
         from storlab.cli.documents import InitDocument, StarterDevice, StarterTarget

@@ -19,9 +19,13 @@ from storlab.contracts.hook import load
 from storlab.contracts.registries import Registry
 
 VERBS: dict[str, Verb] = {
+    "try": Verb(
+        "storlab.cli.try_:try_",
+        "Measure paths, devices or buckets in short runs, and say which is better at what.",
+    ),
     "init": Verb(
         "storlab.cli.init:init",
-        "Write a commented study for the devices of this machine.",
+        "Write a commented study: a template, or one for the devices of this machine.",
     ),
     "schema": Verb("storlab.cli.schema:schema", "Print the JSON Schema of study files."),
     "plan": Verb("storlab.cli.plan:plan", "Show what a study will do, without doing it."),
@@ -125,6 +129,7 @@ Exit codes (stable):
 
 \b
 Example:
+  storlab /mnt/a /mnt/b          (short for storlab try /mnt/a /mnt/b)
   storlab init study.toml
   storlab plan study.toml
   storlab run study.toml
@@ -136,10 +141,16 @@ _TYPER_INTERRUPTED = 130  # exit code that Typer uses for KeyboardInterrupt
 class VerbCommand(TyperCommand):
     """Command whose messages about wrong values lack pydantic's prefix, "Value error, "."""
 
-    def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Parse the command line, as the base class does."""
+    def make_context(self, info_name: Any, args: list[str], *arguments: Any, **more: Any) -> Any:
+        """Parse the command line, as the base class does.
+
+        Typer has no options whose value can be left out, so an empty one is added to a last
+        ``--from``, with which ``init`` lists its templates.
+        """
+        if args[-1:] == ["--from"]:
+            args = [*args, ""]
         try:
-            return super().make_context(*arguments, **more)
+            return super().make_context(info_name, args, *arguments, **more)
         except TyperException as error:
             error.message = error.message.replace("Value error, ", "")
             raise
@@ -222,12 +233,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the given arguments (by default those of the process); return the exit code."""
     stdout = sys.stdout
     try:
-        code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
+        code = _code_of(_with_verb(list(sys.argv[1:] if arguments is None else arguments)))
         stdout.flush()
     except BrokenPipeError:
         return _leave_pipe()
     closed = sys.stdout is not stdout  # Typer has replaced stdout and would return 1
     return _leave_pipe() if closed else code
+
+
+def _with_verb(given: list[str]) -> list[str]:
+    """Insert the command ``try`` if the first argument is no command but looks like storage.
+
+    It does if it contains a slash or is the name of an existing file. A mistyped command does not,
+    so that Typer's suggestion is printed.
+    """
+    first = given[0] if given else ""
+    is_place = "/" in first or os.path.lexists(first)
+    if not is_place or first.startswith("-") or first in verbs():
+        return given
+    return ["try", *given]
 
 
 def _code_of(given: list[str]) -> int:

@@ -79,7 +79,7 @@ def report(
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
     from storlab.brief import write_brief
-    from storlab.cli.campaign import unwritten_brief
+    from storlab.cli.campaign import reporter_for, unwritten_brief
     from storlab.lab.study.file import load_publisher
     from storlab.results.store import ResultStore
 
@@ -91,10 +91,12 @@ def report(
     published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)
     verdicts: list[Verdict] = []
     try:
-        path = write_brief(
-            store, others, title=title, out=out, pdf=pdf, published_by=published_by,
-            runs=runs or (), tell=verdicts.extend,
-        )  # fmt: skip
+        with reporter_for(quiet=False, as_json=as_json) as told:
+            told.step("writing the brief")
+            path = write_brief(
+                store, others, title=title, out=out, pdf=pdf, published_by=published_by,
+                runs=runs or (), tell=verdicts.extend,
+            )  # fmt: skip
     except OSError as error:
         if out is None:
             raise unwritten_brief(store, error) from error

@@ -57,4 +57,4 @@ def resume(
                 stop=stop,
                 clean=clean,
             )
-        conclude(store, summary, as_json=as_json, report=not no_report, page=page)
+        conclude(store, summary, as_json=as_json, report=not no_report, page=page, quiet=quiet)

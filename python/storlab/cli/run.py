@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from storlab.base.clock import utc_stamp
 from storlab.cli.common import (
     CleanOption,
     JsonOption,
@@ -46,29 +44,22 @@ def run(
 
     Example: storlab run studies/demo.toml --out results/demo
     """
-    from storlab.cli.campaign import conclude, live_page, reporter_of
+    from storlab.cli.campaign import execute, new_directory
     from storlab.lab.plan.client_devices import plan_with_devices
     from storlab.lab.plan.plan import make_plan
-    from storlab.lab.run.session import run_study
     from storlab.lab.study.file import load_study
-    from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 
     loaded = load_study(study)
     plan = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())
-    directory = out or Path("results") / f"{_slug(plan.study_name)}-{utc_stamp()}"
-    with ended_as_by_ctrl_c(), live_page(live, live_port, plan, directory) as page:
-        with StopRequest().installed() as stop:
-            store, summary = run_study(
-                loaded,
-                plan,
-                directory,
-                plan_hash=plan_hash,
-                reporter=lambda: reporter_of(plan, quiet, as_json, page),
-                stop=stop,
-                clean=clean,
-            )
-        conclude(store, summary, as_json=as_json, report=not no_report, page=page)
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "study"
+    execute(
+        loaded,
+        plan,
+        out or new_directory(plan.study_name),
+        plan_hash=plan_hash,
+        clean=clean,
+        report=not no_report,
+        live=live,
+        live_port=live_port,
+        quiet=quiet,
+        as_json=as_json,
+    )

@@ -280,3 +280,14 @@ class Workload(ABC):
         """
         del files, device
         return []
+
+    def short_tables(self, *, writes: bool) -> list[str]:
+        """Return workload tables in TOML for the study of ``storlab try``; usually none.
+
+        They fit all targets that the family supports, and should have few points.
+
+        Args:
+            writes: Whether the workloads may write.
+        """
+        del writes
+        return []

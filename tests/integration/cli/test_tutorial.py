@@ -45,9 +45,10 @@ def walked(place: Path, window: str) -> str | None:
                 study = study.replace(long, short)
             (place / name).write_text(study)
             continue
-        script = "set -e\nPATH=$PWD/bin:$PATH\n" + commands.replace(
-            "/dev/shm/in-memory", str(memory)
+        commands = commands.replace("/dev/shm/in-memory", str(memory)).replace(
+            "--seconds 30", "--seconds 12 --no-report"
         )
+        script = f"set -e\nPATH=$PWD/bin:$PATH\n{commands}"
         done = subprocess.run(
             ["bash", "-c", script], cwd=place, capture_output=True, text=True, check=False
         )

@@ -23,7 +23,8 @@ from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 from support.s3_servers import S3Server, gofakes3, versitygw
 
-STUDIES = Path(__file__).parents[3] / "studies"
+ROOT = Path(__file__).parents[3]
+PUBLISHED = ROOT / "python/storlab/templates/micron-6600-ion-vs-16-hdd-object.toml"
 TARGETS = ("1x SSD", "16x HDD")
 MIXES = ("30/70", "50/50", "70/30", "90/10")
 # Required metrics of every point, operation by operation.
@@ -77,7 +78,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             server.make_bucket("storlab")
             server.set_environment(patch, name)
         study = edited(
-            (STUDIES / "micron-6600-ion-vs-16-hdd-object.toml").read_text(),
+            PUBLISHED.read_text(),
             ("https://ssd.fill-in.example:9000", ssd.endpoint),
             ("https://hdd.fill-in.example:9000", hdd.endpoint),
             ('credentials_env = "HDD"', f'credentials_env = "HDD", ca_file = "{hdd.ca_file}"'),
@@ -229,7 +230,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Provide the demo over storlab's own server, with fewer runs."""
     place = tmp_path_factory.mktemp("demo")
     study = edited(
-        (STUDIES / "demo-object.toml").read_text(),
+        (ROOT / "studies" / "demo-object.toml").read_text(),
         ("embedded:/dev/shm/storlab-demo-objects", "embedded:memory"),
         ("embedded:storlab-demo-objects", "embedded:disk"),
         ("repeats = 3", "repeats = 1"),

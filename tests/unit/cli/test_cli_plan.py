@@ -25,15 +25,17 @@ from storlab.cli.documents import AcceptedDifference, GateDocument
 from storlab.cli.main import EXIT_CODES, main, verbs
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.study.file import LoadedStudy, load_study, parse_study
+from storlab.lab.study.file import LoadedStudy, load_study, loaded_study, parse_study
 from storlab.lab.study.json_schema import study_schema
 from storlab.lab.study.starter import FileTarget, FoundDevice, found_devices, starter_study
+from storlab.lab.study.templates import template_names, template_text
 from storlab.model.decision import Interval
 from storlab.model.result import Metric
 from support.schema_parts import PLACE, schema_parts
 
 ROOT = Path(__file__).parents[3]
-PUBLISHED = ROOT / "studies" / "micron-6600-ion-vs-16-hdd-fio.toml"
+TEMPLATES = ROOT / "python" / "storlab" / "templates"
+PUBLISHED = TEMPLATES / "micron-6600-ion-vs-16-hdd-fio.toml"
 
 
 def storlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -170,7 +172,7 @@ def test_the_schema_is_valid_and_every_field_is_described() -> None:
 def test_plan_of_a_cluster_says_what_each_client_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["plan", str(ROOT / "studies" / "micron-weka-three-ssd-classes.toml")]) == 0
+    assert main(["plan", str(TEMPLATES / "micron-weka-three-ssd-classes.toml")]) == 0
     printed = capsys.readouterr().out
     assert "data set per client" in printed
     assert "clients = 12" in printed
@@ -372,3 +374,47 @@ def test_json_output_has_no_bare_nan(capsys: pytest.CaptureFixture[str]) -> None
     (shown,) = printed["accepted"]
     assert shown["here"] == [None, "x", metric.model_dump(mode="json")]
     assert shown["there"] == {"estimate": 1.0, "low": 0.5, "high": None, "n": 2}
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", template_names())
+def test_templates_fit_the_schema_and_can_be_planned(
+    name: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--quick"] if quick else []
+    assert main(["init", "--from", name, *options]) == ExitCode.OK
+    text = Path("study.toml").read_text()
+    assert (
+        list(jsonschema.Draft202012Validator(study_schema()).iter_errors(tomllib.loads(text))) == []
+    )
+    plan = make_plan(load_study("study.toml"))
+    assert plan.runs
+    assert "# quick:" not in text
+    assert text.startswith("# ")
+    if quick:
+        full = make_plan(loaded_study(template_text(name), Path("full.toml")))
+        assert plan.estimated_ns < full.estimated_ns / 5
+
+
+def test_templates_are_listed_and_unknown_ones_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--from"]) == ExitCode.OK
+    listed = capsys.readouterr().out
+    assert [name for name in template_names() if name not in listed] == []
+    assert main(["init", "--from", "nvem"]) == ExitCode.USAGE
+    assert '"nvme"' in capsys.readouterr().err
+    assert main(["init", "--from", "nvme", "--from-fio", "x.fio"]) == ExitCode.USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_short_form_of_the_starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lengths = []
+    for options in (["--force"], ["--force", "--quick"]):
+        assert main(["init", *options]) == ExitCode.OK
+        assert "# quick:" not in Path("study.toml").read_text()
+        lengths.append(load_study("study.toml").study.study.runtime)
+    assert lengths[1] * 5 <= lengths[0]

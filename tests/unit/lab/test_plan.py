@@ -17,7 +17,8 @@ from storlab.model.point import Plan
 from storlab.model.study import Header, Target
 from storlab.process.host_memory import host_memory_bytes
 
-STUDIES = Path(__file__).parents[3] / "studies"
+ROOT = Path(__file__).parents[3]
+PUBLISHED = ROOT / "python/storlab/templates/micron-6600-ion-vs-16-hdd-fio.toml"
 
 TWO = """\
 [study]
@@ -55,7 +56,7 @@ def refusal(tmp_path: Path, text: str) -> StudyError:
 
 
 def test_the_published_study_takes_40_hours_per_target() -> None:
-    plan = make_plan(load_study(STUDIES / "micron-6600-ion-vs-16-hdd-fio.toml"))
+    plan = make_plan(load_study(PUBLISHED))
     assert len(plan.points) == 2 * 32
     assert len(plan.runs) == 2 * 32 * 5
     assert plan.estimated_ns_by_target == {
@@ -67,7 +68,7 @@ def test_the_published_study_takes_40_hours_per_target() -> None:
 
 
 def test_the_published_study_maps_every_mix_to_its_use_case() -> None:
-    study = load_study(STUDIES / "micron-6600-ion-vs-16-hdd-fio.toml").study
+    study = load_study(PUBLISHED).study
     for params in study.workload[0].values():
         named = [
             u.name
@@ -79,7 +80,7 @@ def test_the_published_study_maps_every_mix_to_its_use_case() -> None:
 
 
 def test_the_demo_has_192_runs_within_six_minutes() -> None:
-    plan = make_plan(load_study(STUDIES / "demo.toml"))
+    plan = make_plan(load_study(ROOT / "studies" / "demo.toml"))
     assert len(plan.runs) == 192
     assert plan.estimated_ns < 5 * 60 * NS_PER_S
     assert plan.destructive == []

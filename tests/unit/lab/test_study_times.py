@@ -1,4 +1,4 @@
-"""Times stated in the published studies equal those of ``storlab plan``."""
+"""Times stated in demos, templates and their short forms equal those of ``storlab plan``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import pytest
 
 from storlab.base.units import parse_duration
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.study.file import load_study
+from storlab.lab.study.file import loaded_study
+from storlab.lab.study.templates import template_names, template_text
 
-STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.toml"))
+DEMOS = sorted((Path(__file__).parents[3] / "studies").glob("*.toml"))
+TEXTS = {path.stem: path.read_text() for path in DEMOS}
+TEXTS |= {name: template_text(name) for name in template_names()}
+TEXTS |= {f"{name}, quick": template_text(name, quick=True) for name in template_names()}
 _STATED = re.compile(r"^# Time by `storlab plan`(?: on (\d+) cores)?: (.+)\.$", re.MULTILINE)
 _PART = re.compile(r"[\d.]+ (?:h|min|s)")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_the_header_states_the_time_of_the_plan(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_header_states_the_time_of_the_plan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the stated times; a study whose time depends on cores states their number."""
-    header, _, _ = path.read_text().partition("[study]")
+    header, _, _ = TEXTS[name].partition("[study]")
     ((cores, stated),) = _STATED.findall(header)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(int(cores or 1))))
     parts = _PART.findall(stated)
     assert " ".join(parts) == stated
     total_ns = sum(parse_duration(part.replace(" ", "")) for part in parts)
-    planned_ns = make_plan(load_study(path)).estimated_ns
+    planned_ns = make_plan(loaded_study(TEXTS[name], Path(name))).estimated_ns
     assert total_ns == pytest.approx(planned_ns, rel=0.02)

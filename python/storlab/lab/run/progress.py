@@ -46,6 +46,13 @@ class _Count:
         self.done += 1
         self.left_ns = max(0, self.left_ns - self.expected_ns)
 
+    def left(self, elapsed_ns: int = 0) -> str:
+        """Return the estimated time left as the end of a line; empty after the last run."""
+        if self.done == self.runs:
+            return ""
+        left_ns = max(0, self.left_ns - elapsed_ns)
+        return f", {format_duration(_whole_seconds(left_ns))} left"
+
     def resumed(self) -> str:
         """Return a line on the progress of a resumed campaign; empty if no run is done."""
         if not self.done:
@@ -87,8 +94,7 @@ class PlainReporter(Reporter):
     def run_ended(self, record: RunRecord) -> None:
         count = self._count
         count.ends()
-        left = format_duration(_whole_seconds(count.left_ns))
-        line = f"[{count.done}/{count.runs}] {run_line(record, count.name)}, {left} left"
+        line = f"[{count.done}/{count.runs}] {run_line(record, count.name)}{count.left()}"
         self._line(line if self._quiet else _with_fix(line, record))
 
     @override
@@ -224,8 +230,7 @@ class LiveReporter(Reporter):
 
     def _campaign_figures(self, elapsed_ns: int = 0) -> str:
         count = self._count
-        left = format_duration(_whole_seconds(max(0, count.left_ns - elapsed_ns)))
-        return f"{count.done} of {count.runs} runs, {left} left"
+        return f"{count.done} of {count.runs} runs{count.left(elapsed_ns)}"
 
 
 def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> Reporter:

@@ -70,7 +70,15 @@ def load_study(path: Path | str) -> LoadedStudy:
             and fix.
     """
     path = Path(path)
-    text = _read(path)
+    return loaded_study(_read(path), path)
+
+
+def loaded_study(text: str, path: Path) -> LoadedStudy:
+    """Validate the text of a study file, which need not exist yet.
+
+    Raises:
+        StudyError: The text is not a valid study.
+    """
     return LoadedStudy(
         study=parse_study(text, str(path)),
         text=text,

@@ -80,7 +80,7 @@ def found_devices() -> list[FoundDevice]:
         devices.append(
             FoundDevice(
                 name=entry.name,
-                path=_stable_path(device) or f"/dev/{entry.name}",
+                path=stable_path(device) or f"/dev/{entry.name}",
                 model=model,
                 size_bytes=device.size_bytes,
                 rotational=read_fact(entry / "queue" / "rotational") == "1",
@@ -90,7 +90,8 @@ def found_devices() -> list[FoundDevice]:
     return devices
 
 
-def _stable_path(device: Device) -> str | None:
+def stable_path(device: Device) -> str | None:
+    """Return the path of a device in /dev/disk that stays the same after a restart, or None."""
     links = [
         str(link)
         for directory in map(Path, STABLE_DIRECTORIES)
@@ -118,14 +119,14 @@ def file_targets(directory: Path) -> list[FileTarget]:
         FileTarget(
             name="memory file" if on.in_memory else "disk file",
             path=path if disk == directory else str(disk / path),
-            size_bytes=_share(disk, 5, 4 * GIB),
+            size_bytes=data_size(disk, 5, 4 * GIB),
             direct=supports_direct(disk) and not on.in_memory,
             where=f"on {on.mount_point} ({on.kind})",
         )
     ]
     memory = Path("/dev/shm")  # noqa: S108 - the tmpfs itself, not a temporary file
     if not on.in_memory and memory.is_dir() and file_system_of(memory).in_memory:
-        size = _share(memory, 8, GIB)
+        size = data_size(memory, 8, GIB)
         path = str(memory / "storlab-memory.dat")
         targets.append(FileTarget("memory file", path, size, False, "in memory (tmpfs)"))
     return targets
@@ -152,7 +153,7 @@ def _roomiest(directory: Path) -> Path:
     return best
 
 
-def _share(path: Path, part: int, most: int) -> int:
+def data_size(path: Path, part: int, most: int) -> int:
     """Return a size in bytes for a data file: ``most``, halved until it fits.
 
     It fits if it is at most ``1/part`` of the free space; it is never less than 64 MiB.
@@ -166,14 +167,14 @@ def _share(path: Path, part: int, most: int) -> int:
 def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
     """Return the text of a study with files as targets, and with block devices as comments."""
     parts = [
-        _HEADER.format(baseline=_text(targets[0].name)),
+        _HEADER.format(baseline=quoted(targets[0].name)),
         *(_file_table(target) for target in targets),
     ]
     parts.append(_DEVICES_HEADER if devices else _NO_DEVICES)
     parts += [_device_comment(device) for device in devices]
     parts.append(_STORES)
-    device = _text(_device_name(devices[0])) if devices else None
-    files = [_text(target.name) for target in targets]
+    device = quoted(_device_name(devices[0])) if devices else None
+    files = [quoted(target.name) for target in targets]
     tables = (table for f in FAMILIES.values() for table in f.starter_tables(files, device))
     parts.append("\n".join([_WORKLOADS, *tables]))
     return "\n".join(parts)
@@ -182,9 +183,9 @@ def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
 def _file_table(target: FileTarget) -> str:
     lines = [
         "[[target]]",
-        f"name = {_text(target.name)}",
-        f"path = {_text(target.path)} # {_one_line(target.where)}; removed when the study is done",
-        f"size = {_text(format_size(target.size_bytes))}",
+        f"name = {quoted(target.name)}",
+        f"path = {quoted(target.path)} # {one_line(target.where)}; removed when the study is done",
+        f"size = {quoted(format_size(target.size_bytes))}",
     ]
     if not target.direct:
         lines.append("direct = false # memory has no cache to bypass; old kernels refuse O_DIRECT")
@@ -193,10 +194,10 @@ def _file_table(target: FileTarget) -> str:
 
 def _device_comment(device: FoundDevice) -> str:
     lines = [
-        f"# {_one_line(device.facts)}",
+        f"# {one_line(device.facts)}",
         "# [[target]]",
-        f"# name = {_text(_device_name(device))}",
-        f"# path = {_text(device.path)}",
+        f"# name = {quoted(_device_name(device))}",
+        f"# path = {quoted(device.path)}",
         f'# capacity = "{format_size(device.size_bytes)}"',
         "# drives = 1",
     ]
@@ -208,20 +209,22 @@ def _device_comment(device: FoundDevice) -> str:
 
 
 def _device_name(device: FoundDevice) -> str:
-    return _one_line(f"{device.name} {device.model}")
+    return one_line(f"{device.name} {device.model}")
 
 
-def _text(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a text as a string in TOML."""
     return tomlkit.string(value).as_string()
 
 
-def _one_line(value: str) -> str:
+def one_line(value: str) -> str:
+    """Replace characters that would break a comment in a study or disturb a terminal."""
     return "".join(c if c.isprintable() else "?" for c in value)
 
 
 def summary(devices: list[FoundDevice]) -> Iterable[str]:
     """Return one line per drive for printing: its path, model, size and use."""
-    return (f"{device.path}: {_one_line(device.facts)}" for device in devices)
+    return (f"{device.path}: {one_line(device.facts)}" for device in devices)
 
 
 _HEADER = """\
@@ -238,8 +241,9 @@ _HEADER = """\
 [study]
 name = "my first study"
 repeats = 3       # runs of every point, spread over the whole campaign
-ramp = "5s"       # load before the measurement
-runtime = "20s"   # the measurement
+# Load before the measurement, and the measurement:
+ramp = "5s" # quick: "500ms"
+runtime = "20s" # quick: "2s"
 baseline = {baseline} # the target with which the others are compared
 # settle = "5s"   # pause after every run
 # seed = 1        # the same seed gives the same I/O

@@ -93,6 +93,26 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
+def usual_endpoint(base: Path) -> str:
+    """Return the address to which the AWS tools send S3 requests: that of a store, or Amazon's.
+
+    It is set by ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL``, or ``endpoint_url`` of the profile.
+
+    Args:
+        base: Directory to which relative paths of the AWS files refer.
+
+    Raises:
+        PreflightError: A file of profiles cannot be read.
+    """
+    given = _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    if given is not None:
+        return given
+    name = _variable("AWS_PROFILE") or "default"
+    profile = read_profile(name, *_paths(_files(base)), f'profile "{name}"')
+    amazon = f"https://s3.{_region(_REGIONS, profile)}.amazonaws.com"
+    return profile.get("endpoint_url") or amazon
+
+
 def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict[str, str]:
     """Return all settings of an AWS profile; the credentials file overrides the config file.
 

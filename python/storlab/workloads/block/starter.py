@@ -1,4 +1,4 @@
-"""Block workloads of the study that ``storlab init`` writes."""
+"""Block workloads of the studies that ``storlab init`` and ``storlab try`` write."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 
 class Starter:
-    """Mixin of a family that adds workloads to the study of ``storlab init``."""
+    """Mixin of a family that adds workloads to studies that storlab writes."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
         """Return a block workload on files, and a commented-out one that reads a device."""
         tables = [_MIXED.format(targets=", ".join(files))]
         return tables if device is None else [*tables, _READ_ONLY.format(target=device)]
+
+    def short_tables(self, *, writes: bool) -> list[str]:
+        """Return small random and large sequential I/O, with writes or without."""
+        if writes:
+            return [_SHORT.format(random="[100, 70, 0]", sequential="[100, 0]", note="")]
+        return [_SHORT.format(random="100", sequential="100", note=_ONLY_READ)]
 
 
 _MIXED = """\
@@ -44,4 +50,27 @@ _READ_ONLY = """\
 # read_percent = 100
 # queue_depth = 32
 # jobs = 4
+"""
+
+_ONLY_READ = """\
+# A target is a block device or a file that existed, so these workloads only read. To write to a
+# device, which DESTROYS all data on it, set read_percent as in the comments, then review
+# `storlab plan` and give its hash to `storlab run --plan-hash`.
+"""
+
+_SHORT = """\
+{note}[[workload]]
+kind = "block"
+name = "random I/O"
+block_size = "4KiB"
+read_percent = {random} # [100, 70, 0]: reads, a mix, writes
+queue_depth = [1, 32]
+
+[[workload]]
+kind = "block"
+name = "sequential I/O"
+access = "sequential"
+block_size = "1MiB"
+read_percent = {sequential} # [100, 0]: reads, writes
+queue_depth = 8
 """

@@ -1,0 +1,46 @@
+"""Templates of studies for ``storlab init --from NAME``: TOML files that ship with storlab.
+
+A line may end with a second value for the short form, ``runtime = "60s" # quick: "3s"``. A line
+that ends with ``# quick: none`` is left out of it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from storlab.base.errors import UsageError
+from storlab.base.nearest import suggest
+
+_QUICK = re.compile(r"(?m)^(.*?[=:] )(.*?) # quick: (.+)$")
+_DIRECTORY = Path(__file__).resolve().parents[2] / "templates"
+
+
+def template_names() -> list[str]:
+    """Return the names of all templates."""
+    return sorted(path.stem for path in _DIRECTORY.glob("*.toml"))
+
+
+def template_title(name: str) -> str:
+    """Return the first line of a template, which says what its study measures."""
+    return template_text(name).partition("\n")[0].lstrip("# ").rstrip(".")
+
+
+def template_text(name: str, *, quick: bool = False) -> str:
+    """Return the study of a template, in full or in its short form.
+
+    Raises:
+        UsageError: There is no template of this name.
+    """
+    names = template_names()
+    if name not in names:
+        listed = f"{suggest(name, names)}; `storlab init --from` lists all"
+        raise UsageError("--from", f'there is no template "{name}"', listed)
+    return chosen_form((_DIRECTORY / f"{name}.toml").read_text(), quick=quick)
+
+
+def chosen_form(text: str, *, quick: bool) -> str:
+    """Choose one of two values in each line that has a second one for the short form."""
+    if quick:
+        text = re.sub(r"(?m)^.* # quick: none\n", "", text)
+    return _QUICK.sub(r"\1\3" if quick else r"\1\2", text)
