@@ -45,10 +45,9 @@ def walked(place: Path, window: str) -> str | None:
                 study = study.replace(long, short)
             (place / name).write_text(study)
             continue
-        commands = commands.replace("/dev/shm/in-memory", str(memory)).replace(
-            "--seconds 30", "--seconds 12 --no-report"
-        )
-        script = f"set -e\nPATH=$PWD/bin:$PATH\n{commands}"
+        script = "set -e\nPATH=$PWD/bin:$PATH\n" + commands.replace(
+            "/dev/shm/in-memory", str(memory)
+        ).replace("--seconds 30", "--seconds 12 --no-report")
         done = subprocess.run(
             ["bash", "-c", script], cwd=place, capture_output=True, text=True, check=False
         )
