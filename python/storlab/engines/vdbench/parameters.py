@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from storlab.base.units import binary_size
+from storlab.engines.vdbench.result import lines_of
 
 Kind = Literal["hd", "sd", "wd", "rd", "fsd", "fwd"]
 _KINDS: tuple[Kind, ...] = ("hd", "sd", "wd", "rd", "fsd", "fwd")
@@ -47,7 +48,6 @@ _SAME = {
     "operations": "operation", "workingsetsize": "wss",
 }  # fmt: skip
 _SCANNED = re.compile(r"^\S+ line: (.*)$", re.MULTILINE)
-_TAG = re.compile(r"</?[A-Za-z][^>]*>")
 _RANGE = re.compile(r"(\D*)(\d+)-(?:\D*)(\d+)")
 
 
@@ -115,7 +115,7 @@ def read_parameters(text: str) -> Parameters:
 
 def _lines(text: str) -> list[str]:
     """Return the lines with parameters; those that end with a comma are joined with the next."""
-    raw = _SCANNED.findall(text) or [_TAG.sub("", line) for line in text.splitlines()]
+    raw = _SCANNED.findall(text) or lines_of(text)
     joined: list[str] = []
     for line in raw:
         plain = line.strip()

@@ -24,6 +24,7 @@ from storlab.base.units import MB, MIB
 
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 _FLAT_MARK = "contains Vdbench generated information"
+_SUMMARY_MARK = "Vdbench summary report, created"
 _FLAT_HEAD = re.compile(r"^\s*tod\s+(?:timestamp\s+)?Run\s+Interval\s", re.MULTILINE)
 # Reports on a single device, workload or host, which have the same columns as the summary.
 _DETAIL = re.compile(
@@ -47,7 +48,6 @@ _FLAT_NAMES = {
     "resp": "resp",
     "resp_max": "max",
     "queue_depth": "depth",
-    "cpu_used": "cpu",
 }
 _PRINTED_NAMES = {
     "i/o rate": "rate",
@@ -59,8 +59,6 @@ _PRINTED_NAMES = {
     "resp time": "resp",
     "resp max": "max",
     "queue depth": "depth",
-    "cpu% sys+u": "cpu",
-    "cpu% total": "cpu",
     "mb/sec read": "mb_read",
     "mb/sec write": "mb_write",
     "mb/sec total": "mb",
@@ -193,11 +191,10 @@ def is_flatfile(text: str) -> bool:
 
 def is_printed(text: str) -> bool:
     """Return whether a text is a summary, the totals, the log or the console of vdbench."""
-    return (
-        "Starting RD=" in text
-        and _AVERAGE_ROW.search(text) is not None
-        and _DETAIL.search(text[:2000]) is None
-    )
+    head = text[:2000]
+    if "Starting RD=" not in text or _DETAIL.search(head):
+        return False
+    return _SUMMARY_MARK in head or _AVERAGE_ROW.search(text) is not None
 
 
 def form_of(text: str) -> str:
@@ -205,7 +202,7 @@ def form_of(text: str) -> str:
     if is_flatfile(text):
         return "flatfile"
     head = text[:2000]
-    names = {"summary": "Vdbench summary report", "totals": "Run totals\n"}
+    names = {"summary": _SUMMARY_MARK, "totals": "Run totals\n"}
     return next((name for name, mark in names.items() if mark in head), "log")
 
 
@@ -215,13 +212,18 @@ def version_in(text: str) -> str:
     return found[1] if found else "unknown"
 
 
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a file of vdbench without HTML tags."""
+    return [_TAG.sub("", line).rstrip() for line in text.splitlines()]
+
+
 def read_reports(text: str) -> list[Report]:
     """Parse all runs of a report, including those that did not end and have no averages.
 
     Raises:
         VdbenchFormatError: The text is cut short, or a value is no number.
     """
-    lines = [_TAG.sub("", line).rstrip() for line in text.splitlines()]
+    lines = lines_of(text)
     reports = _read_flatfile(lines) if is_flatfile(text) else _read_printed(lines)
     if not reports:
         raise VdbenchFormatError("Starting RD=", "is missing: the report has no run")

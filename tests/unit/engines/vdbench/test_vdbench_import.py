@@ -234,8 +234,10 @@ def test_runs_that_did_not_end_or_only_prepare_are_named() -> None:
     (note,) = (note for note in run.outcome.notes if note.startswith("not imported"))
     assert "SD_format" in note
     assert "rd8" in note
-    with pytest.raises(ResultError):
-        runs(preparing)
+    for text in (preparing, cut):
+        with pytest.raises(ResultError) as refused:
+            runs(text)
+        assert "rd1" in refused.value.what or "SD_format" in refused.value.what
 
 
 def test_loops_are_points_and_rates_their_load() -> None:
