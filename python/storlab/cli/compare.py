@@ -111,7 +111,7 @@ def compare(
         )
         return
     if terminal.out.is_terminal and keys is None and selected is comparison and not every:
-        part = shown(comparison, _points_on_a_screen(comparison))
+        part = _on_a_screen(comparison)
         print_short(comparison, part)
         terminal.out.print(
             f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points. --all prints all "
@@ -136,10 +136,18 @@ def compare(
         conclusion.print_lines(sentences)
 
 
-def _points_on_a_screen(comparison: Comparison) -> int:
-    """Return the number of points whose values fit the terminal: two lines per target and point."""
-    rows = len(comparison.targets) * 2
-    return max(4, (terminal.out.height - _LINES_BESIDE) // rows)
+def _on_a_screen(comparison: Comparison) -> Comparison:
+    """Restrict a comparison to points whose table fits the terminal, spread over the sweep.
+
+    A point takes two lines for each target.
+    """
+    from storlab.audit.screening import spread
+    from storlab.brief.selection import only_points
+
+    lines = terminal.out.height - _LINES_BESIDE
+    most = max(4, lines // (2 * len(comparison.targets)))
+    points = [point for section in comparison.sections for point in section.points]
+    return only_points(comparison, [points[place] for place in spread(len(points), most)])
 
 
 def _selected(

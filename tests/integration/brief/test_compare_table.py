@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +15,7 @@ from storlab._native import Histogram
 from storlab.analysis.compare import Cell, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
+from storlab.cli.consoles import PipeConsole
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
 from support.made_comparisons import comparison_of, study_of
@@ -163,3 +165,49 @@ def test_a_narrow_terminal_loses_no_digit(
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 64
     assert f"{cell_at(comparison, 'Memory').values['iops.all'].estimate:,.0f}" in text
+
+
+Place = tuple[int, int, int]
+
+
+def places(store: ResultStore, capsys: pytest.CaptureFixture[str], *options: str) -> list[Place]:
+    """Return the points that `compare --json` prints with these options, in order."""
+    capsys.readouterr()
+    assert main(["compare", str(store.directory), "--json", *options]) == 0
+    params = [point["params"] for point in json.loads(capsys.readouterr().out)["points"]]
+    return [(p["read_percent"], p["block_size"], p["jobs"]) for p in params]
+
+
+def test_points_are_selected_by_their_description(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = places(full_store, capsys, "--point", "256 KiB", "-p", "4 JOBS")
+    assert len(found) == 2
+    assert {place[1:] for place in found} == {(262144, 4)}
+    assert main(["compare", str(full_store.directory), "--point", "3 jobs"]) == 2
+    assert "fix" in capsys.readouterr().err
+
+
+def test_points_with_the_largest_difference_are_selected(
+    comparison: Comparison, full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def difference(row: Row) -> float:
+        return abs(math.log(row.ratios["Disk"]["throughput_mb_s.all"].ratio.estimate))
+
+    found = places(full_store, capsys, "--sort", "throughput_mb_s", "--top", "3")
+    differences = sorted((difference(row_at(comparison, *place)) for place in found), reverse=True)
+    every = sorted(map(difference, comparison.rows.values()), reverse=True)
+    assert differences == pytest.approx(every[:3])
+    assert main(["compare", str(full_store.directory), "--sort", "throughptu"]) == 2
+    assert "--sort" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_one_table_that_fits(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = PipeConsole(force_terminal=True, width=120, height=40, markup=False, highlight=False)
+    monkeypatch.setattr("storlab.cli.terminal.out", console, raising=False)
+    assert main(["compare", str(full_store.directory)]) == 0
+    short = capsys.readouterr().out
+    assert main(["compare", str(full_store.directory), "--all"]) == 0
+    assert len(short.splitlines()) <= 50 < len(capsys.readouterr().out.splitlines())

@@ -99,7 +99,7 @@ def test_what_is_no_storage_leaves_nothing_behind(
 def test_a_full_file_system_is_refused_before_anything_is_written(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("storlab.lab.prepare.dataset.free_bytes", lambda _: 0)
+    monkeypatch.setattr("storlab.lab.study.short_study.free_bytes", lambda _: 0)
     assert main(["./a", *SHORT]) == ExitCode.PREFLIGHT
     assert "free" in capsys.readouterr().err
     assert names("a") == []

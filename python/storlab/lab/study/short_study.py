@@ -30,7 +30,7 @@ from storlab.lab.study.starter import data_size, one_line, quoted, stable_path
 from storlab.model.s3 import EMBEDDED
 from storlab.model.target import s3_address_problem
 from storlab.stores.devices import Device, device_number
-from storlab.stores.filesystems import file_system_of, supports_direct
+from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct
 from storlab.stores.s3.credentials import usual_endpoint
 
 REPEATS = 3
@@ -157,7 +157,12 @@ def _directory(given: str, path: Path) -> Place:
             "cannot be written to: this user lacks permission, or its file system is read-only",
             "give a directory that you may write to",
         )
-    size = data_size(path, 8, GIB)
+    size, free = data_size(path, 8, GIB), free_bytes(path)
+    if size > free:
+        what = (
+            f"has {format_bytes_si(free)} free, too little for a data file of {format_size(size)}"
+        )
+        raise PreflightError(given, what, "free space there, or give another directory")
     return Place(
         name=given,
         field="directory",

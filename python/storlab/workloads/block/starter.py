@@ -16,8 +16,10 @@ class Starter:
     def short_tables(self, *, writes: bool) -> list[str]:
         """Return small random and large sequential I/O, with writes or without."""
         if writes:
-            return [_SHORT.format(random="[100, 70, 0]", sequential="[100, 0]", note="")]
-        return [_SHORT.format(random="100", sequential="100", note=_ONLY_READ)]
+            random, sequential = "[100, 70, 0] # reads, a mix, writes", "[100, 0] # reads, writes"
+            return [_SHORT.format(random=random, sequential=sequential, note="")]
+        random, sequential = "100 # or [100, 70, 0]", "100 # or [100, 0]"
+        return [_SHORT.format(random=random, sequential=sequential, note=_ONLY_READ)]
 
 
 _MIXED = """\
@@ -54,8 +56,8 @@ _READ_ONLY = """\
 
 _ONLY_READ = """\
 # A target is a block device or a file that existed, so these workloads only read. To write to a
-# device, which DESTROYS all data on it, set read_percent as in the comments, then review
-# `storlab plan` and give its hash to `storlab run --plan-hash`.
+# device as well, which DESTROYS all data on it: write read_percent as in the comments, review
+# `storlab plan`, and give its hash to `storlab run --plan-hash`.
 """
 
 _SHORT = """\
@@ -63,7 +65,7 @@ _SHORT = """\
 kind = "block"
 name = "random I/O"
 block_size = "4KiB"
-read_percent = {random} # [100, 70, 0]: reads, a mix, writes
+read_percent = {random}
 queue_depth = [1, 32]
 
 [[workload]]
@@ -71,6 +73,6 @@ kind = "block"
 name = "sequential I/O"
 access = "sequential"
 block_size = "1MiB"
-read_percent = {sequential} # [100, 0]: reads, writes
+read_percent = {sequential}
 queue_depth = 8
 """
