@@ -135,12 +135,19 @@ def latency_kind(
     """Return the prefix of the latency metrics to show, and their name for readers.
 
     In open loop, latency counts from the intended start. Flushes have no intended start, so their
-    latency always counts from submission.
+    latency always counts from submission. So does that of all operations if some of them were sent
+    in a closed loop by a group, because one axis cannot show both kinds.
     """
     if operation in section.page.operations.auxiliary:
         return "latency", "latency"
     cells = [c for point in section.points for c in comparison.row(point).cells.values()]
-    if any(key.startswith("intended_latency") for cell in cells for key in cell.values):
+    main = section.page.operations.main
+    intended, submitted = (
+        [{op for op in main if f"{time}_mean_ns.{op}" in cell.values} for cell in cells]
+        for time in ("intended_latency", "latency")
+    )
+    both = any(own and other - own for own, other in zip(intended, submitted, strict=True))
+    if any(intended) and not both:
         return "intended_latency", "latency from the intended start"
     return "latency", "latency"
 
