@@ -133,8 +133,11 @@ def study_page() -> str:
         definition = definitions.pop(family.spec.__name__)
         own = {k: v for k, v in definition["properties"].items() if k not in shared}
         lines += _table(f"Workload `{kind}`", {**definition, "properties": own})
-    for name, definition in definitions.items():
-        lines += _table(f"`[workload.{name.lower()}]`", definition)
+        for field, rules in own.items():
+            for name in re.findall(r'"#/\$defs/(\w+)"', json.dumps(rules)):
+                table = f"[workload.{field}]"
+                heading = f"`[{table}]`" if rules.get("type") == "array" else f"`{table}`"
+                lines += _table(f"{heading} of `{kind}`", definitions.pop(name))
     return "\n".join(lines)
 
 

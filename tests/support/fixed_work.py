@@ -13,7 +13,7 @@ from pydantic import Field
 
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step, Workload
+from storlab.contracts.family import DataSet, Estimate, JobContext, Step, Workload
 from storlab.contracts.page import Operations, Page, Parameters, Search
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
@@ -80,8 +80,7 @@ class DrillWorkload(Workload):
             duration_ns=1_000_000,
             bytes_written=0,
             writes=False,
-            data_bytes=self.data_bytes,
-            data_set="drill-1",
+            data_sets=(DataSet("drill-1", self.data_bytes),),
             space_bytes=self.space_bytes,
         )
 

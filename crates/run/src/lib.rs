@@ -8,6 +8,7 @@ pub mod control;
 pub mod cpu;
 pub mod first_io;
 pub mod fixed;
+pub mod groups;
 pub mod handle;
 mod host_memory;
 pub mod merge;

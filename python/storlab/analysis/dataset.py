@@ -46,7 +46,7 @@ class RunData:
     store: ResultStore
     # original run id; empty unless ``record`` has a new id, unique over all result directories
     stored_id: str = ""
-    group: str = ""  # name of the group of jobs that ``record`` is about; empty for the whole run
+    group: str = ""  # name of the group that ``record`` is about; empty for the whole run
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)
 
@@ -56,7 +56,7 @@ class RunData:
         return self.stored_id or self.record.run_id
 
     def samples(self) -> pa.Table:
-        """Read the samples of the run, or those of the group of jobs named ``group``.
+        """Read the samples of the run, or those of the group named ``group``.
 
         Raises:
             ResultError: The samples are damaged.
@@ -162,7 +162,7 @@ class Dataset:
         return [by_name[name] for name in planned if name in by_name]
 
     def all_runs(self) -> Iterator[RunData]:
-        """Yield every stored run and group of jobs, in the order of points and targets."""
+        """Yield every stored run and group, in the order of points and targets."""
         for point in self.points:
             for column in self.targets:
                 yield from self.of(point, column.label)

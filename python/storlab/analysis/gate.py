@@ -321,7 +321,7 @@ def _points(
     compared = False
     for section in sections:
         for point in section.points:
-            # A rule for all workloads is not one for their groups of jobs, which must be named.
+            # A rule for all workloads is not one for their groups, which must be named.
             named = rule.workload == point.workload or (rule.workload is None and not point.part_of)
             if named and matches(section.page, point.params, as_read(section.page, rule.at)):
                 compared = True

@@ -1,4 +1,4 @@
-"""Points and records of the groups of jobs in a run, which are analysed like separate runs."""
+"""Points and records of the groups in a run, which are analysed like separate runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from storlab.model.result import RunRecord, group_id
 
 
 def groups_of(point: Point) -> dict[str, Point]:
-    """Return a point for each group of jobs of a point, by name; empty if there are none."""
+    """Return a point for each group of a point, by name; empty if there are none."""
     return FAMILIES[point.kind].groups(point) if point.kind in FAMILIES else {}
 
 
 def points_and_groups(plan: Plan) -> dict[str, Point]:
-    """Return the points of a plan and, after each, those of its groups of jobs, by id."""
+    """Return the points of a plan and, after each, those of its groups, by id."""
     points: dict[str, Point] = {}
     for point_id, point in plan.points.items():
         points[point_id] = point
@@ -23,7 +23,7 @@ def points_and_groups(plan: Plan) -> dict[str, Point]:
 
 
 def records_by_group(record: RunRecord, point: Point) -> dict[str, RunRecord]:
-    """Return the records of a run's groups of jobs by name, and that of the run under ""."""
+    """Return the records of a run's groups by name, and that of the run under ""."""
     groups = groups_of(point)
     return {"": record} | {
         name: record.of_group(name, own.workload, own.params) for name, own in groups.items()

@@ -49,7 +49,7 @@ class WorkloadPoint:
     kind: str
     engine: str
     params: Mapping[str, Any]
-    part_of: str = ""  # workload that it is a group of jobs of; empty for whole workloads
+    part_of: str = ""  # workload that it is a group of; empty for whole workloads
     _key: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod

@@ -21,6 +21,16 @@ from storlab.model.study import Header, Target, WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)
+class DataSet:
+    """Data set that ``prepare`` creates; points that name the same one share it."""
+
+    name: str  # in the home of storlab's data, or below the campaign's prefix of a bucket
+    bytes: int
+    # number of requests that create it; 0 if its bytes determine how long that takes
+    objects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """Estimated cost of one run of a point."""
 
@@ -33,11 +43,7 @@ class Estimate:
     # whether the run trims or punches holes, so that fewer blocks are allocated afterwards
     frees: bool = False
     reads: bool = True  # whether it reads data that must exist before
-    # size of the data set that ``prepare`` creates; 0 if storlab writes the files itself
-    data_bytes: int = 0
-    # number of requests to create the data set; 0 if its bytes determine how long that takes
-    data_objects: int = 0
-    data_set: str = ""  # name of the data set in a home; points with the same name share it
+    data_sets: tuple[DataSet, ...] = ()  # that ``prepare`` creates, besides files of the layout
     space_bytes: int | None = None  # largest space of a run's own files; None: bytes_written
     buffer_bytes: int = 0  # memory of I/O buffers
     # names of the fields to whose product ``buffer_bytes`` is roughly proportional
@@ -52,13 +58,18 @@ class Estimate:
     raw_files: tuple[Path, ...] = ()  # absolute paths of user files that it reads
     cautions: tuple[str, ...] = ()  # known reasons why results will be distorted
 
+    @property
+    def data_bytes(self) -> int:
+        """Size of all data sets in bytes."""
+        return sum(data.bytes for data in self.data_sets)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """Files, devices, bucket prefix or directory of a target that a run may use.
 
     ``home`` is the directory in which families create their own files; all of its content belongs
-    to storlab. Data sets are in ``<home>/<Estimate.data_set>/``, files of a run in directories
+    to storlab. Data sets are in ``<home>/<DataSet.name>/``, files of a run in directories
     named by its run id.
     """
 
@@ -242,7 +253,7 @@ class Workload(ABC):
         return None
 
     def groups(self, point: Point) -> dict[str, Point]:
-        """Return a point for each group of jobs of a point, by name; empty if there are none.
+        """Return a point for each group of a point, by name; empty if there are none.
 
         Groups run at the same time, each with its own load. From its point, which has no groups,
         storlab computes the metrics and flags of a group as if it were a run.

@@ -7,8 +7,9 @@ This module has the fields common to all families.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -46,6 +47,40 @@ class Job(Table):
     def places(self) -> list[Member]:
         """Return the files and devices that the job reads or writes, for checks of their state."""
         return []
+
+
+JobT = TypeVar("JobT", bound=Job)
+
+
+class NamedJob(Table, Generic[JobT]):
+    """Name and load of a group."""
+
+    name: str
+    job: JobT
+
+
+class GroupedJob(Job, Generic[JobT]):
+    """Job of a run with groups, which put different loads on one target at the same time."""
+
+    groups: list[NamedJob[JobT]] = Field(min_length=1)
+
+    @classmethod
+    def of(cls, jobs: Mapping[str, JobT]) -> Self:
+        """Join the jobs of groups, which have equal times, by name of the group."""
+        first = next(iter(jobs.values()))
+        return cls.model_validate(
+            {
+                "groups": [{"name": name, "job": job} for name, job in jobs.items()],
+                "ramp_ns": first.ramp_ns,
+                "interval_ns": first.interval_ns,
+                "drain_timeout_ns": first.drain_timeout_ns,
+                "seed": first.seed,
+            }
+        )
+
+    def secrets(self) -> dict[str, str]:
+        """Return the secrets of the first group's job; all groups use the same target."""
+        return self.groups[0].job.secrets()
 
 
 class Member(Table):

@@ -149,7 +149,7 @@ class Span(Table):
 
 
 def group_id(point_id: str, group: str) -> str:
-    """Return the id of a group of jobs of a point."""
+    """Return the id of a group of a point."""
     return f"{point_id}.{group.replace(' ', '-')}"
 
 
@@ -184,7 +184,7 @@ sample_row = attrgetter(*(field.name for field in fields(Sample)))
 
 @dataclass(slots=True)
 class GroupOutcome:
-    """Totals and samples of one group of jobs, which ran at the same time as other groups."""
+    """Totals and samples of one group, which ran at the same time as other groups."""
 
     totals: dict[Operation, OperationTotals]
     samples: list[Sample]
@@ -223,7 +223,7 @@ class RunOutcome:
 
     @property
     def every_sample(self) -> list[Sample]:
-        """Samples of the run and of each group of jobs, as they are stored."""
+        """Samples of the run and of each group, as they are stored."""
         of_groups = [
             replace(sample, operation=group_operation(name, sample.operation))
             for name, group in self.groups.items()
@@ -232,7 +232,7 @@ class RunOutcome:
         return sorted([*self.samples, *of_groups], key=attrgetter("interval"))
 
     def of_group(self, name: str) -> RunOutcome:
-        """Return the outcome of one group of jobs, without facts about the whole run."""
+        """Return the outcome of one group, without facts about the whole run."""
         group = self.groups[name]
         return replace(
             self,
@@ -310,7 +310,7 @@ class Concurrency(Table):
 
 
 class GroupRecord(Table):
-    """Results of one group of jobs, which ran at the same time as the other groups of its run."""
+    """Results of one group, which ran at the same time as the other groups of its run."""
 
     totals: dict[Operation, OperationTotals]
     concurrency: Concurrency | None = None
@@ -340,7 +340,7 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
-    # results of each group of jobs by name; each operation is also in the run's own results
+    # results of each group by name; each operation is also in the run's own results
     groups: dict[str, GroupRecord] = Field(default_factory=dict)
     # None if the engine does not report it. In a cluster, it is in the result of each client.
     by_worker: ByWorker | None = None
@@ -372,9 +372,10 @@ class RunRecord(Table):
     power_sha256: str | None = None  # digest of power.parquet; None without readings
 
     def of_group(self, name: str, workload: str, params: dict[str, Any]) -> RunRecord:
-        """Return the record of a group of jobs as if it were a run of its own.
+        """Return the record of a group as if it were a run of its own.
 
-        CPU use, power, verification and raw files are left out: they are of the run as a whole.
+        CPU use, power, verification, details and raw files are left out: they are of the run as a
+        whole.
 
         Args:
             name: Name of the group.
@@ -407,6 +408,7 @@ class RunRecord(Table):
                 "server_cpu": None,
                 "steady": None,
                 "notes": [],
+                "details": {},
                 "verify": None,
                 "attempts": [],
                 "spans": [],

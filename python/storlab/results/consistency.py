@@ -37,7 +37,7 @@ def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
 
 
 def _every(record: RunRecord, ramp_ns: int) -> Iterator[str]:
-    """Yield contradictions in a run, in its groups of jobs, and between run and groups."""
+    """Yield contradictions in a run, in its groups, and between run and groups."""
     yield from _contradictions(record, ramp_ns)
     for name in record.groups:
         part = record.of_group(name, record.workload, record.params)

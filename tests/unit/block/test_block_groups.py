@@ -27,7 +27,6 @@ from storlab.model.result import (
 from storlab.model.samples import summarise_latency
 from storlab.model.study import Header, Target
 from storlab.results.consistency import contradiction
-from storlab.workloads.block.groups import loads_of
 from storlab.workloads.block.job import GroupedBlockJob
 from storlab.workloads.block.params import BlockParams
 
@@ -72,7 +71,7 @@ def job_of(point: Point, target: Target, members: int = 1) -> GroupedBlockJob:
 
 def test_groups_take_over_fields_of_the_workload() -> None:
     (point,) = points(GROUPS)
-    readers, writer = loads_of(BlockParams.of(point.params))
+    readers, writer = BlockParams.of(point.params).loads().values()
     assert (readers.queue_depth, readers.jobs, readers.block_size) == (16, 2, 4096)
     assert (readers.access, readers.offsets, readers.rate_iops) == ("random", "uniform", None)
     assert (writer.queue_depth, writer.jobs, writer.block_size) == (1, 1, 1 << 20)
@@ -99,7 +98,9 @@ def test_each_group_is_a_point_that_depends_on_the_others() -> None:
 def test_a_sweep_of_the_workload_is_taken_over() -> None:
     found = points(GROUPS.replace("queue_depth = 16", "queue_depth = [4, 8]"))
     assert [p.params["queue_depth"] for p in found] == [4, 8]
-    depths = [[load.queue_depth for load in loads_of(BlockParams.of(p.params))] for p in found]
+    depths = [
+        [load.queue_depth for load in BlockParams.of(p.params).loads().values()] for p in found
+    ]
     assert depths == [[4, 1], [8, 1]]
     beside = [BLOCK.groups(p)["readers"].params["beside"] for p in found]
     assert beside[0] == beside[1], "the other group is the same in both"

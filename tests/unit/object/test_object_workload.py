@@ -370,7 +370,8 @@ def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written(
     read = estimate("objects = 10")
     assert (read.duration_ns, read.bytes_written, read.writes) == (13 * NS_PER_S, 0, False)
     assert (read.data_bytes, read.reads, read.write_share) == (40 * MIB, True, 0)
-    assert (read.data_objects, estimate("get_percent = 0").data_objects) == (10, 0)
+    assert [data.objects for data in read.data_sets] == [10]
+    assert estimate("get_percent = 0").data_sets == ()
     mixed = estimate('get_percent = 70\nrange_size = "2MiB"')
     assert (mixed.bytes_written, mixed.writes) == (None, True)
     assert mixed.write_share == pytest.approx(30 * 4 / (30 * 4 + 70 * 2))

@@ -276,7 +276,7 @@ def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -
     )
     assert PREPROCESS.prepare([planned], context(target)) == []
     estimate = PREPROCESS.estimate(planned, HEADER, target)
-    assert (estimate.data_bytes, estimate.data_set, estimate.reads) == (0, "", False)
+    assert (estimate.data_sets, estimate.reads) == ((), False)
     rows = 49_000 // ROW_BYTES
     made = PREPROCESS.estimate(point(f"rows = {rows}\nfiles = 2"), HEADER, target)
     assert estimate.bytes_written == made.bytes_written
@@ -338,7 +338,7 @@ def test_cautions_name_their_field() -> None:
 
 def test_equal_click_logs_are_one_data_set() -> None:
     def name(lines: str) -> str:
-        return PREPROCESS.estimate(point(lines), HEADER, TARGET).data_set
+        return PREPROCESS.estimate(point(lines), HEADER, TARGET).data_sets[0].name
 
     same = ["", "workers = 3", 'compression = "none"', 'implementation = "pandas"', "threshold = 2"]
     assert len({name(lines) for lines in same}) == 1

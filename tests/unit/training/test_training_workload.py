@@ -241,7 +241,7 @@ def test_the_estimate_is_computing_or_reading() -> None:
     assert reading.duration_ns - NS_PER_S == pytest.approx(reading.data_bytes / 2, rel=0.01)
     assert reading.data_bytes == pytest.approx(168 * 146.6e6, rel=0.01)
     assert (reading.writes, reading.bytes_written, reading.layout_files) == (False, 0, 0)
-    assert reading.data_set == computing.data_set
+    assert reading.data_sets == computing.data_sets
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
 
 def test_equal_files_are_one_data_set() -> None:
     def name(lines: str) -> str:
-        return TRAINING.estimate(point(lines), HEADER, TARGET).data_set
+        return TRAINING.estimate(point(lines), HEADER, TARGET).data_sets[0].name
 
     same = ["", 'profile = "unet3d-a100"', "accelerators = 3", 'edition = "dlio-3.0"', "epochs = 1"]
     assert len({name(lines) for lines in same}) == 1
@@ -308,7 +308,7 @@ def test_a_bucket_is_a_place_too() -> None:
     made = TRAINING.job(point(), context(STORE, access))
     assert isinstance(made, TrainingJob)
     assert made.place.directory is None
-    name = TRAINING.estimate(point(), HEADER, STORE).data_set
+    name = TRAINING.estimate(point(), HEADER, STORE).data_sets[0].name
     assert made.place.prefix == f"in/storlab-abc/{name}/"
     assert (made.place.retries, made.place.backoff_ns) == (5, 200_000_000)
     assert is_own_key(f"{made.place.prefix}train/img_000_of_168.npz", "in/storlab-abc/")

@@ -7,13 +7,13 @@ use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 use storlab_io::{Arena, Backend, BackendKind, File, Probe, Queue, UseBackend, probe};
 use storlab_run::Secrets;
 use storlab_run::cpu::sharpen_timers;
+use storlab_run::groups::{Group, place_of_worker};
 use storlab_run::handle::Run;
 use storlab_run::order::{Member, MemberKind};
 use storlab_run::outcome::Totals;
 use storlab_run::threads::{cores_for, pin_in_turn, unless_ended};
 use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
-use crate::groups::Group;
 use crate::layout::Layout;
 use crate::shared::Shared;
 use crate::spec::{BackendChoice, BlockJob};
@@ -31,12 +31,12 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begin(Group::parse(order)?, held)
 }
 
-fn begin(groups: Vec<Group>, held: bool) -> Result<Run> {
+fn begin(groups: Vec<Group<BlockJob>>, held: bool) -> Result<Run> {
     Clock::prepare();
     let (backend, note) = choose_backend(&groups)?;
-    let (mut shared, receiver) = Shared::new(groups, backend, note);
-    let Shared { groups, verifier, .. } = &mut shared;
-    for Group { job, files, .. } in groups {
+    let (mut shared, receiver) = Shared::new(groups, backend, note)?;
+    let Shared { groups, files, verifier, .. } = &mut shared;
+    for (Group { job, .. }, files) in groups.iter().zip(files) {
         if backend != BackendKind::Null {
             let open = |m: &Member| File::open(&m.path, &m.name, job.access());
             *files = Arc::new(job.members.iter().map(open).collect::<Result<_>>()?);
@@ -48,7 +48,7 @@ fn begin(groups: Vec<Group>, held: bool) -> Result<Run> {
     timed::begin(shared, receiver, held)
 }
 
-fn choose_backend(groups: &[Group]) -> Result<(BackendKind, Option<String>)> {
+fn choose_backend(groups: &[Group<BlockJob>]) -> Result<(BackendKind, Option<String>)> {
     let members = || groups.iter().flat_map(|group| &group.job.members);
     let null = members().filter(|m| m.kind == MemberKind::Null).count();
     if null > 0 && null < members().count() {
@@ -84,11 +84,11 @@ impl Load for Shared {
     }
 
     fn cores(&self) -> usize {
-        let of_group = |group: &Group| {
-            let threads = |layout| self.backend.threads(queue(&group.job, layout));
-            group.layouts.iter().map(threads).sum::<usize>()
+        let threads_of = |(index, layout)| {
+            let (number, _) = place_of_worker(&self.groups, index);
+            self.backend.threads(queue(&self.groups[number].job, layout))
         };
-        let threads = self.groups.iter().map(of_group).sum();
+        let threads = self.layouts.iter().enumerate().map(threads_of).sum();
         // With a group that is not pinned, all cores can be used.
         let pinned = self.groups.iter().map(|group| group.job.cpus.clone());
         let cpus = pinned.collect::<Option<Vec<_>>>().map(|lists| lists.concat());
@@ -96,9 +96,9 @@ impl Load for Shared {
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
-        let (number, own) = self.group_of(index);
-        let Group { job, layouts, files, .. } = &self.groups[number];
-        let queue = queue(job, &layouts[own]);
+        let (number, own) = place_of_worker(&self.groups, index);
+        let (Group { job, .. }, files) = (&self.groups[number], &self.files[number]);
+        let queue = queue(job, &self.layouts[index]);
         pin_in_turn(job.cpus.as_deref(), own, format_args!("job {index}"))?;
         if job.open_loop() {
             sharpen_timers();
@@ -139,8 +139,8 @@ impl Shared {
     /// Flushing a full page cache may take an hour. If the user stops the run meanwhile, the flush
     /// is left to its thread and `None` is returned.
     fn final_sync(&self) -> Option<u64> {
-        let flushing = self.groups.iter().filter(|group| group.job.sync.at_end);
-        let files: Vec<Arc<Vec<File>>> = flushing.map(|group| group.files.clone()).collect();
+        let flushing = self.groups.iter().zip(&self.files).filter(|(g, _)| g.job.sync.at_end);
+        let files: Vec<Arc<Vec<File>>> = flushing.map(|(_, files)| files.clone()).collect();
         if files.is_empty() || self.timed.control.stopping() {
             return None;
         }

@@ -1,13 +1,16 @@
 //! State shared by the worker threads of a run.
 
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use storlab_io::BackendKind;
+use storlab_base::Result;
+use storlab_io::{BackendKind, File};
 use storlab_run::arming::ARM_TIMEOUT_NS;
+use storlab_run::groups::Group;
 use storlab_run::timed::{Message, Plan, Timed};
 
-use crate::groups::Group;
+use crate::layout::Layout;
+use crate::spec::BlockJob;
 use crate::verify::{Verifier, VerifyReport};
 
 /// State shared by the workers of one block run: the common state of timed runs, plus files and
@@ -16,7 +19,12 @@ pub struct Shared {
     /// Coordination with the run: window, stop signals and messages.
     pub timed: Timed,
     /// Groups of jobs; one without a name if the run has none.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Group<BlockJob>>,
+    /// Layout of each worker.
+    pub layouts: Vec<Layout>,
+    /// Open files or devices of each group, in the order of [`BlockJob::members`]; empty for
+    /// backend `null`.
+    pub files: Vec<Arc<Vec<File>>>,
     /// Backend in use.
     pub backend: BackendKind,
     /// Writer and checker of block headers in verify mode; `None` otherwise.
@@ -32,40 +40,42 @@ pub struct Shared {
 impl Shared {
     /// Create the shared state, without files and verifier, and the receiver of the workers'
     /// messages. `groups` has at least one group.
+    ///
+    /// # Errors
+    /// [`storlab_base::Error::Spec`] if the layout of its files does not fit a job.
     pub fn new(
-        groups: Vec<Group>,
+        groups: Vec<Group<BlockJob>>,
         backend: BackendKind,
         note: Option<String>,
-    ) -> (Self, Receiver<Message>) {
+    ) -> Result<(Self, Receiver<Message>)> {
+        let layouts_of = |Group { job, workers, .. }: &Group<BlockJob>| {
+            (0..*workers).map(|own| Layout::for_job(job, own)).collect::<Vec<_>>()
+        };
+        let layouts = groups.iter().flat_map(layouts_of).collect::<Result<Vec<_>>>()?;
         let job = &groups[0].job;
         let (timed, receiver) = Timed::new(Plan {
-            workers: groups.iter().map(|group| group.job.jobs).sum(),
+            workers: layouts.len(),
             ramp_ns: job.ramp_ns,
             window_ns: job.window_ns,
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
             arm_timeout_ns: ARM_TIMEOUT_NS,
-            open_loop: groups.iter().any(|group| group.job.open_loop()),
-            kinds: groups.iter().enumerate().flat_map(|(index, g)| g.kinds(index)).collect(),
+            open_loop: groups.iter().any(|group| group.open_loop),
+            kinds: groups.iter().flat_map(|group| group.kinds.clone()).collect(),
             groups: groups.iter().filter_map(Group::counted).collect(),
             prepares: false,
         });
         let shared = Shared {
             timed,
+            files: vec![Arc::default(); groups.len()],
             groups,
+            layouts,
             backend,
             verifier: None,
             verified: Mutex::default(),
             features: OnceLock::new(),
             note,
         };
-        (shared, receiver)
-    }
-
-    /// Return the number of the group of worker `index`, and the number of its job in that group.
-    pub fn group_of(&self, index: usize) -> (usize, usize) {
-        let after = self.groups.partition_point(|group| group.first <= index);
-        let number = after.saturating_sub(1);
-        (number, index - self.groups[number].first)
+        Ok((shared, receiver))
     }
 }

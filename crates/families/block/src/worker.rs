@@ -23,6 +23,7 @@ use storlab_base::{Error, OpKind, Payload, Result, TimeSource, lock, thread_cpu_
 use storlab_io::{Backend, Completion, Op};
 use storlab_run::batch_worker::{self, BatchWorker, Schedule, Sent};
 use storlab_run::cpu::available_cores;
+use storlab_run::groups::place_of_worker;
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
 use storlab_run::sampling::empty_table;
@@ -115,11 +116,11 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
 impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Create the worker and fill its payload pool.
     pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
-        let (number, own) = shared.group_of(index);
+        let (number, own) = place_of_worker(&shared.groups, index);
         let group = &shared.groups[number];
-        let (job, layout) = (&group.job, &group.layouts[own]);
-        let (depth, open_loop) = (job.queue_depth, job.open_loop());
-        let empty = empty_table(&group.kinds(number).collect::<Vec<_>>(), open_loop);
+        let (job, layout) = (&group.job, &shared.layouts[index]);
+        let (depth, open_loop) = (job.queue_depth, group.open_loop);
+        let empty = empty_table(&group.kinds, open_loop);
         let mut worker = Worker {
             draw: Draw::new(job, own, layout)?,
             payload: Payload::new(&job.payload, job.seed, own as u64)?,

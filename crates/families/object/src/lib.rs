@@ -6,6 +6,7 @@
 
 mod draw;
 mod endpoints;
+mod groups;
 mod kind;
 mod multipart;
 mod names;

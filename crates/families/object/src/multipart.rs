@@ -56,7 +56,7 @@ impl Slot {
         start_ns: &mut Option<u64>,
     ) -> Result<(), Failure> {
         let worker = self.worker.clone();
-        let with_crc = worker.shared.job.payload == PayloadMode::TrailerCrc;
+        let with_crc = worker.job().payload == PayloadMode::TrailerCrc;
         let algorithm = HeaderName::from_static("x-amz-checksum-algorithm");
         let headers = [(algorithm, HeaderValue::from_static("CRC32"))];
         let call = Call {

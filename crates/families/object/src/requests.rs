@@ -71,7 +71,7 @@ impl Drop for Tracked<'_> {
     fn drop(&mut self) {
         let Tracked { worker, ref routed, kind, sent_ns, succeeded, peer, bytes } = *self;
         let (now, window) = (worker.now(), worker.window);
-        let measured = worker.shared.job.task == Task::Run;
+        let measured = worker.job().task == Task::Run;
         if !measured || now < window.start_ns || now >= window.end_ns {
             return;
         }
@@ -148,14 +148,14 @@ impl<'s> Wire<'s> {
         let body = body(signed.chunks);
         let (endpoint, sent_ns) = (routed.endpoint, worker.now());
         worker.sent(*start_ns.get_or_insert(sent_ns));
-        let kind = WireKind::of(call, object_bytes, worker.shared.job.part_size);
+        let kind = WireKind::of(call, object_bytes, worker.job().part_size);
         let mut request = Tracked::new(worker, routed, kind, sent_ns, object_bytes);
         let home = &mut links[endpoint];
         let open = home.take().and_then(Connection::if_open);
         let connection = if let Some(connection) = open {
             connection
         } else {
-            let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+            let limit = Duration::from_nanos(worker.job().request_timeout_ns);
             let connection = Connection::open(store, endpoint, limit).await?;
             worker.count(|counts| &counts.connections, 1);
             connection
@@ -175,7 +175,7 @@ impl<'s> Wire<'s> {
     ) -> Result<Answer<'s>, Failure> {
         let piece = PIECE_BYTES as u64;
         let signs = self.worker.shared.store.signs();
-        let (payload, wire) = match self.worker.shared.job.payload {
+        let (payload, wire) = match self.worker.job().payload {
             PayloadMode::TrailerCrc => {
                 (PayloadHash::TrailerCrc32 { decoded_length: len }, crc_length(len, piece))
             }
@@ -202,7 +202,7 @@ impl<'s> Wire<'s> {
 
     /// Fetch one page of a bucket listing below `prefix`.
     pub async fn list(self, prefix: &str, after: Option<&str>) -> Result<Bytes, Failure> {
-        let max_keys = self.worker.shared.job.list_max_keys.to_string();
+        let max_keys = self.worker.job().list_max_keys.to_string();
         let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
         query.extend(after.map(|token| ("continuation-token", token)));
         let call = Call { query: &query, ..Call::new(Method::GET, None) };
@@ -283,7 +283,7 @@ impl Slot {
             Request::List { prefix } => {
                 let page = self.wire(start_ns).list(prefix, None).await?;
                 let ended_ns = Some(worker.now());
-                if worker.shared.job.verify {
+                if worker.job().verify {
                     xml::list(&page)?;
                 }
                 Ok(Moved { ended_ns, ..Moved::default() })
@@ -324,7 +324,7 @@ impl Slot {
         if !answer.response.status().is_success() {
             return Err(answer.refused().await);
         }
-        let content = worker.shared.job.verify.then(|| Content::of(key));
+        let content = worker.job().verify.then(|| Content::of(key));
         let says_its_end = answer.response.says_its_end();
         let (mut moved, mut wrong) = (Moved::default(), None);
         let mut more = true;
@@ -367,7 +367,7 @@ impl Slot {
         let length = answer.headers().get(&header::CONTENT_LENGTH);
         answer.whole().await?;
         let same = length.as_ref().and_then(|text| text.parse().ok()) == Some(size);
-        if worker.shared.job.verify && !same {
+        if worker.job().verify && !same {
             let announced = length.as_deref().unwrap_or("no");
             return Err(Failure::WrongBody(format!(
                 "HEAD reported {announced} bytes instead of {size}"
@@ -386,7 +386,7 @@ impl Slot {
     ) -> Result<(), Failure> {
         let worker = self.worker.clone();
         let content = Content::of(key);
-        if let Some(part_size) = worker.shared.job.part_size.filter(|&part| size > part) {
+        if let Some(part_size) = worker.job().part_size.filter(|&part| size > part) {
             return self.put_parts(key, size, part_size, start_ns).await;
         }
         let call = Call::new(Method::PUT, Some(key));

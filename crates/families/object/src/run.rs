@@ -12,8 +12,8 @@ use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 use storlab_io::Wake;
 use storlab_run::Secrets;
 use storlab_run::cpu::{available_cores, sharpen_timers};
+use storlab_run::groups::{Group, place_of_worker};
 use storlab_run::handle::Run;
-use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::recorder::Reading;
 use storlab_run::threads::panicked;
@@ -26,7 +26,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::draw::Draw;
-use super::kind::ObjectKind;
 use super::pool::Objects;
 use super::shared::{Examples, Shared};
 use super::slot::Slot;
@@ -50,18 +49,20 @@ const HOPELESS_RESTS: u64 = 100;
 /// [`storlab_base::Error::Io`] if the name of an endpoint does not resolve or the file of
 /// certificate authorities cannot be read.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
-    begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?, held)
+    begin(Group::parse(order)?, Credentials::from_map(secrets)?, held)
 }
 
-fn begin(job: ObjectJob, credentials: Option<Credentials>, held: bool) -> Result<Run> {
+fn begin(
+    groups: Vec<Group<ObjectJob>>,
+    credentials: Option<Credentials>,
+    held: bool,
+) -> Result<Run> {
     Clock::prepare();
-    Draw::new(&job, 0)?;
-    let store = Store::new(&job.store, credentials)?;
-    let kinds = job.kinds();
-    let deletes = [ObjectKind::Delete, ObjectKind::MultiDelete].iter().any(|k| kinds.contains(k));
-    let objects = Objects::new(&job, deletes)?;
-    let threads = job.threads.unwrap_or_else(available_cores).min(job.slots().len());
-    let (shared, receiver) = Shared::new(job, store, objects, threads);
+    groups.iter().try_for_each(|group| Draw::new(&group.job, 0).map(drop))?;
+    let store = Store::new(&groups[0].job.store, credentials)?;
+    let objects_of = |group: &Group<ObjectJob>| Objects::new(&group.job, group.job.deletes());
+    let objects = groups.iter().map(objects_of).collect::<Result<_>>()?;
+    let (shared, receiver) = Shared::new(groups, store, objects);
     timed::begin(shared, receiver, held)
 }
 
@@ -77,7 +78,7 @@ impl Load for Shared {
     }
 
     fn cores(&self) -> usize {
-        self.threads.min(available_cores())
+        self.threads().min(available_cores())
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
@@ -164,7 +165,7 @@ impl Shared {
         ] {
             details.insert(name.to_owned(), json!(count.load(Relaxed)));
         }
-        details.insert("threads".to_owned(), json!(self.threads));
+        details.insert("threads".to_owned(), json!(self.threads()));
         let texts: BTreeMap<_, _> =
             examples.errors.iter().map(|(kind, example)| (kind, &example.text)).collect();
         details.insert("error_examples".to_owned(), json!(texts));
@@ -177,11 +178,13 @@ impl Shared {
 /// Run worker `index` on the current thread.
 fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let no = |e| Error::io("start", format!("a runtime for worker {index}"), 0, e);
-    if shared.job.open_loop() {
+    let (number, own) = place_of_worker(&shared.groups, index);
+    let group = &shared.groups[number];
+    if group.open_loop {
         sharpen_timers();
     }
     let clock = Clock::new();
-    let draw = Draw::new(&shared.job, index)?;
+    let draw = Draw::new(&group.job, own)?;
     // A local runtime has one queue for slots and connections. A LocalSet inside a runtime would
     // have two, and each response would pass through both.
     let mut builder = Builder::new_current_thread();
@@ -202,9 +205,9 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
 /// Generate the load, measure it, and wait for the last requests.
 async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     let mut slots = JoinSet::new();
-    let job = &worker.shared.job;
+    let job = worker.job();
     let slot_lanes = job.slots().into_iter().enumerate();
-    for (number, lane) in slot_lanes.filter(|(n, _)| n % worker.shared.threads == worker.index) {
+    for (number, lane) in slot_lanes.filter(|&(number, _)| worker.has_slot(number)) {
         let slot = Slot::new(worker.clone(), lane);
         match job.task {
             Task::Run => slots.spawn_local(slot.run()),
@@ -294,7 +297,7 @@ mod tests {
         });
         let store = Store::new(&job.store, None).unwrap();
         let objects = Objects::new(&job, false).unwrap();
-        let (shared, _receiver) = Shared::new(job, store, objects, 0);
+        let (shared, _receiver) = Shared::new(Group::alone(job), store, vec![objects]);
         shared.counts.workers_served.store(succeeded, Relaxed);
         shared.counts.failed.store(failed, Relaxed);
         shared.counts.rests.store(rests, Relaxed);

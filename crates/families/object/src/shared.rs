@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 
 use storlab_base::lock;
 use storlab_run::arming::ARM_TIMEOUT_NS;
+use storlab_run::groups::Group;
 use storlab_run::timed::{Message, Plan, Timed};
 use storlab_s3::{Failure, Store};
 
@@ -70,16 +71,14 @@ pub struct Bodies {
 pub struct Shared {
     /// Coordination with the run: window, stop signals and messages.
     pub timed: Timed,
-    /// Parsed description of the run.
-    pub job: ObjectJob,
+    /// Groups of requests; one without a name if the run has none.
+    pub groups: Vec<Group<ObjectJob>>,
     /// Object store under test.
     pub store: Store,
-    /// Record of which objects exist.
-    pub objects: Objects,
+    /// Record of which objects exist, for each group.
+    pub objects: Vec<Objects>,
     /// Progress of a fill or clean task.
     pub progress: Progress,
-    /// Number of worker threads.
-    pub threads: usize,
     /// Counters of the whole run, for its notes and details.
     pub counts: Counts,
     /// Counters of HTTP requests by endpoint, summed over the workers that have ended.
@@ -89,46 +88,56 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Create the shared state, and the receiver of the workers' messages.
+    /// Create the shared state, and the receiver of the workers' messages. `groups` has at least
+    /// one group.
     pub fn new(
-        job: ObjectJob,
+        groups: Vec<Group<ObjectJob>>,
         store: Store,
-        objects: Objects,
-        threads: usize,
+        objects: Vec<Objects>,
     ) -> (Self, Receiver<Message>) {
+        let job = &groups[0].job;
         let measures = job.task == Task::Run;
         let (timed, receiver) = Timed::new(Plan {
-            workers: threads,
+            workers: groups.iter().map(|group| group.workers).sum(),
             ramp_ns: if measures { job.ramp_ns } else { 0 },
             window_ns: job.window_ns.filter(|_| measures),
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
             arm_timeout_ns: ARM_TIMEOUT_NS,
-            open_loop: job.open_loop(),
-            kinds: job.kinds().into_iter().map(ObjectKind::entry).collect(),
-            groups: Vec::new(),
+            open_loop: groups.iter().any(|group| group.open_loop),
+            kinds: groups.iter().flat_map(|group| group.kinds.clone()).collect(),
+            groups: groups.iter().filter_map(Group::counted).collect(),
             prepares: !measures,
         });
         let shared = Shared {
             timed,
             busy: (0..store.endpoints()).map(|_| AtomicUsize::new(0)).collect(),
-            progress: Progress::new(&job),
+            progress: Progress::new(job),
             counts: Counts::default(),
             examples: Mutex::default(),
             endpoints: Mutex::default(),
-            job,
+            groups,
             store,
             objects,
-            threads,
         };
         (shared, receiver)
+    }
+
+    /// Return the number of worker threads.
+    pub fn threads(&self) -> usize {
+        self.groups.iter().map(|group| group.workers).sum()
+    }
+
+    /// Return the number of requests that may be in flight.
+    pub fn slots(&self) -> usize {
+        self.groups.iter().map(|group| group.job.slots().len()).sum()
     }
 
     /// Choose the endpoint of the next request. For round robin, `turn` is the number of the
     /// worker's request.
     pub fn route(&self, turn: usize) -> Routed<'_> {
         let count = self.busy.len();
-        let endpoint = match self.job.routing {
+        let endpoint = match self.groups[0].job.routing {
             Routing::RoundRobin => {
                 self.busy[turn % count].fetch_add(1, Relaxed);
                 turn % count

@@ -101,7 +101,7 @@ pub struct Slot {
 impl Slot {
     /// Create a slot of a worker. With a `lane`, it sends only requests of that kind.
     pub fn new(worker: Rc<Worker>, lane: Option<ObjectKind>) -> Self {
-        let job = &worker.shared.job;
+        let job = worker.job();
         let endpoints = worker.shared.store.endpoints();
         let links = || (0..endpoints).map(|_| None).collect();
         let parallel = if job.part_size.is_some() { job.part_concurrency - 1 } else { 0 };
@@ -131,7 +131,7 @@ impl Slot {
                 }
             }
             // An open loop needs no pause after failures: its rate limits the number of attempts.
-            if !self.worker.shared.job.open_loop() {
+            if !self.worker.job().open_loop() {
                 self.rest().await;
             }
         }
@@ -141,7 +141,7 @@ impl Slot {
     /// retry as fast as it is refused, and keep a core busy.
     async fn rest(&self) {
         let Some(doublings) = self.may_not_have_reached_server.checked_sub(2) else { return };
-        let slots = self.worker.shared.job.slots().len() as u64;
+        let slots = self.worker.shared.slots() as u64;
         let longest_ns = (slots * REST_EACH_NS).clamp(LONGEST_REST_NS.0, LONGEST_REST_NS.1);
         self.worker.count(|counts| &counts.rests, 1);
         self.worker.rest((REST_NS << doublings.min(32)).min(longest_ns)).await;
@@ -151,7 +151,7 @@ impl Slot {
     /// meanwhile.
     async fn draw(&mut self) -> Result<Option<Request>> {
         let worker = self.worker.clone();
-        let job = &worker.shared.job;
+        let job = worker.job();
         loop {
             let mut repeated = 0;
             for _ in 0..DRAWS {
@@ -183,8 +183,7 @@ impl Slot {
 
     /// Build a request of this kind; `None` if it needs an object and none exists.
     fn request(&self, kind: ObjectKind) -> Option<Request> {
-        let shared = &self.worker.shared;
-        let (job, objects) = (&shared.job, &shared.objects);
+        let (job, objects) = (self.worker.job(), self.worker.objects());
         let mut draw = self.worker.draw.borrow_mut();
         let named = |object: Object| (objects.key(object), objects.size(object));
         Some(match kind {
@@ -230,7 +229,7 @@ impl Slot {
     async fn serve(&mut self, mut request: Request, due_ns: u64) {
         let worker = self.worker.clone();
         let _flying = worker.in_flight_guard();
-        let job = &worker.shared.job;
+        let job = worker.job();
         let mut start_ns = None;
         let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         let mut timed_out = matches!(ended, Err(Failure::TimeOut));
@@ -250,7 +249,7 @@ impl Slot {
         }
         if let Ok(moved) = &ended {
             let done = Success {
-                place: request.kind() as usize,
+                place: worker.place(request.kind()),
                 start_ns: start_ns.unwrap_or_default(),
                 due_ns,
                 first_byte_ns: moved.first_byte_ns,
@@ -281,7 +280,7 @@ impl Slot {
         due_ns: u64,
     ) -> std::result::Result<Moved, Failure> {
         let worker = self.worker.clone();
-        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let limit = Duration::from_nanos(worker.job().request_timeout_ns);
         let attempt = tokio::time::timeout(limit, self.attempt(request, start_ns));
         let ended = attempt.await.unwrap_or(Err(Failure::TimeOut));
         let may_not_have_reached_server =
@@ -300,7 +299,7 @@ impl Slot {
 
     /// Update the record of existing objects after a request.
     fn settle(&self, request: &Request, succeeded: bool) {
-        let objects = &self.worker.shared.objects;
+        let objects = self.worker.objects();
         match request {
             Request::Get { object, .. } | Request::Head { object, .. } => objects.unpin(*object),
             Request::Put { object, .. } if succeeded => objects.add(*object),

@@ -136,7 +136,8 @@ fn thousand() -> u32 {
     1000
 }
 
-const CONCURRENCY_MAX: usize = 65_535;
+/// Maximum number of requests in flight.
+pub(crate) const CONCURRENCY_MAX: usize = 65_535;
 /// Maximum number of parts of a multipart upload; a limit of S3.
 const PARTS_MAX: u64 = 10_000;
 /// Keys have 8 hexadecimal digits for the object's number and 4 for its shard (key prefix).
@@ -306,6 +307,12 @@ impl ObjectJob {
             }
             _ => vec![None; self.concurrency],
         }
+    }
+
+    /// Return whether this job deletes objects during its load.
+    pub fn deletes(&self) -> bool {
+        let kinds = self.kinds();
+        [ObjectKind::Delete, ObjectKind::MultiDelete].iter().any(|kind| kinds.contains(kind))
     }
 
     /// Return whether requests are sent in an open loop.

@@ -31,7 +31,7 @@ const PASSES: usize = 10;
 pub async fn fill(mut slot: Slot) {
     let worker = slot.worker.clone();
     let shared = &worker.shared;
-    let (progress, Some(names)) = (&shared.progress, shared.objects.names()) else { return };
+    let (progress, Some(names)) = (&shared.progress, worker.objects().names()) else { return };
     let ended = async {
         while let Some(shard) = next(&progress.next_shard, names.shards()) {
             list_shard(&mut slot, names, shard).await?;
@@ -97,7 +97,7 @@ pub async fn clean(mut slot: Slot, first: bool) {
 async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
     let worker = slot.worker.clone();
     let shared = &worker.shared;
-    let (pages, prefix) = (&shared.progress.pages, shared.objects.write_prefix());
+    let (pages, prefix) = (&shared.progress.pages, worker.objects().write_prefix());
     for _ in 0..PASSES {
         let mut listed = 0;
         let mut after = None;
@@ -105,7 +105,7 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
             let page = slot.lasting_list(prefix, after.as_deref()).await?;
             listed += page.objects.len();
             pages.put(page.objects.into_iter().map(|object| object.key).collect());
-            while pages.crowded() || shared.job.concurrency == 1 {
+            while pages.crowded() || worker.job().concurrency == 1 {
                 let Some(keys) = pages.take() else { break };
                 slot.lasting_delete(keys).await?;
                 pages.closed();
@@ -190,7 +190,7 @@ impl Slot {
         mut attempt: impl AsyncFnMut(&mut Slot, &mut Option<u64>) -> Result<(u64, T), Failure>,
     ) -> Result<T, Error> {
         let worker = self.worker.clone();
-        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let limit = Duration::from_nanos(worker.job().request_timeout_ns);
         let mut start_ns = None;
         let mut retry = 0;
         loop {
@@ -201,7 +201,7 @@ impl Slot {
                 Err(failure) => failure,
                 Ok((bytes, value)) => {
                     let done = Success {
-                        place: kind as usize,
+                        place: worker.place(kind),
                         start_ns: start_ns.unwrap_or_default(),
                         bytes,
                         ..Success::default()
@@ -213,7 +213,7 @@ impl Slot {
             worker.fail(kind, what, &failure, 0);
             self.abort_upload(&failure).await;
             let Some(pause_ns) = RETRY_POLICY.pause_ns(retry, &failure) else {
-                return Err(lasting_error(worker.shared.job.task, kind, what, &failure));
+                return Err(lasting_error(worker.job().task, kind, what, &failure));
             };
             worker.count(|counts| &counts.retries, 1);
             pause(pause_ns).await;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Histogram, Result, TimeSource};
+use storlab_run::groups::{Group, place_of_worker};
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
 use storlab_run::sampling::empty_table;
@@ -16,8 +17,9 @@ use tokio::sync::Mutex;
 use super::draw::Draw;
 use super::endpoints::EndpointTable;
 use super::kind::ObjectKind;
-use super::pool::Object;
+use super::pool::{Object, Objects};
 use super::shared::{Routed, Shared};
+use super::spec::ObjectJob;
 use super::timer::Timer;
 
 /// Timeout for aborting a multipart upload. The worker's other slots continue with the load
@@ -39,7 +41,11 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Generator of the worker's requests.
     pub draw: RefCell<Draw>,
+    /// Index among all workers of the run.
     pub(super) index: usize,
+    /// Number of the worker's group, and index among the workers of that group.
+    group: usize,
+    own: usize,
     clock: Cell<Clock>,
     pub(super) window: Window,
     pub(super) recorder: RefCell<Recorder>,
@@ -70,21 +76,21 @@ impl Worker {
         draw: Draw,
         window: Window,
     ) -> Result<Self> {
-        let job = &shared.job;
+        let (number, own) = place_of_worker(&shared.groups, index);
+        let Group { job, workers, open_loop, kinds, first_place, .. } = &shared.groups[number];
         let no = |e| Error::io("start", format!("a timer for worker {index}"), 0, e);
-        let pacer = if job.open_loop() {
+        let pacer = if *open_loop {
             let start_ns = window.load_start_ns;
-            let pacing = Pacing::new(&job.arrival, index, shared.threads, start_ns, job.seed);
+            let pacing = Pacing::new(&job.arrival, own, *workers, start_ns, job.seed);
             Some(Mutex::new(Pacer { pacing, timer: Timer::new().map_err(no)? }))
         } else {
             None
         };
-        let kinds: Vec<_> = job.kinds().into_iter().map(ObjectKind::entry).collect();
-        let mut empty = empty_table(&kinds, job.open_loop());
-        if let Some(Some(gets)) = empty.get_mut(ObjectKind::Get as usize) {
+        let mut empty = empty_table(kinds, *open_loop);
+        if let Some(Some(gets)) = empty.get_mut(first_place + ObjectKind::Get as usize) {
             gets.ttfb = Some(Histogram::new());
         }
-        let mut recorder = Recorder::new(index, job.interval_ns, job.open_loop(), empty);
+        let mut recorder = Recorder::new(index, job.interval_ns, *open_loop, empty);
         recorder.begin(window, 1, Reading::of_this_thread());
         Ok(Worker {
             recorder: RefCell::new(recorder),
@@ -93,6 +99,8 @@ impl Worker {
             draw: RefCell::new(draw),
             shared: shared.clone(),
             index,
+            group: number,
+            own,
             clock: Cell::new(clock),
             window,
             pacer,
@@ -108,10 +116,31 @@ impl Worker {
         })
     }
 
+    /// Return the order of the worker's group.
+    pub fn job(&self) -> &ObjectJob {
+        &self.shared.groups[self.group].job
+    }
+
+    /// Return the record of the objects that the worker's group uses.
+    pub fn objects(&self) -> &Objects {
+        &self.shared.objects[self.group]
+    }
+
+    /// Return whether the request slot with this number in the group is one of this worker's.
+    pub fn has_slot(&self, number: usize) -> bool {
+        number % self.shared.groups[self.group].workers == self.own
+    }
+
+    /// Return the place of the counters of requests of this kind.
+    #[inline]
+    pub fn place(&self, kind: ObjectKind) -> usize {
+        self.shared.groups[self.group].first_place + kind as usize
+    }
+
     /// Return the time at which requests still in flight are abandoned. By then, each of them would
     /// have timed out.
     pub fn give_up_ns(&self) -> u64 {
-        let job = &self.shared.job;
+        let job = self.job();
         let abort = if job.part_size.is_some() { ABORT } else { Duration::ZERO };
         let drain_ns = job.drain_timeout_ns + (abort + TIMERS).as_nanos() as u64;
         let end_ns = self.window.end_ns;
@@ -126,7 +155,7 @@ impl Worker {
     /// Return whether a request sent after `pause_ns` would end, at the latest by its timeout,
     /// before requests in flight are abandoned.
     pub fn has_time_after(&self, pause_ns: u64) -> bool {
-        let limit_ns = self.shared.job.request_timeout_ns + TIMERS.as_nanos() as u64;
+        let limit_ns = self.job().request_timeout_ns + TIMERS.as_nanos() as u64;
         let ended_ns = self.now().saturating_add(pause_ns).saturating_add(limit_ns);
         ended_ns <= self.give_up_ns()
     }
@@ -167,7 +196,7 @@ impl Worker {
         if due_ns >= self.window.start_ns {
             self.unserved.set(self.unserved.get() + count);
             let kind = self.draw.borrow_mut().kind();
-            self.recorder.borrow_mut().unserved(kind as usize, due_ns, now, count);
+            self.recorder.borrow_mut().unserved(self.place(kind), due_ns, now, count);
         }
     }
 
@@ -204,7 +233,7 @@ impl Worker {
 
     /// Return whether no more requests may be sent.
     pub fn over(&self) -> bool {
-        let more_ns = self.pacer.as_ref().map_or(0, |_| self.shared.job.drain_timeout_ns);
+        let more_ns = self.pacer.as_ref().map_or(0, |_| self.job().drain_timeout_ns);
         let end_ns = self.window.end_ns.saturating_add(more_ns);
         self.shared.timed.control.stopping() || self.now() >= end_ns
     }
@@ -277,19 +306,19 @@ impl Worker {
     pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
         let word = self.shared.note_failure(kind, what, failure);
         let now = self.tick();
-        self.recorder.borrow_mut().fail(kind as usize, &word, due_ns, now);
+        self.recorder.borrow_mut().fail(self.place(kind), &word, due_ns, now);
     }
 
     /// Record a request that timed out and is not retried.
     pub fn time_out(&self, kind: ObjectKind, due_ns: u64) {
         let now = self.tick();
-        self.recorder.borrow_mut().time_out(kind as usize, due_ns, now);
+        self.recorder.borrow_mut().time_out(self.place(kind), due_ns, now);
     }
 
     /// Record a request that failed and is not retried. Its first attempt was sent at `start_ns`.
     pub fn give_up(&self, kind: ObjectKind, start_ns: u64) {
         let now = self.tick();
-        self.recorder.borrow_mut().give_up(kind as usize, start_ns, now);
+        self.recorder.borrow_mut().give_up(self.place(kind), start_ns, now);
     }
 
     /// Add `more` to one of the run's counters, which `which` selects.

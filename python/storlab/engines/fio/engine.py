@@ -20,12 +20,12 @@ from storlab.engines.fio import job as fio_job
 from storlab.engines.fio import libcufile
 from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.run import KILL_AFTER_S, FioRun
-from storlab.model.job import Job
+from storlab.model.job import Job, NamedJob
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
 from storlab.process.member_files import check_lengths
 from storlab.process.program import ask_program, asked_once, find_program
-from storlab.workloads.block.job import BlockJob, GroupedBlockJob, NamedJob
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 OLDEST = (3, 33)
@@ -118,7 +118,7 @@ class _Order:
     features: list[str]
     environment: dict[str, str]
     caveats: list[str]
-    groups: Sequence[NamedJob] = ()
+    groups: Sequence[NamedJob[BlockJob]] = ()
 
 
 def _order(job: Job, *, held: bool) -> _Order:
@@ -133,7 +133,7 @@ def _order(job: Job, *, held: bool) -> _Order:
             caveats=libcufile.caveats(job),
         )
     extra = _extra_environment()
-    groups: Sequence[NamedJob] = ()
+    groups: Sequence[NamedJob[BlockJob]] = ()
     if isinstance(job, GroupedBlockJob):
         block, groups = fio_job.together(job), job.groups
         engine = fio_job.ioengine(block, uring_available())

@@ -20,10 +20,11 @@ from storlab.engines.fio.failure import Ended, explain
 from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
 from storlab.engines.fio.series import PackedStatus, Status
+from storlab.model.job import NamedJob
 from storlab.model.result import CpuUse, EngineInfo, Failure, GroupOutcome, RunOutcome, Snapshot
 from storlab.process.child import ENDED, ChildRun, Launch
 from storlab.process.host_memory import most_dirty_bytes
-from storlab.workloads.block.job import BlockJob, NamedJob
+from storlab.workloads.block.job import BlockJob
 
 KILL_AFTER_S = 10.0  # time for fio to write its result after SIGINT
 _MOST_NOTES = 20
@@ -55,7 +56,7 @@ class FioRun(ChildRun):
         info: EngineInfo,
         caveats: Sequence[str] = (),
         gate: Gate | None = None,
-        groups: Sequence[NamedJob] = (),
+        groups: Sequence[NamedJob[BlockJob]] = (),
     ) -> None:
         self._job = job
         self._groups = groups  # groups of jobs that fio reports apart; ``job`` is all together

@@ -230,7 +230,7 @@ def _totals(document: dict[str, Any]) -> dict[Operation, OperationTotals]:
 def _divided(
     samples: list[Sample], groups: dict[str, Any]
 ) -> tuple[list[Sample], dict[str, GroupOutcome]]:
-    """Return the samples of the run as a whole, and the outcomes of its groups of jobs."""
+    """Return the samples of the run as a whole, and the outcomes of its groups."""
     own = {
         group_operation(name, operation): (name, operation)
         for name, totals in groups.items()

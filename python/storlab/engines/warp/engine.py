@@ -18,7 +18,7 @@ from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
 from storlab.process.program import ask_program, asked_once, find_program
-from storlab.workloads.object.job import ObjectJob
+from storlab.workloads.object.job import GroupedObjectJob, ObjectJob
 
 _INSTALL = (
     "install MinIO's warp 1.1 or newer: `go install github.com/minio/warp@latest`, or a program "
@@ -50,6 +50,8 @@ class WarpEngine:
 
     def refuse(self, job: Job) -> str | None:
         """Return why warp cannot run this job, or None if it can."""
+        if isinstance(job, GroupedObjectJob):
+            return "warp has one load at a time, but the workload has groups"
         if not isinstance(job, ObjectJob):
             return "warp runs object jobs only"
         return warp_command.refusal(job)

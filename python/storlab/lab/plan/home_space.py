@@ -75,7 +75,7 @@ def home_need(
         if not uses_home(point, header, target):
             continue
         estimate = FAMILIES[point.kind].estimate(point, header, target)
-        data = {estimate.data_set: estimate.data_bytes} if estimate.data_bytes else {}
+        data = {made.name: made.bytes for made in estimate.data_sets if made.bytes}
         own = estimate.bytes_written if estimate.space_bytes is None else estimate.space_bytes
         need.add(HomeNeed(data, own or 0))
     return need

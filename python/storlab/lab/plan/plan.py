@@ -262,8 +262,8 @@ def _made_bytes(estimates: Iterable[Estimate]) -> int:
     """Return the bytes of all data sets that the workloads create; a shared one counts once."""
     sizes: dict[str, int] = {}
     for estimate in estimates:
-        name = estimate.data_set
-        sizes[name] = max(sizes.get(name, 0), estimate.data_bytes)
+        for data in estimate.data_sets:
+            sizes[data.name] = max(sizes.get(data.name, 0), data.bytes)
     return sum(sizes.values())
 
 
@@ -271,8 +271,8 @@ def _made_objects(estimates: Iterable[Estimate]) -> int:
     """Return the objects in all data sets that the workloads create; a shared set counts once."""
     counts: dict[str, int] = {}
     for estimate in estimates:
-        name = estimate.data_set
-        counts[name] = max(counts.get(name, 0), estimate.data_objects)
+        for data in estimate.data_sets:
+            counts[data.name] = max(counts.get(data.name, 0), data.objects)
     return sum(counts.values())
 
 
@@ -309,7 +309,7 @@ def _point_problems(point: Point, target: Target) -> list[Problem]:
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
     if point.clients is not None and family.groups(point):
-        what = "groups of jobs cannot run on the clients of a cluster"
+        what = "groups cannot run on the clients of a cluster"
         fix = "remove [cluster], or put each group into a workload of its own"
         return [Problem(("group",), what, fix)]
     if not problems and point.clients is None:

@@ -373,8 +373,8 @@ def _needed_bytes(study: StudyBase, plan: Plan, target: Target, clients: int) ->
         offer = dividing_family(point.kind)
         if point.target == target.name and offer is not None and offer.shares_data:
             estimate = FAMILIES[point.kind].estimate(point, study.study, target)
-            known = shared.get(estimate.data_set, 0)
-            shared[estimate.data_set] = max(known, estimate.data_bytes)
+            for data in estimate.data_sets:
+                shared[data.name] = max(shared.get(data.name, 0), data.bytes)
     once = sum(shared.values())
     return (plan.data_bytes_by_target.get(target.name, 0) - once) * clients + once
 

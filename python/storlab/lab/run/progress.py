@@ -309,7 +309,7 @@ def run_line(record: RunRecord, name: str = "") -> str:
 
 
 def _group_figures(name: str, group: GroupRecord, kind: str) -> str:
-    """Format the results of a group of jobs, such as ``readers 250 IOPS p99 3 ms``."""
+    """Format the results of a group, such as ``readers 250 IOPS p99 3 ms``."""
     values = {m.name: m.value for m in reversed(group.metrics) if m.operation == "all"}
     rate = values.get(FAMILIES[kind].page.operations.rate.name, 0.0)
     text = f"{name} {format_number(rate)} {rate_unit(kind)}"

@@ -153,7 +153,7 @@ def _groups(
     outcome: RunOutcome,
     flags: Sequence[Flag],
 ) -> dict[str, GroupRecord]:
-    """Return the results of each group of jobs of a run.
+    """Return the results of each group of a run.
 
     Args:
         workload: Workload family of the point.

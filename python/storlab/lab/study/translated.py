@@ -120,7 +120,7 @@ def _table(kind: str, table: TranslatedTable) -> Iterator[str]:
     yield from _comment(table.origin, "# ")
     yield f"[[{kind}]]"
     yield from _fields(table.fields, table.comments)
-    # Groups of jobs are tables of their own below the workload.
+    # Groups are tables of their own below the workload.
     for name, value in table.fields.items():
         for inner in value if _is_tables(value) else ():
             yield ""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import Problem
-from storlab.base.seeds import derive_seed
 from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
@@ -19,8 +18,8 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.stores.devices import Device, device_number, read_fact
-from storlab.workloads.block.groups import Group, loads_of, points_by_group
-from storlab.workloads.block.job import BlockJob, GroupedBlockJob, NamedJob, Payload, Sync, Verify
+from storlab.workloads.block.groups import BlockGroup
+from storlab.workloads.block.job import BlockJob, GroupedBlockJob, Payload, Sync, Verify
 from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
@@ -50,6 +49,7 @@ from storlab.workloads.common.figure_kinds import (
     THROUGHPUT_VS_JOBS,
     TIME_SERIES,
 )
+from storlab.workloads.common.groups import estimate_together, points_by_group, seed_of_group
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.common.proof import medium_proof
@@ -82,8 +82,8 @@ class BlockWorkload(Layout, Starter, InPlace):
         if not values.group:
             problem = target_problem(values, target)
             return [] if problem is None else [problem]
-        problems = (target_problem(load, target) for load in loads_of(values))
-        names = {*Group.fields}
+        problems = (target_problem(load, target) for load in values.loads().values())
+        names = {*BlockGroup.fields}
         return [
             Problem(("group", index, *p.field) if p.field[0] in names else p.field, p.what, p.fix)
             for index, p in enumerate(problems)
@@ -97,7 +97,8 @@ class BlockWorkload(Layout, Starter, InPlace):
         """
         params = BlockParams.of(point.params)
         if params.group:
-            return self._estimate_together(point, header, target)
+            parts = self.groups(point).values()
+            return estimate_together([self.estimate(part, header, target) for part in parts])
         mix = mix_of(params)
         mean, rate = mean_size(params.block_size), params.rate_iops
         rated = None if rate is None else rate * mean
@@ -120,24 +121,6 @@ class BlockWorkload(Layout, Starter, InPlace):
             cautions=unit_cautions(params, target),
         )
 
-    def _estimate_together(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Estimate duration and written bytes of a run with groups of jobs."""
-        every = [self.estimate(part, header, target) for part in self.groups(point).values()]
-        written = [estimate.bytes_written for estimate in every]
-        return replace(
-            every[0],
-            bytes_written=sum(w for w in written if w is not None) if None not in written else None,
-            writes=any(estimate.writes for estimate in every),
-            layout_files=sum(estimate.layout_files for estimate in every),
-            write_share=max(estimate.write_share for estimate in every),
-            reads=any(estimate.reads for estimate in every),
-            frees=any(estimate.frees for estimate in every),
-            buffer_bytes=sum(estimate.buffer_bytes for estimate in every),
-            histograms=sum(estimate.histograms for estimate in every),
-            open_files=sum(estimate.open_files for estimate in every),
-            cautions=tuple(dict.fromkeys(text for e in every for text in e.cautions)),
-        )
-
     def groups(self, point: Point) -> dict[str, Point]:
         """Return a point for each group of jobs, by its name; empty if there are no groups."""
         return points_by_group(point)
@@ -147,24 +130,15 @@ class BlockWorkload(Layout, Starter, InPlace):
         groups = self.groups(point)
         if not groups:
             return self._job(point, context)
-        members, named = context.members, []
+        members, jobs = context.members, {}
         for index, (name, own) in enumerate(groups.items()):
-            # Each group draws offsets and content of its own.
-            seed = derive_seed(context.seed, "group", index) if index else context.seed
-            jobs = BlockParams.of(own.params).jobs
+            seed = seed_of_group(context.seed, index)
+            count = BlockParams.of(own.params).jobs
             in_directory = context.target.directory is not None
-            access = replace(context.access, members=members[:jobs] if in_directory else members)
-            members = members[jobs:] if in_directory else members
-            job = self._job(own, replace(context, access=access, seed=seed))
-            named.append(NamedJob(name=name, job=job))
-        first = named[0].job
-        return GroupedBlockJob(
-            groups=named,
-            ramp_ns=first.ramp_ns,
-            interval_ns=first.interval_ns,
-            drain_timeout_ns=first.drain_timeout_ns,
-            seed=context.seed,
-        )
+            access = replace(context.access, members=members[:count] if in_directory else members)
+            members = members[count:] if in_directory else members
+            jobs[name] = self._job(own, replace(context, access=access, seed=seed))
+        return GroupedBlockJob.of(jobs)
 
     def _job(self, point: Point, context: JobContext) -> BlockJob:
         params, header, target = BlockParams.of(point.params), context.header, context.target
@@ -228,8 +202,8 @@ class BlockWorkload(Layout, Starter, InPlace):
     ) -> list[Check]:
         """Return an error for each device that the points would trim but that cannot discard."""
         del target
-        loads = (load for point in points for load in loads_of(BlockParams.of(point.params)))
-        trims = any(load.trim_percent for load in loads)
+        every = (BlockParams.of(point.params).loads().values() for point in points)
+        trims = any(load.trim_percent for loads in every for load in loads)
         return [
             Check(
                 name="trim",

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, Job, Member, RereadJob, WeightedSize
+from storlab.model.job import Arrival, GroupedJob, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 from storlab.workloads.block.params import Backend
 from storlab.workloads.common.random_choice import Offsets
@@ -101,19 +101,10 @@ class BlockJob(RereadJob):
         return self.members if writes else []
 
 
-class NamedJob(Table):
-    """Name and load of a group of jobs; all groups of a run have the same times and backend."""
-
-    name: str
-    job: BlockJob
-
-
-class GroupedBlockJob(Job):
-    """Job of a run with groups, which put different loads on one target at the same time."""
+class GroupedBlockJob(GroupedJob[BlockJob]):
+    """Job of a run with groups of jobs, which have the same times and backend."""
 
     kind: ClassVar[str] = "block"
-
-    groups: list[NamedJob] = Field(min_length=1)
 
     @property
     def jobs(self) -> int:

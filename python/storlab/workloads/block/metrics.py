@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
-from storlab.workloads.block.groups import loads_of
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.block.rules import write_percent
 from storlab.workloads.common import metrics as common
@@ -21,14 +20,14 @@ MOVED: tuple[Operation, ...] = ("read", "write")
 def run_concurrency(params: BlockParams, outcome: RunOutcome) -> Concurrency:
     """Return the number of operations in flight, as configured and by Little's law."""
     return Concurrency(
-        configured=float(sum(load.queue_depth * load.jobs for load in loads_of(params))),
+        configured=float(sum(load.queue_depth * load.jobs for load in params.loads().values())),
         implied=common.implied_outstanding(outcome, DATA),
     )
 
 
 def _asked(params: BlockParams) -> list[Operation]:
     asked: set[Operation] = set()
-    for load in loads_of(params):
+    for load in params.loads().values():
         percents = (load.read_percent, write_percent(load), load.trim_percent)
         asked |= {op for op, percent in zip(DATA, percents, strict=True) if percent}
     return [op for op in DATA if op in asked]

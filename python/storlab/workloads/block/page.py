@@ -18,10 +18,11 @@ from storlab.contracts.page import (
     margins,
 )
 from storlab.workloads.block.flags import BLOCK_FLAGS
-from storlab.workloads.block.groups import BESIDE, describe_groups
+from storlab.workloads.block.groups import describe_group
 from storlab.workloads.block.metrics import DATA, MOVED
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
+from storlab.workloads.common.groups import BESIDE, describe_groups
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS, mix_phrase
 from storlab.workloads.common.metrics import FLUSH
 
@@ -50,9 +51,9 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """
     value = params[name]
     if name == "group":
-        return describe_groups({k: v for k, v in params.items() if k != name}, value)
+        return describe_groups(params, value, describe_group)
     if name == BESIDE:
-        return f"beside {describe_groups(params, value)}"
+        return f"beside {describe_groups(params, value, describe_group)}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value) if name == "access" else None
     if name == MIX:

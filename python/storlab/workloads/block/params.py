@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from storlab.base.units import LARGEST
-from storlab.model.params import Nanoseconds, Params, Sweep
+from storlab.model.params import Nanoseconds, Sweep
 from storlab.model.types import Size
+from storlab.workloads.common.groups import GroupedParams
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -35,7 +36,7 @@ from storlab.workloads.common.random_choice import (
 Backend = Literal["auto", "uring", "posix", "null"]
 
 
-class BlockParams(Params):
+class BlockParams(GroupedParams):
     """Parameters of one point of a block workload."""
 
     access: Sweep[Access] = Field(
@@ -127,8 +128,3 @@ class BlockParams(Params):
         default="30s",  # type: ignore[assignment]
         description="how long to wait for operations in flight when the load ends",
     )
-    # By name of each group of jobs: the parameters in which the groups differ. The others are the
-    # same for all groups, except ``jobs``, which is their sum.
-    group: dict[str, dict[str, Any]] | None = None
-    # Parameters of a group's point: by name of each other group, those in which it differs.
-    beside: dict[str, dict[str, Any]] | None = None

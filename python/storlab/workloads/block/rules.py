@@ -47,6 +47,8 @@ def combination_problems(values: list[BlockParams], given: set[str]) -> list[Pro
 def needless_fields(params: BlockParams) -> list[str]:
     """Return the fields that have no effect at a point because of its other parameters."""
     named = needless(params.offsets)
+    if params.rate_iops is None:
+        named.append("arrival")
     return named if _writes(params) else [*named, *SYNC_FIELDS]
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from storlab.base.errors import Problem
-from storlab.model.study import WorkloadSpec, study_table
-from storlab.workloads.block.groups import Group, divided, group_problems, list_problems
+from storlab.model.study import study_table
+from storlab.workloads.block.groups import BlockGroup
 from storlab.workloads.block.job import Mix
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.block.rules import (
@@ -18,47 +18,51 @@ from storlab.workloads.block.rules import (
     sizes_of,
     write_percent,
 )
+from storlab.workloads.common.groups import GroupedSpec
 from storlab.workloads.common.random_choice import sequential_offsets
 
 ASSUMED_BYTES_S = 500_000_000  # assumed rate, to estimate the time of runs bounded by bytes
 
 
 @study_table(BlockParams)
-class BlockSpec(WorkloadSpec):
+class BlockSpec(GroupedSpec):
     """``[[workload]] kind = "block"``: reads, writes and trims of files and block devices."""
 
     non_work_parameters: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
-
-    shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"group"}
+    amount: ClassVar[str] = "jobs"
 
     kind: Literal["block"] = Field(description="block and file I/O")
-    group: list[Group] = Field(
+    group: list[BlockGroup] = Field(
         default_factory=list,
         description="groups of jobs that run at the same time, each with a load of its own; the "
         "fields of the workload are their defaults",
     )
 
-    def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return a problem for each field of the table that is contradictory or has no effect."""
-        if self.group:
-            found = list_problems(self.group, self.model_fields_set, self)
-            return found or group_problems(values, self.group)
-        del values  # values lack the fields that points do not use, so the product is built again
-        return combination_problems(BlockParams.every(self.product()), self.model_fields_set)
+    def needless_fields(self, params: BlockParams) -> list[str]:
+        """Return the fields that have no effect at a point because of its other parameters."""
+        return needless_fields(params)
 
-    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return a point's parameters; fields that have no effect get their defaults."""
-        if self.group:
-            return params
-        point = BlockParams.combined(params)
-        return params | {name: self.default_of(name) for name in needless_fields(point)}
+    def combination_problems(self, values: list[BlockParams], given: set[str]) -> list[Problem]:
+        """Return the problems of parameters that do not fit together."""
+        return combination_problems(values, given)
 
-    def product(self) -> list[dict[str, Any]]:
-        """Return all combinations of swept values; sequential access implies sequential offsets."""
-        if self.group:
-            swept = {name for name in self.swept if isinstance(getattr(self, name), list)}
-            return [divided(values, self.group, swept) for values in super().product()]
-        return sequential_offsets(super().product())
+    def problems_with_groups(self) -> list[Problem]:
+        """Return the problems of settings of the workload that are not supported with groups."""
+        problems = []
+        # The decorator adds the parameters as fields, which mypy does not see.
+        verify, total_bytes = (getattr(self, name) for name in ("verify", "total_bytes"))
+        if verify:
+            what = "is not supported with groups of jobs"
+            fix = "set verify = false, or verify the writes in a workload without groups"
+            problems.append(Problem(("verify",), what, fix))
+        if total_bytes is not None:
+            what = "groups run at the same time, so their window cannot end after a number of bytes"
+            problems.append(Problem(("total_bytes",), what, "remove it; runtime ends the window"))
+        return problems
+
+    def with_implied_values(self, product: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return combinations of values, in which sequential access has sequential offsets."""
+        return sequential_offsets(product)
 
 
 def largest_block(params: BlockParams) -> int:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, Job, WeightedSize
+from storlab.model.job import Arrival, GroupedJob, Job, WeightedSize
 from storlab.model.s3 import S3Store
 from storlab.model.types import Table
 
@@ -105,3 +105,9 @@ class ObjectJob(Job):
         """Return the credentials of the S3 store; empty for anonymous requests."""
         credentials = self.store.credentials
         return {} if credentials is None else credentials.as_dict()
+
+
+class GroupedObjectJob(GroupedJob[ObjectJob]):
+    """Job of a run with groups of requests, which have the same times, store and routing."""
+
+    kind: ClassVar[str] = "object"

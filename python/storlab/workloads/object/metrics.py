@@ -40,7 +40,7 @@ def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
     if common.window_ns(outcome) <= 0:
         return []
     return [
-        *common.rate_metrics(outcome, OBJECT_OPERATIONS, MOVED, "requests_s", shares(params)),
+        *common.rate_metrics(outcome, OBJECT_OPERATIONS, MOVED, "requests_s", _asked(params)),
         *common.time_metrics(outcome, OBJECT_OPERATIONS, "latency"),
         *common.time_metrics(outcome, OBJECT_OPERATIONS, "intended"),
         *_first_byte(outcome),
@@ -49,6 +49,10 @@ def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
         *_cpu_per_gb(outcome),
         *common.concurrency_metric(run_concurrency(params, outcome).implied),
     ]
+
+
+def _asked(params: ObjectParams) -> set[str]:
+    return {kind for load in params.loads().values() for kind in shares(load)}
 
 
 def _first_byte(outcome: RunOutcome) -> Iterable[Metric]:
@@ -85,12 +89,25 @@ def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
 
 def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Return the flags of a run: warnings that a brief shows beside its numbers."""
+    # With groups, flags about the load are those of each group.
+    of_load = [] if params.group else [*_load_flags(params, outcome)]
+    threads = sum(load.threads or 0 for load in params.loads().values())
     flags = [
-        _error_flag(params, outcome),
+        *of_load,
         _damage_flag(outcome),
-        _concurrency_flag(params, outcome),
         common.client_flag(outcome),
-        *common.machine_flags(outcome, params.threads or 0),
+        *common.machine_flags(outcome, threads),
+        uneven_flag(outcome),
+        *common.store_flags(target),
+        common.note_flag(outcome),
+    ]
+    return [flag for flag in flags if flag is not None]
+
+
+def _load_flags(params: ObjectParams, outcome: RunOutcome) -> list[Flag | None]:
+    return [
+        _error_flag(params, outcome),
+        _concurrency_flag(params, outcome),
         common.rate_flag(
             params.rate_requests,
             outcome,
@@ -98,14 +115,10 @@ def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list
             params.arrival,
             params.concurrency,
         ),
-        uneven_flag(outcome),
         common.unfinished_flag(outcome, OBJECT_OPERATIONS),
         _mix_flag(params, outcome),
         _payload_flag(params),
-        *common.store_flags(target),
-        common.note_flag(outcome),
     ]
-    return [flag for flag in flags if flag is not None]
 
 
 def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.base.units import exact_number
+from storlab.base.units import exact_number, format_size
 from storlab.contracts import question
 from storlab.contracts.page import (
     RUNS,
@@ -22,6 +22,7 @@ from storlab.contracts.page import (
 from storlab.contracts.question import Question
 from storlab.model.result import Operation
 from storlab.workloads.common.costs import CPU_PER_GB
+from storlab.workloads.common.groups import BESIDE, describe_groups
 from storlab.workloads.common.skew import OWNERS
 from storlab.workloads.object.flags import OBJECT_FLAGS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
@@ -50,6 +51,12 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     parameter includes it, as the phrase for GETs includes all percentages of the mix.
     """
     value = params[name]
+    if name == "group":
+        return describe_groups(params, value, describe_group)
+    if name == BESIDE:
+        return f"beside {describe_groups(params, value, describe_group)}"
+    if params.get("group") and name in PERCENTS:
+        return ""  # groups may differ in other shares of their mixes, so each has its own phrase
     if name == MIX:
         return mix_text(_asked(params))
     if name in PERCENTS or name == LANES:
@@ -76,6 +83,22 @@ def mix_text(params: ObjectParams) -> str:
     return f"{percents} {'/'.join(WORDS[kind] for kind in asked)}"
 
 
+def describe_group(params: Mapping[str, Any]) -> str:
+    """Describe a group of requests, such as ``PUTs only, 64 MiB, concurrency 4, 2 requests/s``."""
+    values = ObjectParams.of(params)
+    size = values.object_size
+    parts = [
+        mix_text(values),
+        format_size(size) if isinstance(size, int) else str(describe_sizes(size)),
+        f"concurrency {values.concurrency}",
+    ]
+    if values.rate_requests is not None:
+        parts.append(f"{exact_number(values.rate_requests)} requests/s")
+    if values.part_size is not None:
+        parts.append(f"parts of {format_size(values.part_size)}")
+    return ", ".join(parts)
+
+
 def _asked(params: Mapping[str, Any]) -> ObjectParams:
     """Make parameters from a subset of fields; missing percentages are 0."""
     return ObjectParams.of({**dict.fromkeys(PERCENTS, 0.0), **params})
@@ -83,7 +106,11 @@ def _asked(params: Mapping[str, Any]) -> ObjectParams:
 
 def is_relevant(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a parameter affects a point, so that reports print it."""
-    work = _asked(params)
+    return any(_affects(name, load) for load in _asked(params).loads().values())
+
+
+def _affects(name: str, work: ObjectParams) -> bool:
+    """Return whether a parameter affects the load of a point or of one of its groups."""
     asked = shares(work)
     if name in PERCENTS and name != MIX:
         return PERCENTS[name] in asked
@@ -142,6 +169,7 @@ OBJECT_PAGE = Page(
             "read_written": "reads what it wrote",
             "list_max_keys": "keys of a LIST",
             "delete_batch": "keys of a multi-DELETE",
+            "group": "groups",
         },
         phrase=phrase,
         is_relevant=is_relevant,

@@ -8,8 +8,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
-from storlab.model.params import Nanoseconds, Params, Sweep
+from storlab.model.params import Nanoseconds, Sweep
 from storlab.model.types import Size
+from storlab.workloads.common.groups import GroupedParams
 from storlab.workloads.common.io_fields import ArrivalKind
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.sizes import ObjectSize
@@ -51,7 +52,7 @@ Lanes = Annotated[
 ]
 
 
-class ObjectParams(Params):
+class ObjectParams(GroupedParams):
     """Parameters of one point of an object workload."""
 
     get_percent: Sweep[Percent] = Field(
@@ -167,6 +168,6 @@ class ObjectParams(Params):
     )
     threads: Sweep[Threads | None] = Field(
         default=None,
-        description="threads of the client, at most concurrency; by default one per usable core; "
-        "swept",
+        description="threads of the client, at most concurrency; by default one per usable core, "
+        "which groups divide; swept",
     )

@@ -81,6 +81,8 @@ def needless_fields(params: ObjectParams) -> list[str]:
         named.append("read_written")
     if not _has_parts(params):
         named += ["part_size", "part_concurrency"]
+    if params.rate_requests is None:
+        named.append("arrival")
     return named
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step, Workload
+from storlab.contracts.family import DataSet, Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
@@ -85,8 +85,7 @@ class PreprocessWorkload(Workload):
             writes=True,
             write_share=written / (written + data.bytes),
             reads=clicks is not None,
-            data_bytes=0 if clicks is None else data.bytes,
-            data_set="" if clicks is None else data_set_name(clicks),
+            data_sets=() if clicks is None else (DataSet(data_set_name(clicks), data.bytes),),
             continues=params.resume,
             raw_files=data.own,
             cautions=cautions(params, data, point.engine),

@@ -13,7 +13,7 @@ from typing import Any
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
-from storlab.contracts.family import ClientDetails, Estimate, JobContext, Step, Workload
+from storlab.contracts.family import ClientDetails, DataSet, Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
@@ -77,8 +77,7 @@ class TrainingWorkload(Workload):
             duration_ns=settings.epochs * max(computing, reading) + header.settle,
             bytes_written=0,
             writes=False,
-            data_bytes=settings.data_bytes,
-            data_set=data_set_name(settings.records()),
+            data_sets=(DataSet(data_set_name(settings.records()), settings.data_bytes),),
             buffer_bytes=buffer_bytes(params, settings) if deep else 0,
             buffer_fields=BUFFER_FIELDS,
             open_files=READER_FILES * settings.accelerators * settings.reader_threads,

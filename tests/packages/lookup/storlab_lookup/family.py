@@ -6,7 +6,7 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Workload
+from storlab.contracts.family import DataSet, Estimate, JobContext, Workload
 from storlab.contracts.figure import Bars, FigureKind, OverSweep
 from storlab.contracts.page import Load, Operations, Page, Parameters, Text, rate
 from storlab.model.point import Point
@@ -61,8 +61,7 @@ class LookupFamily(Workload):
             duration_ns=header.runtime,
             bytes_written=FILE_BYTES,
             writes=True,
-            data_bytes=FILE_BYTES,
-            data_set="lookup",
+            data_sets=(DataSet("lookup", FILE_BYTES),),
         )
 
     def job(self, point: Point, context: JobContext) -> LookupJob:

@@ -8,12 +8,12 @@ use std::sync::mpsc::Receiver;
 use serde_json::{Value, json};
 use storlab_base::TimeSource;
 use storlab_io::{Arena, BackendKind, NullBackend, Queue};
+use storlab_run::groups::Group;
 use storlab_run::order::Order as _;
 use storlab_run::timed::Message;
 use storlab_run::window::Window;
 
 use super::Worker;
-use crate::groups::Group;
 use crate::shared::Shared;
 use crate::spec::{BlockJob, tests::job_json};
 
@@ -91,7 +91,7 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     job["window_ns"] = json!(INTERVAL_NS * intervals);
     change(&mut job);
     let job = BlockJob::from_json(&job.to_string()).unwrap();
-    let (shared, messages) = Shared::new(vec![Group::alone(job).unwrap()], BackendKind::Null, None);
+    let (shared, messages) = Shared::new(Group::alone(job), BackendKind::Null, None).unwrap();
     let job = &shared.groups[0].job;
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize).unwrap();

@@ -13,12 +13,12 @@ use storlab_base::TimeSource;
 use storlab_io::{
     Access, Arena, Backend, BackendKind, Completion, File, Op, Queue, UringBackend, Wake,
 };
+use storlab_run::groups::Group;
 use storlab_run::order::Order as _;
 use storlab_run::window::Window;
 
 use super::Worker;
 use super::simulated::{MS, START};
-use crate::groups::Group;
 use crate::shared::Shared;
 use crate::spec::{BlockJob, tests::job_json};
 
@@ -143,8 +143,7 @@ fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     };
     let seen = Seen::default();
     let backend = Fed { ring, writers, owed: Vec::new(), in_flight: 0, seen: &seen };
-    let (shared, _messages) =
-        Shared::new(vec![Group::alone(job).unwrap()], BackendKind::Uring, None);
+    let (shared, _messages) = Shared::new(Group::alone(job), BackendKind::Uring, None).unwrap();
     let worker = Worker::new(&shared, 0, backend, Hasty(Cell::new(START))).unwrap();
     worker.run(Window { load_start_ns: START, start_ns: START, end_ns: u64::MAX }).unwrap();
     assert_eq!(seen.ended.get(), READS);

@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde_json::Value;
 use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, BackendKind, Completion, Op, Wake};
+use storlab_run::groups::Group;
 use storlab_run::order::Order as _;
 use storlab_run::sampling::{Collector, KindStats, Row};
 use storlab_run::timed::{Message, WorkerEnd};
 use storlab_run::window::Window;
 
 use super::Worker;
-use crate::groups::Group;
 use crate::shared::Shared;
 use crate::spec::{BlockJob, tests::job_json};
 use crate::verify::Verifier;
@@ -207,8 +207,7 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let job = BlockJob::from_json(&job.to_string()).unwrap();
     let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
     let verifier = job.verify.as_ref().map(open);
-    let (mut shared, messages) =
-        Shared::new(vec![Group::alone(job).unwrap()], BackendKind::Null, None);
+    let (mut shared, messages) = Shared::new(Group::alone(job), BackendKind::Null, None).unwrap();
     shared.verifier = verifier;
     let device = Device {
         now: START,

@@ -4,6 +4,7 @@
 
 mod endpoints;
 mod faults;
+mod groups;
 mod runs;
 mod tasks;
 
