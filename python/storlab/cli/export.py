@@ -40,9 +40,10 @@ def export(
 ) -> None:
     """Write the results for other programs: a tidy table, or fio-compatible JSON.
 
-    csv and parquet have one row per run and metric, with the run's parameters as columns. With
-    --samples they have one row per interval; only parquet includes histograms. fio-json has one job
-    per run, and `storlab import` reads the same numbers from it.
+    csv and parquet have one row per run and metric, with the run's parameters as columns. A group
+    has rows of its own, whose workload is "workload: group". With --samples they have one row per
+    interval; only parquet includes histograms. fio-json has one job per run, and `storlab import`
+    reads the same numbers from it.
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """

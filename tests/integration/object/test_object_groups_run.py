@@ -13,6 +13,7 @@ from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
+from storlab.exchange.exporters.tidy import metrics_table
 from storlab.figures.common import latency_kind
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
@@ -131,6 +132,19 @@ def test_samples_of_groups_are_stored_beside_those_of_the_run(ran: Ran) -> None:
             done[row["operation"]] = done.get(row["operation"], 0) + row["operations"]
         assert done["get"] == done["readers.get"] == record.totals["get"].operations
         assert done["put"] == done["writers.put"] + done["churn.put"]
+
+
+def test_groups_have_rows_in_exported_tables(ran: Ran) -> None:
+    rows = [row for row in metrics_table(ran.store).to_pylist() if row["metric"] == "requests_s"]
+    for record in ran.store.records():
+        of_repeat = {
+            row["workload"]: row["value"]
+            for row in rows
+            if (row["repeat"], row["operation"]) == (record.repeat, "all")
+        }
+        parts = {f"mixed: {name}": rate_of(record, name) for name in record.groups}
+        assert of_repeat == {"mixed": record.metric("requests_s"), **parts}
+    assert len({row["run_id"] for row in rows}) == 2 * 4
 
 
 def test_groups_are_compared_and_judged_by_name(

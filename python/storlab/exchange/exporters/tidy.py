@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storlab.analysis.groups import records_by_group
 from storlab.base.csv_text import csv_bytes
 from storlab.base.errors import ResultError
 from storlab.model.result import RunRecord
@@ -65,11 +66,11 @@ def metrics_table(store: ResultStore) -> pa.Table:
     """Return a table with one row per run and metric: identity of the run, name, value, unit.
 
     Parameters are in columns ``param_<name>``, nested values as JSON text. A failed run has rows
-    for the metrics that it recorded, or one row without a metric.
+    for the metrics that it recorded, or one row without a metric. A group has rows like those of a
+    run, with the name of the group in the columns ``workload``, ``run_id`` and ``point_id``.
     """
-    records = _records(store)
     rows: list[tuple[RunRecord, dict[str, Any]]] = []
-    for record in records:
+    for record in _with_groups(store):
         for metric in record.metrics:
             row: dict[str, Any] = {
                 "operation": metric.operation,
@@ -100,6 +101,14 @@ def samples_table(store: ResultStore) -> pa.Table:
     columns = _identity(owners, store)
     columns |= {name: joined.column(name) for name in joined.column_names}
     return pa.table(columns).replace_schema_metadata({SCHEMA_KEY: SAMPLES_SCHEMA})
+
+
+def _with_groups(store: ResultStore) -> Iterator[RunRecord]:
+    """Yield the records of runs and, after each, those of its groups that have metrics."""
+    for run in _records(store):
+        for record in records_by_group(run, store.plan.points[run.point_id]).values():
+            if record is run or record.metrics:
+                yield record
 
 
 def _records(store: ResultStore) -> list[RunRecord]:
