@@ -1,4 +1,4 @@
-"""Groups of jobs that run at the same time on one target: their table, and their description."""
+"""Table and description of a group of jobs, which run at the same time as those of other groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of requests that run at the same time on one bucket: their table, and their pools."""
+"""Table of a group of requests, which are sent at the same time as those of other groups."""
 
 from __future__ import annotations
 
