@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,14 @@ from storlab.contracts.registry import ENGINES, FAMILIES
 from storlab.lab.run.records import completed_record
 from storlab.lab.study.file import parse_study
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import EngineInfo, GroupOutcome, OperationTotals, RunOutcome, Sample
+from storlab.model.result import (
+    EngineInfo,
+    Failure,
+    GroupOutcome,
+    OperationTotals,
+    RunOutcome,
+    Sample,
+)
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.samples import summarise_latency
 from storlab.model.study import Header, StudyBase, Target
@@ -261,6 +269,16 @@ def test_a_group_has_metrics_concurrency_and_flags_of_its_own() -> None:
     assert set(of_run) == flags["writers"]
     assert all(message.startswith("writers: ") for message in of_run.values())
     assert parts["writers"].details == {}
+
+
+def test_a_failed_run_has_the_flags_of_its_groups_but_no_results() -> None:
+    (point,) = points()
+    run = PlannedRun(order=0, repeat=1, point_id=point.point_id)
+    failed = replace(outcome(errors=3), status="failed", failure=Failure(message="x", fix="y"))
+    record = completed_record(run, point, study(GROUPS), "2026-01-01T00:00:00Z", failed)
+    assert (record.metrics, record.groups) == ([], {})
+    (errors,) = (flag for flag in record.flags if flag.kind == "errors")
+    assert errors.message.startswith("writers: ")
 
 
 def test_groups_without_deviations_have_no_flags() -> None:

@@ -85,7 +85,7 @@ def completed_record(
     if stated is not None and not stated.histograms:
         outcome = replace(outcome, samples=[])
     flags = [*workload.flags(point, target, outcome), *outcome.flags]
-    groups = _groups(workload, point, study, target, outcome, flags) if finished else {}
+    groups = _groups(workload, point, study, target, outcome, flags) if outcome.groups else {}
     flags += unsteady if finished else []
     flags += _named(groups, {flag.kind for flag in flags})
     power = metered or MeteredRun()
@@ -121,7 +121,7 @@ def completed_record(
         window_start_ns=outcome.window_start_ns,
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
-        groups=groups,
+        groups=groups if finished else {},
         by_worker=outcome.by_worker,
         cpu=outcome.cpu,
         server_cpu=outcome.server_cpu,
@@ -173,7 +173,7 @@ def _groups(
             totals=part.totals,
             concurrency=workload.concurrency(own, part),
             metrics=workload.metrics(own, part),
-            flags=[*flags, *raised, *unsteady],
+            flags=[*flags, *raised, *(unsteady if part.status == "finished" else [])],
         )
     return groups
 
