@@ -383,8 +383,10 @@ def _metric(
     family_confidence: float,
 ) -> MetricAgreement:
     name, operation, unit = key
-    interval = ratio_interval(native, reference, CONFIDENCE)
-    family = ratio_interval(native, reference, family_confidence)
+    interval, family = (
+        ratio_interval(native, reference, confidence).around(fmean(native) / fmean(reference))
+        for confidence in (CONFIDENCE, family_confidence)
+    )
     needed = None
     if margin is None:
         outcome = outcome_of(interval, 1.0, "")

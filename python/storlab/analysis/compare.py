@@ -38,7 +38,7 @@ from storlab.analysis.efficiency import (
 )
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
-from storlab.analysis.stats import CONFIDENCE, mean_interval, ratio_interval
+from storlab.analysis.stats import CONFIDENCE, mean_interval, printable, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
 from storlab.model.decision import Decision, Interval, Verdict, outcome_of
@@ -438,7 +438,7 @@ def _value(cell: Cell, column: Column) -> Interval | None:
         return None
     if column.name == "errors":  # counted, not averaged: the total matters
         return Interval(sum(values), None, None, len(values))
-    interval = mean_interval(values, CONFIDENCE).within(0.0, column.most)
+    interval = printable(mean_interval(values, CONFIDENCE).within(0.0, column.most), values)
     if column.percent is None:
         return interval
     value = cell.percentile(column)
@@ -518,70 +518,80 @@ def decisions_of(
         accepted: Whether power at unequal boundaries may be compared.
     """
     columns = (COLUMNS[place] for place in sorted(PLACES[key] for key in keys if key in PLACES))
-    decided = ((c.key, decide(cell, base, c, CONFIDENCE, accepted=accepted)) for c in columns)
+    decided = ((c.key, decide(cell, base, c, accepted=accepted)) for c in columns)
     return {key: decision for key, decision in decided if decision is not None}
 
 
 def decide(
-    cell: Cell, base: Cell, column: Column, confidence: float, *, accepted: bool, share: float = 1.0
+    cell: Cell,
+    base: Cell,
+    column: Column,
+    *,
+    accepted: bool,
+    comparisons: int = 1,
+    share: float = 1.0,
 ) -> Decision | None:
     """Compare two targets in one metric at one point; None unless both have positive values.
+
+    The interval is the 95 % interval of this comparison alone. The outcome may have to hold for
+    several comparisons together: it then rests on a wider interval (Bonferroni).
 
     Args:
         cell: Results of the first target.
         base: Results of the second target.
         column: Metric to compare.
-        confidence: Confidence of the interval.
         accepted: Whether power at unequal boundaries may be compared; otherwise it is refused.
+        comparisons: Number of comparisons whose outcomes hold together with 95 % confidence.
         share: Factor by which the ratio is multiplied, for values per terabyte or price.
     """
-    boundaries, concurrency = "", None
+    boundaries = ""
     if column.is_power:
         if cell.power is None or base.power is None:
             return None
         boundaries = unequal(cell.power, base.power)
-        first, other = (power.spread(column.account_name) for power in (cell.power, base.power))
-        if boundaries and not accepted:
-            interval = None
-        elif first is None or other is None or min(first.estimate, other.estimate) <= 0:
-            return None
-        else:
-            interval = spread_ratio(first, other, confidence)
-    else:
-        interval = _ratio(cell, base, column, confidence)
-        if interval is None:
-            return None
-        concurrency = _concurrency_difference(cell, base) if column.is_latency else None
-    refused = interval is None
-    if interval is not None and share != 1.0:
-        interval = interval.scaled(share)
+    refused = bool(boundaries) and not accepted
+    interval = None if refused else _ratio(cell, base, column, CONFIDENCE)
+    if interval is None and not refused:
+        return None
+    judged = interval
+    if comparisons > 1 and not refused:
+        judged = _ratio(cell, base, column, 1 - (1 - CONFIDENCE) / comparisons)
+    if interval is not None and judged is not None and share != 1.0:
+        interval, judged = interval.scaled(share), judged.scaled(share)
     return Decision(
         quantity=column.key,
         better=column.better,
         sides=(cell.target, base.target),
-        outcome="refused" if refused else outcome_of(interval, 1.0, column.better),
+        outcome="refused" if refused else outcome_of(judged, 1.0, column.better),
         reason=boundaries if refused else "",
         interval=interval,
-        confidence=confidence,
+        comparisons=comparisons,
         points=tuple(side.point_id for side in (cell, base) if side.point_id),
         runs=(tuple(cell.runs_with(column)), tuple(base.runs_with(column))),
-        concurrency=concurrency,
+        concurrency=_concurrency_difference(cell, base) if column.is_latency else None,
         boundaries="" if refused else boundaries,
         share=share,
     )
 
 
 def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Interval | None:
+    if column.is_power:
+        first, other = (
+            None if side.power is None else side.power.spread(column.account_name)
+            for side in (cell, base)
+        )
+        if first is None or other is None or min(first.estimate, other.estimate) <= 0:
+            return None
+        return spread_ratio(first, other, confidence)
     above, below = cell.values.get(column.key), base.values.get(column.key)
     if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
         return None
     values, base_values = cell.repeats(column), base.repeats(column)
     if min(*values, *base_values, 1.0) <= 0:
         return None
+    # The printed ratio is the quotient of the printed values; their interval is widened to hold it.
     interval = ratio_interval(values, base_values, confidence)
-    if column.percent is not None:
-        interval = interval.around(above.estimate / below.estimate)
-    return interval
+    return interval.around(above.estimate / below.estimate)
 
 
 def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:

@@ -1,15 +1,16 @@
-"""Formatting of numbers with as many digits as their intervals justify.
+"""Formatting of ratios with as many digits as their intervals justify.
 
-The last digit shown has the place value of the first digit of half the interval's width: 1.47
-[1.41-1.53], 1.5 [1.2-1.8], 1,230 [1,200-1,260]. At most three digits are shown, the resolution of
-histograms. An interval that spans more than a factor of ten is printed as "not decided".
+The last digit shown has the place value of the first digit of half the interval's width, but a
+ratio has at least two significant digits and at most three: 1.47× [1.43–1.51], 2.7× [2.4–2.9]. It
+is rounded half up. A ratio that is not 1 never reads as 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR
 
+from storlab.base.units import format_number, last_place, rounded
 from storlab.model.decision import Interval
 
 NOT_DECIDED = "not decided"
@@ -23,77 +24,6 @@ def is_open(interval: Interval) -> bool:
     if interval.low is None or interval.high is None or interval.low <= 0:
         return False
     return interval.high > WIDE * interval.low
-
-
-def rounding_step(interval: Interval, factor: float = 1.0) -> float:
-    """Return the place value of the last digit to show; of the third digit without an interval."""
-    finest = _finest(interval.estimate / factor)
-    coarsest = _power(abs(interval.estimate) / factor) if interval.estimate else math.inf
-    if interval.low is None or interval.high is None:
-        return finest
-    half = (interval.high - interval.low) / 2 / factor
-    if not math.isfinite(half) or half <= 0:
-        return finest
-    return max(finest, min(_power(half), coarsest))  # never round a number to 0
-
-
-def number(value: float, step: float) -> str:
-    """Format a value with ``step`` as place value of the last digit: ``1,230`` or ``1.47``."""
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    rounded = round(value / step) * step if step > 1 else value
-    return f"{rounded:,.{decimals}f}"
-
-
-def estimate_text(interval: Interval, factor: float = 1.0) -> str:
-    """Format the estimate alone: ``1,230``, or ``at most 0.4`` if the interval includes 0."""
-    if is_open(interval):
-        return NOT_DECIDED
-    if _from_zero(interval):
-        return f"at most {_end(interval.high or 0.0, factor)}"
-    return number(interval.estimate / factor, rounding_step(interval, factor))
-
-
-def ends_text(ratio: Interval) -> str:
-    """Format the bounds of a ratio, ``1.2-3`` with a dash; a bound is not rounded to 1.
-
-    If :func:`times` prints the ratio as "at least 1.5 times", the bound near 1 is 1.5 here, too.
-    """
-    ends = _ends(ratio, 1.0, _number_apart)
-    if not ends or not is_imprecise(ratio):
-        return ends
-    low, _, high = ends.partition("–")
-    return f"{_near(ratio)}–{high}" if ratio.estimate > 1 else f"{low}–{_near(ratio)}"
-
-
-def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:
-    """Format the bounds of an interval, ``1,200-1,260`` with a dash.
-
-    Empty without bounds, or if the text of the estimate already states them.
-    """
-    if interval.low is None or interval.high is None or is_open(interval) or _from_zero(interval):
-        return ""
-    if interval.low == interval.high:
-        return ""
-    step = rounding_step(interval, factor)
-    low = interval.low / factor
-    near = min(step, _power(low)) if 0 < low < 2 * step else step
-    return f"{show(low, near)}–{show(interval.high / factor, step)}"
-
-
-def text(interval: Interval, factor: float = 1.0) -> str:
-    """Format estimate and interval, such as ``1,230 [1,200-1,260]``."""
-    ends = _ends(interval, factor)
-    return estimate_text(interval, factor) + (f" [{ends}]" if ends else "")
-
-
-def times(ratio: Interval, sign: str = "\u00d7") -> str:
-    """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it differs from 1 but is imprecise."""
-    if is_imprecise(ratio):
-        return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
-    if is_open(ratio):
-        return NOT_DECIDED
-    show = _number_apart if ratio.excludes(1.0) else number
-    return f"{show(ratio.estimate, rounding_step(ratio))}{sign}"
 
 
 def is_imprecise(ratio: Interval) -> bool:
@@ -111,41 +41,60 @@ def has_unknown_size(ratio: Interval) -> bool:
     return near is not None and near < SLIGHT
 
 
-def _near(ratio: Interval) -> str:
-    """Format the bound of a ratio that is nearest to 1: two digits or an integer, but never 1."""
-    near = (ratio.low if ratio.estimate > 1 else ratio.high) or 1.0
-    return _number_apart(near, min(_power(near) / 10, 1.0))
+def times(ratio: Interval | float, sign: str = "\u00d7") -> str:
+    """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it differs from 1 but is imprecise.
 
-
-def _number_apart(value: float, step: float) -> str:
-    """Format a value with enough digits that it does not read as 1.
-
-    A value that differs from 1 by at most 1e-6 may read as 1.
+    A ratio of single runs has two digits, and a plain number, such as a published ratio, has three.
+    The bound of an imprecise ratio is rounded towards 1, so that it is never overstated.
     """
-    while abs(value - 1) > 1e-6 and float(number(value, step).replace(",", "")) == 1:
-        step /= 10
-    return number(value, step)
+    if not isinstance(ratio, Interval):
+        return f"{format_number(ratio)}{sign}"
+    if is_imprecise(ratio):
+        return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
+    if is_open(ratio):
+        return NOT_DECIDED
+    return f"{_apart(ratio, ratio.estimate)}{sign}"
 
 
-def _end(value: float, factor: float) -> str:
-    shown = value / factor
-    return number(shown, _power(shown) / 10) if shown > 0 else "0"
+def ends_text(ratio: Interval) -> str:
+    """Format the bounds of a ratio, ``1.2–3.0``, with the digits of its estimate or at least two.
+
+    Empty without bounds, and if :func:`times` does not print the estimate.
+    """
+    if ratio.low is None or ratio.high is None or is_open(ratio) or is_imprecise(ratio):
+        return ""
+    return f"{_apart(ratio, ratio.low)}–{_apart(ratio, ratio.high)}"
 
 
-def _from_zero(interval: Interval) -> bool:
-    if interval.low is None or interval.high is None:
-        return False
-    return interval.low <= 0 < interval.high and interval.estimate >= 0
+def last_digit(ratio: Interval) -> int:
+    """Return the power of ten of the last digit that a ratio's interval justifies."""
+    finest, coarsest = min(0, last_place(ratio.estimate, 3)), last_place(ratio.estimate, 2)
+    if ratio.low is None or ratio.high is None:
+        return coarsest
+    half = (ratio.high - ratio.low) / 2
+    return min(max(finest, math.floor(math.log10(half))), coarsest) if half > 0 else finest
 
 
-def _power(value: float) -> float:
-    """Return the largest power of ten not above the value."""
-    return float(10.0 ** math.floor(math.log10(value) + 1e-12))
+def _apart(ratio: Interval, value: float) -> str:
+    """Format a ratio or one of its bounds; a value that differs from 1 by over 1e-6 never reads 1.
+
+    If the ratio may be 1, its estimate and bounds may read 1.
+    """
+    place = min(last_digit(ratio), last_place(value, 2))
+    while ratio.excludes(1.0) and abs(value - 1) > 1e-6 and _is_one(rounded(value, place)):
+        place -= 1
+    return rounded(value, place)
 
 
-def _finest(value: float) -> float:
-    """Return the place value of the third digit of a number; 1 for values of 100 or more."""
-    magnitude = abs(value)
-    if magnitude >= 99.95 or magnitude == 0:
-        return 1.0
-    return _power(magnitude * 1.0005) / 100
+def _near(ratio: Interval) -> str:
+    """Format the bound of a ratio that is nearest to 1, rounded towards 1, but never 1."""
+    up = ratio.estimate > 1
+    near = (ratio.low if up else ratio.high) or 1.0
+    place, rounding = min(0, last_place(near, 2)), ROUND_FLOOR if up else ROUND_CEILING
+    while abs(near - 1) > 1e-6 and _is_one(rounded(near, place, rounding)):
+        place -= 1
+    return rounded(near, place, rounding)
+
+
+def _is_one(text: str) -> bool:
+    return float(text.replace(",", "")) == 1

@@ -16,7 +16,7 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.quantiles import normal, student_t
-from storlab.analysis.stats import CONFIDENCE, RESOLUTION, around, mean_interval
+from storlab.analysis.stats import CONFIDENCE, RESOLUTION, around, mean_interval, printable
 from storlab.base.units import NS_PER_S, TB_KWH_PER_MB_J
 from storlab.model.decision import Interval
 from storlab.model.power import Boundary, PowerSummary
@@ -120,12 +120,12 @@ class Account:
         return Spread(ratio.estimate * scale, ratio.repeats, meter, ratio.n)
 
     def value(self, name: str, confidence: float = CONFIDENCE) -> Interval | None:
-        """Return a metric with its interval; None if it was not measured."""
+        """Return a metric with its printable interval; None if it was not measured."""
+        values = self.repeats(name)
         if name in UNCHANGED_METRICS:
-            values = self.repeats(name)
-            return mean_interval(values, confidence) if values else None
+            return printable(mean_interval(values, confidence), values) if values else None
         spread = self.spread(name)
-        return None if spread is None else spread.interval(confidence)
+        return None if spread is None else printable(spread.interval(confidence), values)
 
     def _divides_nothing(self, name: str) -> bool:
         """Return whether a metric is data per energy, but no data was moved (trim, HEAD)."""

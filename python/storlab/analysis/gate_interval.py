@@ -90,9 +90,8 @@ def ratio(
     if column.is_power and column.account_name not in UNCHANGED_METRICS:
         return Measured(None, "some runs of the target or of the baseline have no value")
     interval = ratio_interval(values, against, confidence)
-    if column.percent is not None:
-        here, there = (side.values[column.key].estimate for side in (cell, base))
-        interval = interval.around(here / there)
+    here, there = (side.values[column.key].estimate for side in (cell, base))
+    interval = interval.around(here / there)
     return _known(interval, why, values, against, boundaries=differs)
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from storlab.analysis import digits
 from storlab.analysis.quantiles import student_t
 from storlab.model.decision import Interval
 
@@ -46,6 +47,24 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     if min(data) > 0:
         return around(mean, half / mean, len(data))
     return Interval(mean, mean - half, mean + half, len(data))
+
+
+def printable(interval: Interval, values: Sequence[float]) -> Interval:
+    """Return the interval of a mean as it is printed and drawn, for which it has to say something.
+
+    Student's factor for two repeats is 12.7, which leads far beyond anything observed: the bounds
+    become the two values. An interval that spans more than a factor of ten loses its bounds.
+
+    Args:
+        interval: Mean of the repeats, or a percentile of all their operations.
+        values: The value of each repeat.
+    """
+    if len(values) == 2:
+        both = Interval(interval.estimate, min(values), max(values), 2)
+        return both.around(interval.estimate)
+    if digits.is_open(interval):
+        return Interval(interval.estimate, None, None, interval.n)
+    return interval
 
 
 def around(estimate: float, relative: float, n: int) -> Interval:

@@ -1,10 +1,11 @@
 """Answers to a study's questions: the leading target, its lead, the confidence and its drawbacks.
 
 For each question, all pairs of targets are compared at the last point of the axis of every mix and
-size. The intervals of all these comparisons hold simultaneously (Bonferroni): if targets are
-identical, at most one brief in twenty names a winner. The winner is significantly better than every
-other target at some point, and not significantly worse than any at any point. The lead that is
-quoted is the median, not the largest, lead over the next best target.
+size. The outcomes of all these comparisons hold together (Bonferroni): if targets are identical, at
+most one brief in twenty names a winner. Printed intervals are those of single comparisons. The
+winner is significantly better than every other target at some point, and not significantly worse
+than any at any point. The lead that is quoted is the median, not the largest, lead over the next
+best target.
 
 The winner's disadvantages are searched at every point and in every metric, each with its own 95 %
 interval, because reporting one too many is better than missing one.
@@ -20,7 +21,6 @@ from storlab.analysis.columns import COLUMNS, label_of, ratio_table_keys
 from storlab.analysis.compare import PLACES, Comparison, Row, decide
 from storlab.analysis.density import storage_price
 from storlab.analysis.points import Section
-from storlab.analysis.stats import CONFIDENCE
 from storlab.base.units import TB
 from storlab.contracts.hook import load
 from storlab.contracts.page import Page
@@ -62,7 +62,7 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
 
 def _answered(comparison: Comparison) -> list[Verdict]:
     asked = [
-        (sections, question, _contests(comparison, sections, question, CONFIDENCE))
+        (sections, question, _contests(comparison, sections, question))
         for sections in comparison.kinds.values()
         for question in questions_of(comparison, sections)
     ]
@@ -86,7 +86,7 @@ def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Qu
     more = [
         question
         for question in page.metrics.questions
-        if question.asked == "answered" and _contests(comparison, sections, question, CONFIDENCE)
+        if question.asked == "answered" and _contests(comparison, sections, question)
     ]
     return [*always, *more]
 
@@ -98,15 +98,18 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
         for sections in comparison.kinds.values()
         for asked in sections[0].page.metrics.questions
         if asked.name == question
-        for contest in _contests(comparison, sections, asked, CONFIDENCE)
+        for contest in _contests(comparison, sections, asked)
         for side in contest.decision.sides
     }
 
 
 def _contests(
-    comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
+    comparison: Comparison, sections: Sequence[Section], question: Question, count: int = 1
 ) -> list[_Compared]:
-    """Compare every pair of targets on a question, at the last point of every mix and size."""
+    """Compare every pair of targets on a question, at the last point of every mix and size.
+
+    Outcomes hold for ``count`` comparisons together.
+    """
     contests = []
     for section in sections:
         for facet in section.facets():
@@ -114,7 +117,7 @@ def _contests(
             row = None if point is None else comparison.row(point)
             for sides in combinations(comparison.targets, 2) if row is not None else ():
                 known = (
-                    _contest(comparison, section, row, sides, key, confidence, question.per)
+                    _contest(comparison, section, row, sides, key, question.per, count)
                     for key in question.keys
                     if row is not None
                 )
@@ -130,8 +133,8 @@ def _contest(
     row: Row,
     sides: tuple[str, str],
     key: str,
-    confidence: float,
     per: Per = "",
+    count: int = 1,
 ) -> _Compared | None:
     if key not in PLACES:
         return None
@@ -141,7 +144,7 @@ def _contest(
     if not (first.measured and other.measured) or share is None or not column.better:
         return None
     accepted = comparison.accepts_unequal_boundaries
-    decision = decide(first, other, column, confidence, accepted=accepted, share=share)
+    decision = decide(first, other, column, accepted=accepted, comparisons=count, share=share)
     if decision is None or decision.interval is None or decision.interval.estimate <= 0:
         return None
     return _Compared(decision, section, row, per)
@@ -172,8 +175,7 @@ def _fact(target: Target, per: Per) -> float | None:
 def _verdict(
     comparison: Comparison, sections: Sequence[Section], question: Question, count: int
 ) -> Verdict:
-    confidence = 1 - (1 - CONFIDENCE) / max(count, 1)
-    contests = _contests(comparison, sections, question, confidence)
+    contests = _contests(comparison, sections, question, count)
     plain = Verdict(
         question=question.name,
         title=question.title,
@@ -209,7 +211,7 @@ def _verdict(
             "ahead": ahead,
             "targets": tuple(sides),
             "winner": winner,
-            "headline": _described(chosen, leader, count),
+            "headline": _described(chosen, leader),
             "caveat": _caveat(chosen, leader),
             "better": tuple(s for s in standings if s.ahead == leader),
             "worse": tuple(s for s in standings if s.behind == leader),
@@ -266,7 +268,7 @@ def _middle(contests: Sequence[_Compared], target: str) -> _Compared:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decision:
+def _described(contest: _Compared, target: str) -> Decision:
     """Return a comparison's decision with ``target`` as first side, and with printable texts.
 
     The texts name the metric and the workload point.
@@ -279,7 +281,6 @@ def _described(contest: _Compared, target: str, comparisons: int = 1) -> Decisio
         update={
             "what": f"{label_of(page, column, whole=True)}{PER_WORDS[per]}",
             "where": f"{where} ({scale_note})" if scale_note and scale_note not in where else where,
-            "comparisons": comparisons,
         }
     )
 
@@ -296,7 +297,7 @@ def _standings(
                 for section in sections
                 for point in section.points
                 if (contest := _contest(
-                    comparison, section, comparison.row(point), sides, key, CONFIDENCE, per
+                    comparison, section, comparison.row(point), sides, key, per
                 )) is not None
             ]  # fmt: skip
             for ahead in sides:

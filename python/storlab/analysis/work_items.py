@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.dataset import RunData
-from storlab.analysis.stats import mean_interval
+from storlab.analysis.stats import mean_interval, printable
 from storlab.base.units import J_PER_WH
 from storlab.contracts.registry import FAMILIES
 from storlab.model.decision import Interval
@@ -86,7 +86,9 @@ def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
 def interval_of(pieces: Sequence[WorkItem], name: str) -> Interval | None:
     """Return the mean of value ``name`` over the stages; None if a stage lacks the value."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
-    return mean_interval(values) if values and len(values) == len(pieces) else None
+    if not values or len(values) != len(pieces):
+        return None
+    return printable(mean_interval(values), values)
 
 
 def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
@@ -102,6 +104,12 @@ def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
             total = math.fsum(times)
             durations.setdefault(number, []).append(total if summed else total / len(times))
     return [
-        Worker(number, mean_interval(values), min(values), max(values), clients.get(number, ""))
+        Worker(
+            number,
+            printable(mean_interval(values), values),
+            min(values),
+            max(values),
+            clients.get(number, ""),
+        )
         for number, values in sorted(durations.items())
     ]

@@ -18,7 +18,7 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.drift import DRIFT, Repeat, drifts_of
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import ratio_interval
-from storlab.audit.claim_values import estimate, is_percentile
+from storlab.audit.claim_values import estimate
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
@@ -163,8 +163,7 @@ def _audit(claim: Assertion, model: BriefClaims) -> Iterator[Finding]:
         return
     estimates = [estimate(metric, r, v) for r, v in zip(runs, known, strict=True)]
     again = ratio_interval(known[0], known[1], claim.decision.confidence)
-    if is_percentile(metric):
-        again = again.around(estimates[0] / estimates[1])
+    again = again.around(estimates[0] / estimates[1])
     again = again.scaled(claim.decision.share)
     yield from _ratio_findings(claim, again)
     yield from _number_findings(claim, estimates, again)
@@ -275,17 +274,33 @@ def _number_findings(
         # in the brief may be a ratio of sums.
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
         is_printed = number.text in number.words and number.words in claim.statement
-        if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
+        least = number.kind in ("least more", "least less")
+        holds = _bounds if least else _rounds_to
+        if not is_printed or not holds(number, truth, slack):
             recomputed = f"{significant(truth, 5)} {text}, not {number.text}"
             yield _finding(claim, recomputed, _WRONG[number.kind])
 
 
-def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
-    text = printed.replace(",", "")
-    decimals = len(text.partition(".")[2])
+def _rounds_to(number: ClaimNumber, truth: float, slack: float) -> bool:
+    """Return whether the recomputed value is rounded to the printed number."""
     # The step may not exceed the recomputed value: a larger step would accept any number.
-    half = 0.5 * max(float(f"1e-{decimals}"), min(step, abs(truth)))
-    return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
+    half = 0.5 * max(_last_digit(number), min(number.step, abs(truth)))
+    return abs(_printed(number) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
+
+
+def _bounds(number: ClaimNumber, truth: float, slack: float) -> bool:
+    """Return whether the printed number is the recomputed lower bound, rounded down."""
+    over = _printed(number) - truth
+    return -_last_digit(number) * (1 + 1e-6) <= over + slack * abs(truth) and over <= slack * truth
+
+
+def _printed(number: ClaimNumber) -> float:
+    return float(number.text.replace(",", ""))
+
+
+def _last_digit(number: ClaimNumber) -> float:
+    """Return the place value of the last printed digit."""
+    return float(f"1e-{len(number.text.partition('.')[2])}")
 
 
 def _context_findings(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import TypeVar
 
@@ -194,17 +194,48 @@ def exact_duration(duration_ns: int) -> str:
     return f"{duration_ns // DURATION_UNITS[unit]}{unit}"
 
 
+def last_place(value: float, digits: int) -> int:
+    """Return the power of ten of a number's last significant digit, after rounding half up.
+
+    Args:
+        value: The number, such as 1,234; 0 has the power 0.
+        digits: Significant digits to keep: with two, 1,234 has the power 2.
+    """
+    if not value or not math.isfinite(value):
+        return 0
+    kept = Context(digits, ROUND_HALF_UP).create_decimal(repr(float(value)))
+    return kept.adjusted() - digits + 1
+
+
+def rounded(value: float, place: int, rounding: str = ROUND_HALF_UP) -> str:
+    """Format a number with thousands separators and a given last digit: ``"1,200"``, ``"0.41"``.
+
+    Args:
+        value: The number. Its shortest decimal representation is rounded, so 2.675 becomes 2.68.
+        place: Power of ten of the last digit: 2 for hundreds, -2 for hundredths.
+        rounding: Rounding mode of module ``decimal``; by default half up.
+    """
+    if not math.isfinite(value):
+        return f"{value}"
+    unit = Decimal(1).scaleb(place)
+    return f"{Decimal(repr(float(value))).quantize(unit, rounding, _WIDE):,f}"
+
+
+_WIDE = Context(prec=700)  # digits of the largest float next to those of the smallest
+
+
 def format_number(value: float) -> str:
-    """Format with at least three digits, thousands separators and no exponent: ``"36,850"``."""
-    return f"{value:,.0f}" if abs(value) >= 100 else significant(value, 3)
+    """Format a measured value with three significant digits: ``"36,850"``, ``"85.1"``, ``"0.412"``.
+
+    Values of 100 or more have all their integer digits.
+    """
+    return rounded(value, min(0, last_place(value, 3)))
 
 
 def significant(value: float, digits: int) -> str:
-    """Format a number with a given number of significant digits, without exponent: ``"12,300"``.
-
-    Python's format ``g`` is not used because it writes 12345 as ``1.23e+04``.
-    """
-    return f"{Decimal(f'{value:.{digits}g}'):,f}"
+    """Format a number with at most some significant digits, without exponent: ``"12,300"``."""
+    kept = Context(digits, ROUND_HALF_UP).create_decimal(repr(float(value)))
+    return f"{kept.normalize():,f}" if kept else "0"
 
 
 def exact_number(value: float) -> str:

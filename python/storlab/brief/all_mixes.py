@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from storlab.analysis.columns import table_keys
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, title_of
-from storlab.base.units import significant
 from storlab.brief import tables
 from storlab.brief.flags import mark
 from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
 from storlab.figures.common import family_place, far_points, last_point, slug
+from storlab.words.text import percent_digits
 
 
 def family_section(
@@ -63,7 +63,7 @@ def _mix_table(
     )
     return tables.table_of(
         comparison,
-        f"Every mix at {where}: mean of the repeats, with the 95 % interval below it",
+        f"Every mix at {where}: {tables.mean_words(leaves)}",
         head,
         [(c.short, scale.of(c)[0]) for c in columns],
         leaves,
@@ -116,12 +116,10 @@ def _error_rows(section: Section, where: str, cell: Cell) -> list[tables.Leaf]:
         every = done[operation] + sum(kinds.values())
         for kind, count in kinds.items():
             heads = [where, section.page.operations.name_of(operation), kind]
-            share = 100 * count / every
-            text = f"{share:.0f}" if share >= 99.5 else significant(share, 2)
             marks = (mark("errors", f"{count:,} of {every:,} requests"),)
             numbers = [
                 Number(f"{count:,}", "", cell.point_id, marks),
-                Number(text, "", cell.point_id),
+                Number(percent_digits(count / every), "", cell.point_id),
             ]
             rows.append(tables.Leaf(heads, cell, numbers))
     return rows

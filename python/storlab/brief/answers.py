@@ -8,12 +8,13 @@ from dataclasses import replace
 from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.verdict import verdicts
-from storlab.audit.from_claims import Assertion, ClaimNumber
+from storlab.audit.from_claims import Assertion
 from storlab.brief.claims import boundaries_of, marks_of
 from storlab.brief.flags import Mark
 from storlab.brief.model import Answer, Contrast
 from storlab.model.decision import Decision, Standing, Verdict
 from storlab.words import answers as answer_words
+from storlab.words.claims import times_of
 from storlab.words.text import and_list
 
 SECTIONS = {
@@ -126,15 +127,6 @@ def _headline(comparison: Comparison, verdict: Verdict, best: Decision) -> Asser
         decision=best,
         caveat=answer_words.caveat_text(verdict.caveat),
         beside=frozenset(marks | ({"unequal-boundaries"} if best.boundaries else set())),
-        numbers=(_number(best),),
+        numbers=(times_of(best, digits.times(best.advantage, " times")),),
         boundaries=boundaries_of((first, other)),
     )
-
-
-def _number(best: Decision) -> ClaimNumber:
-    times, less = best.advantage, best.better == "less"
-    text = digits.times(times, "").removeprefix("at least ")
-    if digits.is_imprecise(times):
-        return ClaimNumber("least less" if less else "least more", text, f"at least {text} times")
-    step = digits.rounding_step(times)
-    return ClaimNumber("inverse" if less else "multiple", text, f"{text} times", step=step)

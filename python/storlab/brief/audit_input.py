@@ -22,11 +22,7 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     """Recompute claims from their runs; then audit printed published values and the comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
-    assertions = [
-        assertion
-        for claim in claims
-        for assertion in (claim.finding, *([claim.card] if claim.joint.decided else []))
-    ]
+    assertions = [claim.finding for claim in claims]
     return [
         *audit_brief(BriefClaims([*assertions, *headlines(comparison)], records, places)),
         *printed_wrong(comparison),

@@ -3,21 +3,20 @@
 For every mix and block size, targets are compared at the last point of the sweep (the most jobs at
 which the most targets were measured). Each ratio whose 95 % confidence interval excludes 1 becomes
 a claim, however large or small it is. As some of many comparisons differ by chance, a claim is
-printed in large type only if a wider interval, which holds for all comparisons together, excludes 1
-as well. Other claims get a note about that.
+printed in large type only if the difference is significant in all comparisons together. Other
+claims get a note about that. Printed intervals are those of single comparisons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.analysis import digits
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison, Row, decide
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import CONFIDENCE
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
@@ -26,7 +25,7 @@ from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quant
 from storlab.model.decision import Decision, Verdict
 from storlab.words import claims as words
 from storlab.words import power as power_words
-from storlab.words.claims import THROUGHPUT, times_of, what_of
+from storlab.words.claims import THROUGHPUT, what_of
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
@@ -35,18 +34,17 @@ KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 class Claim:
     """Claim that one target is better than another; the better one is the decision's first side.
 
-    ``finding`` has the 95 % confidence interval of this comparison alone. ``card`` has the wider
-    interval that holds for all comparisons together; its number is printed large.
+    All numbers have the 95 % confidence interval of this comparison alone.
     """
 
     kind: str  # "throughput", "latency", or for fixed work "time" or "energy"
     finding: Assertion
-    card: Assertion
+    joint: Decision  # the same comparison, with an outcome that holds for all comparisons together
     use_cases: tuple[str, ...]
     index: int  # index of the leading target, which decides its colour
-    big: str  # number to print large, from the joint interval
+    big: str  # number to print large
     unit: str  # text below the large number
-    bounds: str  # bounds of the joint interval
+    bounds: str  # bounds of the ratio's interval as text
     short: str  # short sentence for a card that already shows workload point and ratio
     marks: tuple[Mark, ...] = field(default_factory=tuple)
     asked: bool = False  # whether it answers a question of the study
@@ -57,18 +55,13 @@ class Claim:
         return self.finding.decision
 
     @property
-    def joint(self) -> Decision:
-        """Decision by the interval that holds for all comparisons together."""
-        return self.card.decision
-
-    @property
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the runs of both targets."""
         return tuple(run for side in self.decision.runs for run in side)
 
     @property
     def note(self) -> str:
-        """Note to print if the interval for all comparisons includes 1; otherwise empty."""
+        """Note to print if the difference is not significant in all comparisons together."""
         return words.joint_note(self.joint)
 
     def as_dict(self) -> dict[str, Any]:
@@ -137,7 +130,8 @@ def cards(
 ) -> list[Claim]:
     """Return the claims to print with a large number.
 
-    Such a claim holds for all comparisons together, has a known size, and is not yet in an answer.
+    Such a claim is significant in all comparisons together, has a known size, and is not yet in an
+    answer.
     If any of them concern a question of the study, only those are returned. Otherwise all but
     claims about latency are returned, unless a question is undecided.
 
@@ -150,7 +144,7 @@ def cards(
         claim
         for claim in claims
         if claim.joint.decided
-        and not digits.has_unknown_size(claim.joint.ratio)
+        and not digits.has_unknown_size(claim.decision.ratio)
         and set(claim.decision.points) not in answered
     ]
     asked = [claim for claim in fresh if claim.asked]
@@ -293,22 +287,17 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
         numbers=text.numbers,
         boundaries=boundaries_of(cells),
     )
-    joint = _joint(comparison, cells, column, decision, count)
-    number = times_of(joint)
+    accepted = comparison.accepts_unequal_boundaries
+    joint = decide(*cells, column, accepted=accepted, comparisons=max(count, 1))
     return Claim(
         kind="latency" if column.is_latency else KINDS.get(column.unit, "throughput"),
         finding=finding,
-        card=replace(
-            finding,
-            statement=f"{decision.sides[0]} {number.words} {text.unit}",
-            decision=joint,
-            numbers=(number,),
-        ),
+        joint=joint or decision,
         use_cases=tuple(row.use_cases),
         index=comparison.targets.index(decision.sides[0]),
-        big=digits.times(joint.advantage),
+        big=digits.times(decision.advantage),
         unit=text.unit,
-        bounds=words.joint_bounds(joint),
+        bounds=words.bounds(decision),
         short=text.short,
         marks=marks,
         asked=look.asked,
@@ -335,26 +324,6 @@ def _caveat(
         marks = (*marks, mark("unequal-boundaries", decision.boundaries))
         caveat = power_words.boundary_caveat(decision.boundaries)
     return caveat, marks
-
-
-def _joint(
-    comparison: Comparison,
-    cells: tuple[Cell, Cell],
-    column: Column,
-    single: Decision,
-    count: int,
-) -> Decision:
-    """Repeat a decision with an interval that holds for ``count`` comparisons (Bonferroni).
-
-    If there is no such interval, the decision for the single comparison is returned.
-    """
-    confidence = 1 - (1 - CONFIDENCE) / max(count, 1)
-    accepted = comparison.accepts_unequal_boundaries
-    joint = decide(*cells, column, confidence, accepted=accepted)
-    if joint is None or joint.interval is None:
-        joint = single.model_copy(update={"confidence": confidence})
-    texts = {"comparisons": count, "what": single.what, "where": single.where}
-    return joint.model_copy(update=texts)
 
 
 def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:

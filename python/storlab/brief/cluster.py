@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.clients import (
     Seen,
     balance_of,
@@ -20,22 +21,14 @@ from storlab.analysis.clients import (
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import directory_names
 from storlab.analysis.points import Section
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_number
 from storlab.brief.cluster_maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.flags import meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FactTable, FigureGroup, Number
 from storlab.brief.tables import Leaf, Scales, table_of
 from storlab.contracts.services import dividing_family
 from storlab.figures.common import last_point, place_of
-from storlab.words.text import (
-    BIAS,
-    and_list,
-    digits3,
-    latency_text,
-    plural,
-    sentence_case,
-    times_text,
-)
+from storlab.words.text import BIAS, and_list, latency_text, plural, sentence_case
 from storlab.workloads.common.flags import CLIENT_FLAGS
 
 NONE = Number("–", missing=True)
@@ -185,7 +178,7 @@ def _network(seen: Sequence[Seen]) -> Iterator[str]:
     if len(known) < len(seen):
         yield "Bytes on the network were not counted on every client: no data_nics, or no counters."
         return
-    low, high = digits3(min(known)), digits3(max(known))
+    low, high = format_number(min(known)), format_number(max(known))
     text = low if low == high else f"{low} to {high}"
     yield f"For each byte moved, {text} bytes went over the data interfaces of a client."
 
@@ -255,8 +248,8 @@ def _ending(cell: Cell) -> list[Number]:
         Number(latency_text(fmean(e.first_ns for e in endings)), "", cell.point_id),
         Number(latency_text(fmean(e.last_ns for e in endings)), "", cell.point_id),
         Number(latency_text(widest.last_ns - widest.first_ns), widest.last.name, cell.point_id),
-        Number(digits3(fmean(rates) / 1e6), "", cell.point_id) if rates else NONE,
-        Number(digits3(fmean(whole) / 1e6), "", cell.point_id),
+        Number(format_number(fmean(rates) / 1e6), "", cell.point_id) if rates else NONE,
+        Number(format_number(fmean(whole) / 1e6), "", cell.point_id),
     ]
 
 
@@ -268,9 +261,9 @@ def _balance(cell: Cell, seen: Sequence[Seen]) -> list[Number]:
     else:
         (slow, least), (fast, most) = balance.least, balance.most
         numbers += [
-            Number(times_text(least), slow, cell.point_id),
-            Number(times_text(balance.middle), "", cell.point_id),
-            Number(times_text(most), fast, cell.point_id),
+            Number(digits.times(least), slow, cell.point_id),
+            Number(digits.times(balance.middle), "", cell.point_id),
+            Number(digits.times(most), fast, cell.point_id),
         ]
     kept = min(client.together.window_kept for client in seen)
     return [
@@ -278,7 +271,7 @@ def _balance(cell: Cell, seen: Sequence[Seen]) -> list[Number]:
         _extreme(seen, lambda client: client.client.first_io_late_ns, latency_text, max),
         Number(kept_text(kept), "", cell.point_id),
         _extreme(seen, lambda client: client.clock_ns, latency_text, max),
-        _extreme(seen, lambda client: client.network, digits3, min),
+        _extreme(seen, lambda client: client.network, format_number, min),
     ]
 
 
@@ -353,18 +346,20 @@ def _least_share(observed_of: dict[tuple[str, str], list[Seen]], name: str) -> f
 
 
 def _client(seen: Sequence[Seen]) -> list[Number]:
-    def worst(take: Taken, show: Callable[[float], str] = digits3, which: Any = max) -> Number:
+    def worst(
+        take: Taken, show: Callable[[float], str] = format_number, which: Any = max
+    ) -> Number:
         return _extreme(seen, take, show, which, named=False)
 
     return [
         Number(f"{len(seen):,}", fact=True),
-        worst(lambda client: client.share, times_text, min),
+        worst(lambda client: client.share, digits.times, min),
         worst(lambda client: client.client.first_io_late_ns, latency_text),
         worst(lambda client: client.client.window_share, kept_text, min),
         _extreme(seen, lambda client: client.client.offset_ns, _signed, _farthest, named=False),
         _extreme(seen, lambda client: client.client.drift_ns, _signed, _farthest, named=False),
         worst(lambda client: client.client.round_trip_ns, latency_text),
-        worst(lambda client: client.network, digits3, min),
+        worst(lambda client: client.network, format_number, min),
         worst(lambda client: client.client.cpu_percent),
         worst(lambda client: client.client.nic_busy_percent),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from storlab.analysis import density
+from storlab.analysis import density, digits
 from storlab.analysis.clients import sections_by_clients
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
@@ -17,7 +17,7 @@ from storlab.brief.tables import Leaf, Scale, Scales, number_of, table_of
 from storlab.contracts.page import Page
 from storlab.figures.common import is_swept, place_of
 from storlab.model.decision import Interval
-from storlab.words.text import MISSING, cell_texts, plural, times_text
+from storlab.words.text import MISSING, cell_texts, plural
 
 THROUGHPUT = "throughput_mb_s.all"
 GB = 1e-3  # GB/s per MB/s
@@ -278,7 +278,7 @@ def _scaled(
                 marks = numbers[0].marks
                 numbers += [
                     Number(*cell_texts(per_client), cell.point_id, marks),
-                    Number(times_text(times), "", cell.point_id, marks),
+                    Number(digits.times(times), "", cell.point_id, marks),
                     Number(f"{share:.0f}", "", cell.point_id, marks),
                 ]
             yield Leaf([place_of(section, facet), str(point.clients)], cell, numbers)

@@ -10,7 +10,7 @@ from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
 from storlab.analysis.points import Section
-from storlab.base.units import significant
+from storlab.base.units import format_number, significant
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
@@ -20,7 +20,7 @@ from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Interval
 from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
-from storlab.words.text import MISSING, cell_texts, digits3
+from storlab.words.text import MISSING, cell_texts
 
 UNDECLARED = "not declared"
 THROUGHPUT, POWER = "throughput_mb_s.all", "power_w.all"
@@ -65,7 +65,7 @@ def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
             continue
         held = ""
         if fit.capacity_tb is not None:
-            held = f", {digits3(fit.count * fit.capacity_tb)} TB"
+            held = f", {format_number(fit.count * fit.capacity_tb)} TB"
         limit = "" if rack.power_budget is None else f", limited by {_limit(fit)}"
         sentences.append(f"{fit.count:,} of {label}{held}{limit}")
     return [f"{_rack_words(rack)} holds {'; or '.join(sentences)}."] if sentences else []

@@ -25,6 +25,7 @@ from storlab.base.units import (
     exact_number,
     format_bytes_si,
     format_duration,
+    format_number,
     significant,
 )
 from storlab.brief.all_mixes import reach
@@ -33,7 +34,7 @@ from storlab.brief.model import FactTable, TargetCard
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
 from storlab.results.store import ResultStore
-from storlab.words.text import and_list, digits3, plural
+from storlab.words.text import and_list, plural
 
 UNMERGED = (
     " Runs without histograms, such as imported ones, cannot be merged: the number is then the "
@@ -88,7 +89,11 @@ def _prices(target: Target) -> list[tuple[str, str]]:
     facts = []
     for name, price in prices:
         if price is not None:
-            per_tb = f" ({digits3(price / target.capacity * TB)} per TB)" if target.capacity else ""
+            per_tb = (
+                f" ({format_number(price / target.capacity * TB)} per TB)"
+                if target.capacity
+                else ""
+            )
             facts.append((name, f"{target.currency} {price:,.0f}{per_tb}"))
     return facts
 
@@ -351,18 +356,22 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         (
             "Intervals",
             f"Means of {_repeats_words(comparison)} with Student’s 95 % t-interval, on a "
-            "logarithmic scale where all values are positive. Single runs are drawn as dots.",
+            "logarithmic scale where all values are positive. Bounds of two repeats are the two "
+            "values; an interval that spans more than a factor of ten is not printed. Single runs "
+            "are drawn as dots.",
         ),
         (
             "Ratios",
-            "Target over baseline, as a ratio of geometric means with a 95 % Welch "
-            "t-interval on logarithms. A difference is called decided when the interval "
-            "excludes 1.",
+            "Mean of the target over mean of the baseline, computed before the means are rounded, "
+            "with a 95 % Welch t-interval on logarithms: everywhere that of one comparison alone. "
+            "A difference is called decided when the interval excludes 1. A decided "
+            "ratio whose interval spans more than a factor of four is printed by its bound near 1 "
+            "(“at least”).",
         ),
         (
             "The answer",
             "All pairs of targets are compared at the last point of every mix and size; the "
-            "intervals of all these comparisons hold together (Bonferroni). The winner is ahead of "
+            "outcomes of all these comparisons hold together (Bonferroni). The winner is ahead of "
             "each other target somewhere and behind none anywhere; its headline is the median of "
             "these points. Disadvantages are looked for at every point and in every quantity.",
         ),
@@ -376,8 +385,8 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         (
             "Findings",
             f"Chosen by rule: {rule(comparison)}, and only differences whose interval excludes 1. "
-            "A number stands large only where the interval that holds for all comparisons together "
-            "excludes 1, too; other findings say that this does not.",
+            "A number stands large only where the difference is significant in all comparisons "
+            "taken together, too; other findings say that it is not.",
         ),
     ]
 

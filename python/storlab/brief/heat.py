@@ -20,7 +20,6 @@ from storlab.brief.tables import ratio_number
 from storlab.figures.common import far_points, last_point, latency_kind, operations_of
 from storlab.figures.theme import sign_of
 from storlab.model.decision import Decision
-from storlab.words.text import ratio_spread
 
 STEPS = (1.1, 1.5, 2.5, 5.0)  # smallest ratio of each colour step
 FEWEST = 3  # cells; with fewer, sentences are easier to read
@@ -180,10 +179,10 @@ def _cell(comparison: Comparison, section: Section, target: str, head: _Head) ->
     index, gain = comparison.targets.index(lead.sides[0]), lead.advantage
     if not decision.decided:
         text = "not decided"
-        return HeatCell(text, ratio_spread(decision.ratio), None, "", 0, cell.point_id, marks)
+        return HeatCell(text, digits.ends_text(decision.ratio), None, "", 0, cell.point_id, marks)
     return HeatCell(
         digits.times(gain).replace("at least ", "≥\u202f"),
-        ratio_spread(gain),
+        digits.ends_text(gain),
         index,
         sign_of(index),
         sum(gain.estimate >= step for step in STEPS),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import DictLoader, Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
 
 from storlab.base.display_safe import visible
 from storlab.brief.bundle import vega_bundle
@@ -73,16 +74,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         brief: Content of the brief.
         figures_href: Folder of the SVG files relative to the page, with a trailing slash.
     """
-    environment = Environment(
-        loader=DictLoader({"brief": _resource("brief.html.j2")}),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=False,
-    )
-    environment.filters["nobreak"] = _nobreak
     cards = brief.cards
-    return environment.get_template("brief").render(
+    return _template().render(
         brief=brief,
         cards=cards,
         listed=[claim for claim in brief.findings.claims if claim not in cards],
@@ -99,6 +92,19 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
     )
+
+
+@cache  # compiling takes a quarter of a second
+def _template() -> Template:
+    environment = Environment(
+        loader=DictLoader({"brief": _resource("brief.html.j2")}),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=False,
+    )
+    environment.filters["nobreak"] = _nobreak
+    return environment.get_template("brief")
 
 
 def shown(value: object) -> object:

@@ -10,7 +10,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.implementations import Entry, SharedWork, shared_works
 from storlab.brief.model import DataTable, ExtraSection, Number
 from storlab.brief.tables import Leaf, Scale, Scales, columns_for, number_of, ratio_number, table_of
-from storlab.words.text import and_list, ratio_bracket, sentence_case
+from storlab.words.text import and_list, ratio_text, sentence_case
 
 NONE = Number("–", missing=True)
 
@@ -73,7 +73,7 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
-            f"{ratio_bracket(decision.ratio)} the {work.presentation.ratios[key]}"
+            f"{ratio_text(decision.ratio)} the {work.presentation.ratios[key]}"
             for key, decision in entry.ratios.items()
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"

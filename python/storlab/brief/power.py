@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from storlab.analysis import digits
 from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
 from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.efficiency import NO_METER
@@ -15,13 +16,7 @@ from storlab.contracts.page import Page
 from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
 from storlab.words import power as words
-from storlab.words.text import (
-    MISSING,
-    cell_texts,
-    percent,
-    plural,
-    ratio_texts,
-)
+from storlab.words.text import MISSING, cell_texts, percent, plural
 
 KEYS = (
     "power_w.all",
@@ -202,7 +197,6 @@ def power_number(cell: Cell, column: Column) -> Number:
         *(m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"),
     ]
     text, spread = cell_texts(value)
-    spread = "" if value.low == value.high else spread
     return Number(text, spread, cell.point_id, tuple(marks))
 
 
@@ -254,7 +248,8 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
         text = f"power of {' and '.join(unknown)} {MISSING}" if unknown else "–"
         return Number(text, point_id=cell.point_id, missing=True)
     return Number(
-        *ratio_texts(decision.ratio),
+        digits.times(decision.ratio),
+        digits.ends_text(decision.ratio),
         cell.point_id,
         tuple(_ratio_marks(decision, (cell, base), column)),
         strong=decision.decided,

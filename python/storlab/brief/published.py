@@ -16,7 +16,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value, title_
 from storlab.analysis.published import PublishedCell
 from storlab.audit.finding import Finding
 from storlab.audit.quantities import factor_of, operation_of, quantity_of
-from storlab.base.units import significant
+from storlab.base.units import format_number, significant
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_number
@@ -28,7 +28,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.figures.theme import series_label
 from storlab.model.published import PublishedTable, Row, load_published
 from storlab.results.store import ResultStore
-from storlab.words.text import MISSING, and_list, cell_texts, digits3, plural
+from storlab.words.text import MISSING, and_list, cell_texts, plural
 
 SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6}
 SI |= {
@@ -288,7 +288,7 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
     if cell is None:
         return Number("–", missing=True)
     factor = scale.of(BY_KEY[cell.key])[1]
-    text = cell.printed if cell.printed and factor == 1.0 else digits3(cell.value / factor)
+    text = cell.printed if cell.printed and factor == 1.0 else format_number(cell.value / factor)
     marks: tuple[Mark, ...] = ()
     if not cell.stated:
         marks = (mark("not-stated", f"{cell.source}, row {', '.join(cell.rows)}: {cell.at}"),)

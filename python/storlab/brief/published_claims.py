@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.analysis.compare import Row as PointRow
 from storlab.analysis.points import Section, WorkloadPoint
@@ -23,7 +24,7 @@ from storlab.contracts.page import Quantity
 from storlab.figures.common import far_places, quantity_named
 from storlab.model.decision import Interval
 from storlab.model.published import PublishedTable, Row
-from storlab.words.text import MISSING, percent, ratio_spread, times_text
+from storlab.words.text import MISSING, percent
 
 IMPOSSIBLE = "impossible"
 FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}
@@ -160,7 +161,7 @@ def _published(claim: _Claim) -> Number:
     marks = (mark("published", f"{claim.table}, rows {', '.join(claim.rows)}"),)
     if claim.ratio is None:
         return Number(IMPOSSIBLE, "more than all of it", None, marks, fact=True)
-    return Number(times_text(claim.ratio), _change(claim.ratio), None, marks, fact=True)
+    return Number(digits.times(claim.ratio), _change(claim.ratio), None, marks, fact=True)
 
 
 def _change(ratio: float) -> str:
@@ -183,9 +184,9 @@ def _measured(comparison: Comparison, row: PointRow, claim: _Claim) -> Number:
             *(power_marks(side.power) if is_power and side.power is not None else ()),
         )
     }
-    spread, more = ratio_spread(interval), _change(interval.estimate)
+    spread, more = digits.ends_text(interval), _change(interval.estimate)
     return Number(
-        times_text(interval.estimate),
+        digits.times(interval),
         f"{spread}, {more}" if spread else more,
         cell.point_id,
         tuple(marks.values()),

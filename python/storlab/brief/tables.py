@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from storlab.analysis import digits
 from storlab.analysis.columns import (
     FAMILY_DISTRIBUTIONS,
     STATISTICS,
@@ -23,7 +24,7 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
 from storlab.analysis.verdict import PER_WORDS, questions_of, share_of
-from storlab.base.units import significant
+from storlab.base.units import format_number
 from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
@@ -32,12 +33,11 @@ from storlab.model.decision import Decision
 from storlab.words.text import (
     MISSING,
     cell_texts,
-    digits3,
     latency_text,
     latency_unit,
+    percent,
     plural,
     range_text,
-    ratio_texts,
 )
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
@@ -157,7 +157,7 @@ def _point_table(
             rows.append(Leaf(_values(section, point, names), cell, numbers))
     return table_of(
         comparison,
-        f"{caption or section.title}: mean of the repeats, with the 95 % interval below it",
+        f"{caption or section.title}: {mean_words(rows)}",
         [title_of(section.page, name) for name in names],
         [(short_of(section.page, c), scale.of(c)[0]) for c in columns],
         rows,
@@ -256,6 +256,13 @@ class Leaf:
     numbers: list[Number]
 
 
+def mean_words(leaves: Sequence[Leaf]) -> str:
+    """Return what a table's numbers are, such as ``mean of the repeats, with ...``."""
+    both = any(len(leaf.cell.runs) == 2 for leaf in leaves)
+    of_two = " (of two repeats, the smaller and the larger)" if both else ""
+    return f"mean of the repeats, with the 95 % interval below it{of_two}"
+
+
 def table_of(
     comparison: Comparison,
     caption: str,
@@ -322,22 +329,16 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
     ]
     if column.name in COUNTED:
         share = cell.values.get("error_percent.all")
-        spread = (
-            f"{significant(share.estimate, 2)}\u00a0%"
-            if share is not None and value.estimate
-            else ""
-        )
+        spread = percent(share.estimate / 100) if share is not None and value.estimate else ""
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
-    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
-    none = value.low == value.high  # equal in all runs, such as a value set by the profile
+    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else format_number
     text, spread = cell_texts(value, factor, show)
     if own := cell.own_percentiles(column):
-        text = show(value.estimate / factor)
         spread = range_text([each / factor for each in own], show)
     return Number(
         text,
-        "" if none else spread,
+        spread,
         cell.point_id,
         (*marks, *_count_marks(cell, column)),
     )
@@ -455,11 +456,12 @@ def ratio_number(
             marks.append(mark(m.kind, f"{name}: {m.message}"))
         marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]
     if decision.concurrency is not None:
-        first, other = (digits3(v) for v in decision.concurrency)
+        first, other = (format_number(v) for v in decision.concurrency)
         text = f"effective concurrency {first} on {names[0]}, {other} on {names[1]}"
         marks.append(mark("different-concurrency", text))
     return Number(
-        *ratio_texts(decision.ratio),
+        digits.times(decision.ratio),
+        digits.ends_text(decision.ratio),
         cell.point_id,
         tuple(_joined(marks)),
         strong=decision.decided,
@@ -550,7 +552,7 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
         return "–"
     if column.name in COUNTED:
         return f"{value:,.0f}"
-    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
+    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else format_number
     return show(value / scale.of(column)[1])
 
 

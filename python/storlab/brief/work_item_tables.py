@@ -15,7 +15,7 @@ from storlab.brief.tables import Leaf, table_of
 from storlab.contracts.page import WorkItemColumn, WorkItemKind
 from storlab.figures.common import NOT_MEASURED, last_point, place_at
 from storlab.model.decision import Interval
-from storlab.words.text import digits3, spread_text
+from storlab.words.text import cell_texts
 
 MOST = 24  # stages in a table; of more, the first and the last are shown
 MOST_WORKERS = 16  # ranks in a table; of more, the slowest are shown
@@ -92,8 +92,7 @@ def _number(cell: Cell, pieces: Sequence[WorkItem], column: WorkItemColumn) -> N
     weak = {p.provenance for p in pieces if p.provenance in NOT_MEASURED}
     if column.name.startswith("energy") and weak:
         marks += [mark(word, f"power is {word}") for word in sorted(weak)]
-    spread = "" if interval.low == interval.high else spread_text(_positive(interval))
-    return Number(digits3(interval.estimate), spread, cell.point_id, tuple(marks))
+    return Number(*cell_texts(_positive(interval)), cell.point_id, tuple(marks))
 
 
 def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
@@ -182,10 +181,8 @@ def _rank_number(cell: Cell, worker: Worker | None, word: str, *, is_slowest: bo
         return NONE
     where = f" on {worker.client}" if worker.client else ""
     marks = (mark("slowest", f"{word} {worker.number}{where}"),) if is_slowest else ()
-    interval = _positive(worker.interval)
     return Number(
-        digits3(interval.estimate),
-        spread_text(interval),
+        *cell_texts(_positive(worker.interval)),
         cell.point_id,
         marks,
     )

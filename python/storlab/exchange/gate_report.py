@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from storlab.analysis import digits
 from storlab.analysis.environments import Difference
 from storlab.analysis.gate import ERROR, VERDICTS, Check, Gate, RuleVerdict
 from storlab.base.units import format_quantity, show
 from storlab.words.text import interval_text
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
-VAGUE = 1_000  # high / low of an interval above which its ends are not printed
 SIDES = {"at_most": "at most", "at_least": "at least"}
 
 
@@ -29,16 +29,17 @@ def metric_text(check: Check) -> str:
 
 
 def measured_text(check: Check) -> str:
-    """Return a check's measured value with its interval: ``1.23 ms [1.2 ms, 1.26 ms]``.
+    """Return a check's measured value with its interval: ``1.23 ms [1.20 ms–1.26 ms]``.
 
-    Ratios are formatted as ``0.97 x [0.95 x, 0.99 x]``.
+    Ratios are formatted as ``0.970 x [0.950 x–0.990 x]``.
     """
     known, unit = check.interval, check.unit or "x"
-    if check.verdict == "undecided" and known is not None and known.low and known.high:
-        times = known.high / known.low
-        if times > VAGUE:  # the ends of such an interval mean nothing: femtoseconds, millennia
-            return f"{format_quantity(known.estimate, unit)} [wider than a factor of {VAGUE:,}]"
-    return interval_text(known, lambda v: format_quantity(v, unit))
+    if known is None or known.low is None or known.high is None:
+        return interval_text(known, lambda v: format_quantity(v, unit))
+    mean, low, high = (format_quantity(v, unit) for v in (known.estimate, known.low, known.high))
+    if check.verdict == "undecided" and digits.is_open(known):
+        return f"{mean} [wider than a factor of {digits.WIDE:.0f}]"
+    return f"{mean} [{low}–{high}]"
 
 
 def advice_text(check: Check) -> str:

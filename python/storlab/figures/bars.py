@@ -10,12 +10,13 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
+from storlab.base.units import format_number
 from storlab.contracts.figure import Bars
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, heights, linear, runs_of, series_of
 from storlab.words.figures import ratio_title, values_on
-from storlab.words.text import MISSING, digits3, interval_text
+from storlab.words.text import MISSING, interval_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def bar_figure(kind: str, wanted: Bars, far: Place, frame: Frame | None = None) 
                 _plain(word),
                 cell.target,
                 interval_text(cell.values.get(column.key)),
-                ", ".join(digits3(value) for value in cell.repeats(column)) or MISSING,
+                ", ".join(format_number(value) for value in cell.repeats(column)) or MISSING,
                 provenance_of(cell, column),
             ]
             for word, column in columns.items()

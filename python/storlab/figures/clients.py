@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.clients import Balance, Seen, balance_of, by_client, clients_of
+from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, linear
 from storlab.figures.theme import colour, role, shape
-from storlab.words.text import digits3
 
 FAIR = 0.8  # clients below this fraction of the mean are flagged
 MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers
@@ -43,7 +43,11 @@ def draw(far: Place) -> Figure | None:
         spec=_plot(far, list(balances), names, data).spec(),
         columns=["client", "target", "share of a fair share", "least run", "most", "MB/s"],
         rows=[
-            [d["client"], d["target"], *(digits3(d[k]) for k in ("value", "low", "high", "mb_s"))]
+            [
+                d["client"],
+                d["target"],
+                *(format_number(d[k]) for k in ("value", "low", "high", "mb_s")),
+            ]
             for d in data
         ],
     )

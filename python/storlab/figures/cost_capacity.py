@@ -10,12 +10,11 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.density import whole_cost
 from storlab.analysis.points import Section
-from storlab.base.units import TB
+from storlab.base.units import TB, format_number
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.plot import Plot, linear
 from storlab.figures.theme import colour, fill_of, shape
-from storlab.words.text import digits3
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
@@ -39,7 +38,7 @@ def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
 
 def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -> Figure:
     title = "; ".join(
-        f"{d['target']} holds {digits3(d['tb'])}\u00a0TB for {currency} {d['cost']:,.0f}, "
+        f"{d['target']} holds {format_number(d['tb'])}\u00a0TB for {currency} {d['cost']:,.0f}, "
         f"{d['per_tb']:,.0f} per TB"
         for d in data
     )
@@ -53,8 +52,8 @@ def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -
         rows=[
             [
                 d["target"],
-                digits3(d["tb"]),
-                "–" if d["usable"] is None else digits3(d["usable"]),
+                format_number(d["tb"]),
+                "–" if d["usable"] is None else format_number(d["usable"]),
                 f"{d['cost']:,.0f}",
                 f"{d['per_tb']:,.0f}",
             ]

@@ -9,11 +9,11 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.base.units import significant
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import fill, series_of, tooltip
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
+from storlab.words.text import percent
 
 MOST_ROWS = 16  # rows drawn, of the most frequent errors; the figure's table lists all
 ROW_HEIGHT = 20
@@ -57,7 +57,7 @@ def _data(mixes: Mixes) -> list[dict[str, Any]]:
             every = done + sum(kinds.values())
             name = page.operations.name_of(operation)
             for kind, count in kinds.items():
-                percent = f"{significant(100 * count / every, 2)}\u00a0%"
+                share = percent(count / every)
                 data.append(
                     {
                         "x": mix,
@@ -67,8 +67,8 @@ def _data(mixes: Mixes) -> list[dict[str, Any]]:
                         "label": f"{mix}, {name}: {kind}",
                         "count": count,
                         "share": 100 * count / every,
-                        "percent": percent,
-                        "text": f"{count:,} ({percent})",
+                        "percent": share,
+                        "text": f"{count:,} ({share})",
                     }
                 )
     return data
@@ -125,7 +125,7 @@ def _title(mixes: Mixes) -> str:
             if operation in work
         )
         if failed:
-            share = f"{significant(100 * failed / (failed + done), 2)}\u00a0%"
+            share = percent(failed / (failed + done))
             parts.append(f"{failed:,} of {failed + done:,} ({share}) on {target}")
         elif cells:
             parts.append(f"none on {target}")

@@ -13,6 +13,7 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import Section, WorkloadPoint
+from storlab.base.units import format_number
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
 from storlab.figures.axis_extent import cut_words, in_sight
@@ -22,7 +23,7 @@ from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
 from storlab.figures.theme import colour, dash_of, log_bounds, shape
 from storlab.model.decision import Interval
 from storlab.words.figures import OF, ratio_title, values_on
-from storlab.words.text import MISSING, digits3, interval_text
+from storlab.words.text import MISSING, interval_text
 
 BESIDE_PX = 9  # distance from the mean at which the dots of single runs are drawn
 CLOSE = 0.09  # fraction of the axis; labels closer than this are moved apart
@@ -65,7 +66,7 @@ def mean_of(series: str, x: str, cell: Cell, column: Column, value: Interval) ->
         "low": rounded(low),
         "high": rounded(high),
         "text": interval_text(value),
-        "label": digits3(value.estimate),
+        "label": format_number(value.estimate),
         "provenance": provenance,
         "dash": dash_of(provenance),
         "runs": ", ".join(cell.run_ids),

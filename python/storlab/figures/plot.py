@@ -10,6 +10,7 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell
+from storlab.base.units import format_number
 from storlab.figures.common import plotted
 from storlab.figures.theme import (
     HEIGHT,
@@ -24,7 +25,7 @@ from storlab.figures.theme import (
     series_label,
 )
 from storlab.model.decision import Interval
-from storlab.words.text import digits3, interval_text
+from storlab.words.text import interval_text
 
 Records = Sequence[Mapping[str, Any]]
 INK = alt.ColorValue(role("fig-ink"))
@@ -145,7 +146,7 @@ def heights(interval: Interval) -> dict[str, Any]:
     whisker = {"value": estimate, "low": low, "high": high}
     return {
         **{name: plotted(value) for name, value in whisker.items()},
-        "label": digits3(estimate),
+        "label": format_number(estimate),
         "text": interval_text(interval),
     }
 

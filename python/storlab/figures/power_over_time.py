@@ -10,12 +10,12 @@ import altair as alt
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
 from storlab.analysis.power_trace import power_trace
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_number
 from storlab.figures.common import plotted, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
-from storlab.words.text import MISSING, digits3, interval_text
+from storlab.words.text import MISSING, interval_text
 
 PANEL_HEIGHT = 104
 TIME = "time from the {words}’s start (s)"
@@ -150,9 +150,11 @@ def _title(far: Place) -> str:
             parts.append(f"power of {target} {MISSING}")
             continue
         idle = cell.values.get("idle_power_w.all")
-        rest = "" if idle is None else f", {digits3(idle.estimate)} W when idle"
+        rest = "" if idle is None else f", {format_number(idle.estimate)} W when idle"
         word = "draws" if cell.power.provenance == "measured" else f"is {cell.power.provenance} at"
-        parts.append(f"{target} {word} {digits3(value.estimate)} W at the {cell.power.label}{rest}")
+        parts.append(
+            f"{target} {word} {format_number(value.estimate)} W at the {cell.power.label}{rest}"
+        )
     return "; ".join(parts)
 
 
@@ -162,5 +164,5 @@ def _row(target: str, account: Account | None, values: dict[str, Any]) -> list[s
     if account is None:
         return [target, *texts, "–", "–"]
     repeats = account.repeats("power_w")
-    texts[0] = texts[0] if len(repeats) > 1 else digits3(statistics.fmean(repeats))
+    texts[0] = texts[0] if len(repeats) > 1 else format_number(statistics.fmean(repeats))
     return [target, *texts, account.label, account.provenance]

@@ -11,13 +11,14 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.published import PublishedCell, published_words
+from storlab.base.units import format_number
 from storlab.figures.common import axis_title, x_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, groups, linear
 from storlab.figures.theme import (
     fill_of,
 )
-from storlab.words.text import MISSING, digits3, interval_text
+from storlab.words.text import MISSING, interval_text
 
 KEY = "throughput_mb_s.all"
 
@@ -87,7 +88,7 @@ def _data(
                 "name": target,
                 "fill": fill_of(index, cell.provenance),
                 "value": None if value is None else value.estimate,
-                "label": MISSING if value is None else digits3(value.estimate),
+                "label": MISSING if value is None else format_number(value.estimate),
                 "text": interval_text(value),
                 "provenance": cell.provenance,
                 "source": "this campaign",
@@ -100,8 +101,8 @@ def _data(
             "name": bar.config,
             "fill": fill_of(comparison.series_index(bar), "published"),
             "value": bar.value,
-            "label": bar.printed or digits3(bar.value),
-            "text": bar.printed or digits3(bar.value),
+            "label": bar.printed or format_number(bar.value),
+            "text": bar.printed or format_number(bar.value),
             "provenance": "published",
             "source": f"{bar.source}, row {', '.join(bar.rows)}",
         }

@@ -14,7 +14,7 @@ from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
-from storlab.base.units import exact_number
+from storlab.base.units import exact_number, format_number
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
@@ -26,7 +26,7 @@ from storlab.figures.theme import (
     series_role,
 )
 from storlab.model.decision import Interval
-from storlab.words.text import MISSING, digits3, interval_text, latency_text, sentence_case
+from storlab.words.text import MISSING, interval_text, latency_text, sentence_case
 
 MS_LABELS = "format(datum.value / 1e6, ',~g')"
 SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
@@ -57,13 +57,13 @@ def _cells(mixes: Mixes, column: Column) -> list[PublishedCell]:
 
 
 def _text(column: Column, value: float) -> str:
-    return latency_text(value) if column.unit == "ns" else digits3(value)
+    return latency_text(value) if column.unit == "ns" else format_number(value)
 
 
 def _label(column: Column, value: float, digits: str = "") -> str:
     """Format a value without its unit, which the title of the axis states."""
     value = value / 1e6 if column.unit == "ns" else value
-    return exact_number(value) if digits else digits3(value)
+    return exact_number(value) if digits else format_number(value)
 
 
 def _figure(mixes: Mixes, column: Column) -> Figure:

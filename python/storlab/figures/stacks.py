@@ -10,6 +10,7 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
+from storlab.base.units import format_number
 from storlab.contracts.figure import StackOverSweep
 from storlab.figures.bars import provenance_of
 from storlab.figures.common import axis_title, last_point
@@ -18,7 +19,7 @@ from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of
 from storlab.figures.theme import role, series_role
 from storlab.model.decision import Interval
 from storlab.words.figures import ratio_title, values_on
-from storlab.words.text import MISSING, digits3, interval_text
+from storlab.words.text import MISSING, interval_text
 
 PALE = 0.25  # opacity of the last part
 
@@ -61,7 +62,7 @@ class Stacks:
                     "from": float(f"{start:.6g}"),
                     "to": float(f"{start + value:.6g}"),
                     "stroke": series_role(index),
-                    "text": digits3(value),
+                    "text": format_number(value),
                     "whole": interval_text(whole),
                 }
             )
@@ -203,7 +204,7 @@ def _pieces(part: StackOverSweep, cell: Cell, whole: float) -> dict[str, float]:
 def mean_text(cell: Cell, key: str) -> str:
     """Return the mean of a column as text."""
     interval = cell.values.get(key)
-    return MISSING if interval is None else digits3(interval.estimate)
+    return MISSING if interval is None else format_number(interval.estimate)
 
 
 def _title(part: StackOverSweep, unit: str, place: Place) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS, Section
@@ -13,7 +14,6 @@ from storlab.figures.common import is_small, is_swept
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look, sweep_title
 from storlab.words.figures import DOES, MOVES
-from storlab.words.text import times_text
 
 KEY = "throughput_mb_s.all"
 GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
@@ -132,7 +132,7 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
     for target in comparison.planned(points):
         few, many = (row[target].values.get(key) for row in rows)
         if few is not None and many is not None and few.estimate > 0:
-            parts.append(f"{times_text(many.estimate / few.estimate)} on {target}")
+            parts.append(f"{digits.times(many.estimate / few.estimate)} on {target}")
     if not parts:
         return ""
     first, last = section.at(points[0]), section.at(points[-1])

@@ -10,12 +10,12 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.dataset import RunData
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_number
 from storlab.figures.common import plotted, plural_of, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import logarithmic
 from storlab.figures.theme import WIDTH, colour, configured, log_bounds
-from storlab.words.text import digits3, latency_text
+from storlab.words.text import latency_text
 
 PANEL_HEIGHT = 104
 MOST_POINTS = 300  # per line; if a run has more intervals, they are grouped
@@ -130,7 +130,7 @@ def _row(run: RunData, *, with_flushes: bool) -> list[str]:
         run.target,
         str(run.record.repeat),
         str(len(rates)),
-        f"{digits3(min(rates))} to {digits3(max(rates))}" if rates else "none",
+        f"{format_number(min(rates))} to {format_number(max(rates))}" if rates else "none",
         _range(tails),
         *([_range(flushes)] if with_flushes else []),
     ]
@@ -148,7 +148,7 @@ def _whole(runs: list[RunData]) -> str:
     for target in dict.fromkeys(run.target for run in runs):
         records = [run.record for run in runs if run.target == target]
         took = [(r.window_end_ns - r.window_start_ns) / NS_PER_S for r in records]
-        parts.append(f"{digits3(sum(took) / len(took))}\u00a0s on {target}")
+        parts.append(f"{format_number(sum(took) / len(took))}\u00a0s on {target}")
     return f"the whole run took {', '.join(parts)}"
 
 

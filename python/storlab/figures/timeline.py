@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.timeline import Stretch, Timeline
+from storlab.base.units import format_number
 from storlab.figures.common import plotted, slug
 from storlab.figures.figure import Figure
 from storlab.figures.plot import logarithmic
@@ -22,7 +23,7 @@ from storlab.figures.theme import (
     role,
     series_role,
 )
-from storlab.words.text import digits3, latency_text
+from storlab.words.text import latency_text
 
 HEAT_HEIGHT, LANE_HEIGHT, FLAG_HEIGHT = 96, 56, 16
 AXIS_PX = 46  # room for the axis labels, so that all lanes start at the same x
@@ -278,12 +279,12 @@ def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
 
 def _title(timeline: Timeline) -> str:
     if timeline.is_fixed_work or not timeline.usual_mb_s:  # the median of a low rate can be 0
-        return f"its course over {digits3(timeline.window_s)} s"
-    usual, deepest = digits3(timeline.usual_mb_s), timeline.deepest
+        return f"its course over {format_number(timeline.window_s)} s"
+    usual, deepest = format_number(timeline.usual_mb_s), timeline.deepest
     if deepest is None:
         share = 100 * min(e.least_mb_s for e in timeline.stretches) / timeline.usual_mb_s
         return f"throughput stays at {share:.0f} % of its median of {usual} MB/s, or above"
-    fall = f"to {digits3(deepest.least_mb_s)} MB/s at {digits3(deepest.start_s)} s"
+    fall = f"to {format_number(deepest.least_mb_s)} MB/s at {format_number(deepest.start_s)} s"
     return (
         f"throughput falls {fall}, {100 * (1 - timeline.depth):.0f} % of its median of {usual} MB/s"
     )
@@ -297,7 +298,7 @@ def _row(timeline: Timeline, dip: Stretch) -> list[str]:
         interval for interval in timeline.device if within((interval.start_s + interval.end_s) / 2)
     ]
     moved = [
-        f"{direction} {digits3(sum(values) / len(values))}"
+        f"{direction} {format_number(sum(values) / len(values))}"
         for direction, values in (
             ("read", [interval.read_mb_s for interval in device]),
             ("written", [interval.written_mb_s for interval in device]),
@@ -308,11 +309,11 @@ def _row(timeline: Timeline, dip: Stretch) -> list[str]:
     asked = [(time_s, value) for time_s, _, value in timeline.celsius if time_s <= dip.end_s]
     warm = [value for time_s, value in asked if time_s == max(asked)[0]]
     return [
-        f"{digits3(dip.start_s)} to {digits3(dip.end_s)}",
-        digits3(dip.mb_s),
+        f"{format_number(dip.start_s)} to {format_number(dip.end_s)}",
+        format_number(dip.mb_s),
         "–" if dip.p99_ns is None else latency_text(dip.p99_ns),
         str(dip.errors),
         ", ".join(moved) or "–",
-        digits3(sum(power) / len(power)) if power else "–",
-        digits3(max(warm)) if warm else "–",
+        format_number(sum(power) / len(power)) if power else "–",
+        format_number(max(warm)) if warm else "–",
     ]

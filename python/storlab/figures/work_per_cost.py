@@ -14,7 +14,7 @@ from storlab.analysis import density
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.base.units import TB
+from storlab.base.units import TB, format_number
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import clients_of, is_small, slug
 from storlab.figures.figure import Figure
@@ -23,7 +23,6 @@ from storlab.figures.plot import Plot, heights, linear, series_of
 from storlab.model.decision import Interval
 from storlab.model.target import Target
 from storlab.words.figures import ratio_range
-from storlab.words.text import digits3
 
 Divide = Callable[[Cell, Target, str], Interval | None]
 
@@ -181,7 +180,7 @@ def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
                 **heights(value),
                 "declared": f"{target.currency} {fact:,.0f}"
                 if way.money
-                else f"{digits3(fact)} TB",
+                else f"{format_number(fact)} TB",
             }
         )
     return bars

@@ -7,11 +7,12 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.work_items import Worker, workers_of
+from storlab.base.units import format_number
 from storlab.contracts.figure import WorkerBars
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, tooltip
 from storlab.figures.theme import colour, shape
-from storlab.words.text import digits3, interval_text
+from storlab.words.text import interval_text, value_text
 
 MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is numeric
 
@@ -33,7 +34,7 @@ def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
     ]
     data, last = ([_datum(*member) for member in some] for some in (members, slowest))
     text = "; ".join(
-        f"{wanted.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
+        f"{wanted.worker} {worker.number} on {target}, {value_text(worker.interval.estimate, 's')}"
         for target, worker in slowest
     )
     return far.figure(
@@ -48,8 +49,8 @@ def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
                 str(worker.number),
                 target,
                 interval_text(worker.interval),
-                digits3(worker.least),
-                digits3(worker.most),
+                format_number(worker.least),
+                format_number(worker.most),
             ]
             for target, worker in members
         ],

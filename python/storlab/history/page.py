@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from storlab.analysis.compare import PLACES
+from storlab.base.units import format_number
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.trend import (
@@ -31,7 +32,7 @@ from storlab.words.history import (
     shift_sign,
     shift_text,
 )
-from storlab.words.text import digits3, latency_text, sentence_case, spread_text, value_text
+from storlab.words.text import latency_text, sentence_case, spread_text, value_text
 
 POINTS, BRIEFS = "points", "briefs"
 OPEN = 50  # number of results whose rows are shown unfolded
@@ -336,7 +337,7 @@ def _rows(point: PointHistory, briefs: Briefs) -> Iterator[ResultRow]:
 def _cell(interval: Interval | None, unit: str) -> tuple[str, str]:
     if interval is None:
         return "", ""
-    show = latency_text if unit == "ns" else digits3
+    show = latency_text if unit == "ns" else format_number
     return show(interval.estimate), spread_text(interval, show=show)
 
 

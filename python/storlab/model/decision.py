@@ -31,8 +31,9 @@ VerdictKind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
 class Interval:
     """Estimate with its confidence interval and the number of repeats behind it.
 
-    ``low`` and ``high`` are None if the repeats cannot give an interval (fewer than two on a side).
-    The unit is that of the values; a ratio has none.
+    ``low`` and ``high`` are None if the repeats cannot give an interval (fewer than two on a side,
+    or too far apart). The bounds of a target's value with two repeats are these repeats. The unit
+    is that of the values; a ratio has none.
     """
 
     estimate: float
@@ -129,9 +130,9 @@ class Decision(BaseModel):
     bound: float = 1.0
     """Value that the interval is compared with: 1 for a ratio."""
     confidence: float = 0.95
-    """Confidence of the interval."""
+    """Confidence of the interval, which is that of this comparison alone."""
     comparisons: int = 1
-    """Number of comparisons whose intervals hold simultaneously (Bonferroni) at 95 %."""
+    """Number of comparisons whose outcomes hold together with 95 % confidence (Bonferroni)."""
     what: str = ""
     """Quantity in the words of the workload family, such as "p99 read latency"."""
     where: str = ""
@@ -149,8 +150,8 @@ class Decision(BaseModel):
 
     @property
     def decided(self) -> bool:
-        """Whether the interval excludes the bound, so that the difference is significant."""
-        return self.interval is not None and self.interval.excludes(self.bound)
+        """Whether the first side is significantly better or worse than the second."""
+        return self.outcome in ("better", "worse")
 
     @property
     def ratio(self) -> Interval:
@@ -294,7 +295,7 @@ class Verdict(BaseModel):
     ahead: dict[str, int] = {}
     """Number of points at which each target leads."""
     comparisons: int = 0
-    """Number of comparisons whose intervals hold simultaneously."""
+    """Number of comparisons whose outcomes hold together with 95 % confidence."""
     range: tuple[float, float] | None = None
     """Smallest and largest lead of the winner over the next best, over all points."""
     caveat: Caveat | None = None

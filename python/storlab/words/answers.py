@@ -104,9 +104,12 @@ def _basis(verdict: Verdict) -> str:
         return ""
     if verdict.comparisons == 1:
         return "95\u00a0% interval of the only comparison"
+    interval = "95\u00a0% interval of this comparison alone"
+    if not verdict.headline.decided:
+        return interval
     return (
-        f"One of {verdict.comparisons:,} comparisons; their 95\u00a0% intervals hold for all of "
-        "them together"
+        f"{interval}; the difference is significant in all {verdict.comparisons:,} comparisons "
+        "taken together, too"
     )
 
 
@@ -185,6 +188,11 @@ def compared(verdict: Verdict) -> str:
             return f"{family}{names} ran once at each point, so differences may be chance."
         if digits.is_open(best.advantage):
             return f"{family}{names}: too noisy to estimate {best.what}; add repeats."
+        if best.advantage.excludes(1.0):
+            return (
+                f"{family}{names}: the difference in {best.what} is not significant if all "
+                f"{best.comparisons:,} comparisons are taken together."
+            )
         return f"{family}{names}: the difference in {best.what} is {WITHIN_NOISE}."
     if verdict.kind == "alone":
         only = verdict.targets[0]

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from storlab.analysis import digits
 from storlab.analysis.columns import STATISTICS, TIMES, Column
 from storlab.audit.from_claims import ClaimNumber, NumberKind
+from storlab.base.units import format_number
 from storlab.contracts.page import Headline, Page, Quantity
 from storlab.model.decision import Decision, Interval
 from storlab.words.text import (
     BIAS,
     DIFFERENT_CONCURRENCY,
     WITHIN_NOISE,
-    digits3,
+    cell_texts,
     latency_unit,
     mean_ratio,
+    percent_digits,
     plural,
-    ratio_bracket,
+    ratio_text,
     sentence_case,
 )
 
@@ -64,14 +66,10 @@ def words_of(
     first_side, second_side = claimed.sides
     what, where = claimed.what, claimed.where
     less = claimed.better == "less"
-    times = times_of(claimed)
+    times = times_of(claimed, ratio_text(claimed.advantage))
     second = f"{second_side}’s"
     below = f"{second} {what}"
-    printed = _values(values, unit, quantity)
-    if printed is None:
-        sentence = f"{first_side} is ahead of {second_side} in {what} at {where}: {times.words}."
-        return Words(sentence, f"{sentence_case(what)}: {times.words}.", below, (times,))
-    first, other = printed
+    first, other = _values(values, unit, quantity)
     change = _change(claimed, NOUNS.get(unit, "") if quantity is not None else "")
     more = f", {change.words}" if change is not None else ""
     numbers = (first, times, other, *([change] if change is not None else []))
@@ -96,38 +94,35 @@ def words_of(
 
 def _values(
     values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
-) -> list[ClaimNumber] | None:
-    """Format the values of both sides with their intervals; None if one is too uncertain."""
-    if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in values):
-        return None
+) -> list[ClaimNumber]:
+    """Format the means of both sides with their intervals."""
     factor, space = 1.0, "\u00a0"
     if unit == "ns":
         unit, factor = latency_unit([value.estimate for value in values], least=1)
     if quantity is None:
         space = " "
     kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
-    return [
-        ClaimNumber(
-            kind,
-            digits.estimate_text(value, factor),
-            f"{digits.text(value, factor)}{space}{unit}",
-            unit,
-            digits.rounding_step(value, factor),
-        )
-        for kind, value in zip(kinds, values, strict=True)
-    ]
+    numbers = []
+    for kind, value in zip(kinds, values, strict=True):
+        text, spread = cell_texts(value, factor)
+        words = f"{text} [{spread}]{space}{unit}" if spread else f"{text}{space}{unit}"
+        numbers.append(ClaimNumber(kind, text, words, unit))
+    return numbers
 
 
-def times_of(claimed: Decision) -> ClaimNumber:
-    """Format the lead of a claim as a multiple, or as its lower bound if it is imprecise."""
-    less, times = claimed.better == "less", claimed.advantage
-    words = ratio_bracket(times)
-    if digits.is_imprecise(times):
-        text = digits.times(times, "").removeprefix("at least ")
-        kind: NumberKind = "least less" if less else "least more"
-        return ClaimNumber(kind, text, words)
-    kind = "inverse" if less else "multiple"
-    return ClaimNumber(kind, digits.times(times, ""), words, step=digits.rounding_step(times))
+def times_of(claimed: Decision, times: str) -> ClaimNumber:
+    """Format the lead of a claim as a multiple, or as its lower bound if it is imprecise.
+
+    Args:
+        claimed: The comparison, with the target that is ahead as first side.
+        times: Text with the multiple, to be found in the claim's sentence.
+    """
+    less, advantage = claimed.better == "less", claimed.advantage
+    text = digits.times(advantage, "").removeprefix("at least ")
+    if digits.is_imprecise(advantage):
+        return ClaimNumber("least less" if less else "least more", text, times)
+    step = 10.0 ** digits.last_digit(advantage)
+    return ClaimNumber("inverse" if less else "multiple", text, times, step=step)
 
 
 def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
@@ -135,26 +130,21 @@ def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
     ratio = claimed.ratio
     if digits.is_imprecise(claimed.advantage) or ratio.estimate >= CHANGE_BELOW:
         return None
-    share, step = abs(ratio.estimate - 1), digits.rounding_step(ratio)
-    text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))
+    text = percent_digits(abs(ratio.estimate - 1))
     word: NumberKind = "less" if claimed.better == "less" else "more"
-    return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}", step=100 * step)
+    return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}")
 
 
-def joint_bounds(joint: Decision) -> str:
-    """Return a line such as ``95 % interval 1.2-1.5, for all 12 comparisons together``."""
-    ends = digits.ends_text(joint.advantage)
-    if not ends:
-        return ""
-    count = joint.comparisons
-    together = f", for all {count:,} comparisons together" if count > 1 else ""
-    return f"95\u00a0% interval {ends}{together}"
+def bounds(decision: Decision) -> str:
+    """Return a line such as ``95 % interval 1.2–1.5``; empty if the ratio has no precise size."""
+    ends = digits.ends_text(decision.advantage)
+    return f"95\u00a0% interval {ends}" if ends else ""
 
 
 def joint_note(joint: Decision) -> str:
     """Return a note that a difference is not significant if all comparisons count as one test.
 
-    The note is empty if the ratio's interval for all comparisons together excludes 1.
+    The note is empty if it is significant.
     """
     if joint.decided:
         return ""
@@ -163,7 +153,7 @@ def joint_note(joint: Decision) -> str:
 
 def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float]) -> str:
     """Return the caveat that latencies were measured at different effective concurrency."""
-    first, other = (digits3(value) for value in concurrency)
+    first, other = (format_number(value) for value in concurrency)
     return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
 
 
@@ -172,7 +162,7 @@ def undecided(ratio: Interval, sides: tuple[str, str], noun: str, where: str) ->
     target, baseline = sides
     if digits.is_open(ratio):
         return f"{target} at {where}: {noun} is uncertain by more than a factor of ten"
-    return f"{target} at {where}: {ratio_bracket(ratio)} the {noun} of {baseline}"
+    return f"{target} at {where}: {ratio_text(ratio)} the {noun} of {baseline}"
 
 
 def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Interval]) -> str:
@@ -205,5 +195,5 @@ def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Int
             sentence += f"; {points - more - less} undecided"
     whose = "its" if less + more else f"{baseline}’s"
     if points == 1:
-        return f"{sentence}: {ratio_bracket(ratios[0])} {whose} {headline.noun}."
+        return f"{sentence}: {ratio_text(ratios[0])} {whose} {headline.noun}."
     return f"{sentence}: {mean_ratio(ratios, f'{whose} {headline.noun}')}. {BIAS}"

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
+from storlab.base.units import format_number
 from storlab.model.decision import Decision, Interval
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, digits3
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list
 
 MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
@@ -86,8 +87,7 @@ def _larger_first(
             return template.format(larger=target, times=digits.times(least), smaller=baseline)
         span = _span(most.inverse(), least.inverse())
         return template.format(larger=baseline, times=span, smaller=target)
-    up = f"up to {_short(most)}"
-    down = f"up to {_short(least.inverse())}" if least.estimate > 0 else "more"
+    up, down = _up_to(most), _up_to(least.inverse()) if least.estimate > 0 else "more"
     above = sum(ratio.estimate > 1 for ratio in ratios)
     ahead = template.format(larger=target, times=up, smaller=baseline)
     behind = template.format(larger=baseline, times=down, smaller=target)
@@ -96,15 +96,23 @@ def _larger_first(
 
 
 def _span(least: Interval, most: Interval) -> str:
-    if least == most:
-        return digits.times(least)
-    ends = [_short(least), _short(most)]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0].rstrip('×')} to {ends[1]}"
+    """Format a range of ratios above 1, as ``2.0 to 4.1×``; without an end that is imprecise."""
+    lowest = min(least, most, key=_near_one)
+    if digits.is_imprecise(lowest):
+        return digits.times(lowest)
+    if digits.is_imprecise(most):
+        return f"{digits.times(lowest)} or more"
+    ends = [digits.times(least), digits.times(most)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix('×')} to {ends[1]}"
 
 
-def _short(times: Interval) -> str:
-    """Format one end of a range of ratios with the digits that its interval justifies."""
-    return f"{digits.number(times.estimate, digits.rounding_step(times))}\u00d7"
+def _near_one(ratio: Interval) -> float:
+    """Return the smallest value that is printed of a ratio above 1."""
+    return ratio.low or 1.0 if digits.is_imprecise(ratio) else ratio.estimate
+
+
+def _up_to(most: Interval) -> str:
+    return digits.times(most) if digits.is_imprecise(most) else f"up to {digits.times(most)}"
 
 
 def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> str:
@@ -165,6 +173,6 @@ def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:
         unit: Unit of the values.
     """
     return ", ".join(
-        f"{digits3(value)}\u00a0{unit} on {target}" + (f" with {place}" if place else "")
+        f"{format_number(value)}\u00a0{unit} on {target}" + (f" with {place}" if place else "")
         for target, value, place in values
     )

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from storlab.analysis.efficiency import Account
+from storlab.base.units import format_number
 from storlab.model.decision import Decision
-from storlab.words.text import (
-    BIAS,
-    MISSING,
-    and_list,
-    digits3,
-    mean_ratio,
-    plural,
-    ratio_bracket,
-)
+from storlab.words.text import BIAS, MISSING, and_list, mean_ratio, plural, ratio_text
 
 
 def not_metered(target: str, reason: str) -> str:
@@ -32,7 +25,7 @@ def drawn(target: str, account: Account, watts: Sequence[float], points: int, mi
         points: Number of points with power.
         missing: Number of points without power.
     """
-    low, high = digits3(min(watts)), digits3(max(watts))
+    low, high = format_number(min(watts)), format_number(max(watts))
     span = f"{low} W" if low == high else f"{low} to {high} W"
     word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
     sentence = f"{target} {word} {span} at the {account.label}, over {plural(points, 'point')}"
@@ -61,7 +54,7 @@ def per_joule(decisions: Sequence[Decision]) -> str:
     target, baseline = decisions[0].sides
     what = f"as much data as {baseline}"
     if len(decisions) == 1:
-        span = f"{ratio_bracket(decisions[0].ratio)} {what}."
+        span = f"{ratio_text(decisions[0].ratio)} {what}."
     else:
         decided = sum(decision.decided for decision in decisions)
         where = "all of them" if decided == len(decisions) else f"{decided or 'none'} of them"

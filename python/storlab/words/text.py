@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
-from storlab.base.units import NS_PER_S, significant
+from storlab.base.units import NS_PER_S, format_number, last_place, rounded
 from storlab.model.decision import Interval
 
 BIAS = "Because of noise, the smallest and largest of many ratios overstate the true range."
@@ -26,117 +26,67 @@ def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, f
     return fitting[-1] if fitting else ("ns", 1.0)
 
 
-def digits3(value: float) -> str:
-    """Format a number with three significant digits: ``1,240``, ``85.1``, ``0.412``."""
-    if value == 0:
-        return "0"
-    magnitude = abs(value)
-    if magnitude >= 99.95:
-        return f"{value:,.0f}"
-    if magnitude >= 9.995:
-        return f"{value:.1f}"
-    if magnitude >= 0.9995:
-        return f"{value:.2f}"
-    decimals = 2 - math.floor(math.log10(magnitude * 1.0005))
-    return f"{value:.{decimals}f}"
-
-
 def latency_text(value_ns: float) -> str:
     """Format a latency with three digits and an SI unit, as ``85.1 µs``."""
-    for unit, factor in (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3)):
+    for unit, factor in reversed(LATENCY_UNITS):
         if value_ns >= factor * 0.9995:
-            return f"{digits3(value_ns / factor)}\u00a0{unit}"
-    return f"{value_ns:.0f}\u00a0ns"
+            return f"{format_number(value_ns / factor)}\u00a0{unit}"
+    return f"{format_number(value_ns)}\u00a0ns"
 
 
 def value_text(value: float, unit: str) -> str:
     """Format a value with its unit; nanoseconds become a suitable time unit."""
-    return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
+    return latency_text(value) if unit == "ns" else f"{format_number(value)}\u00a0{unit}"
 
 
-def interval_text(interval: Interval | None, show: Callable[[float], str] = digits3) -> str:
-    """Format an estimate with its interval: ``1,240 [1,200, 1,280]``, or ``1,240 (one run)``."""
+def interval_text(interval: Interval | None, show: Callable[[float], str] = format_number) -> str:
+    """Format a mean with its interval: ``1,240 [1,200–1,280]``, or ``1,240 (one run)``."""
     if interval is None:
         return MISSING
     if interval.low is None or interval.high is None:
-        return f"{show(interval.estimate)} (one run)"
-    return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
+        why = "one run" if interval.n == 1 else "no interval"
+        return f"{show(interval.estimate)} ({why})"
+    return f"{show(interval.estimate)} [{spread_text(interval, show=show)}]"
 
 
 def spread_text(
-    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
+    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = format_number
 ) -> str:
-    """Format the bounds of an interval, such as ``1,200–1,260``; empty without bounds."""
+    """Format the bounds of a mean: ``1,200–1,260``, or of two repeats ``1,200 to 1,260``.
+
+    Empty without bounds.
+    """
     if interval.low is None or interval.high is None:
         return ""
-    return f"{show(interval.low / factor)}–{show(interval.high / factor)}"
+    ends = (interval.low / factor, interval.high / factor)
+    return range_text(ends, show) if interval.n == 2 else "–".join(map(show, ends))
 
 
-def range_text(values: Sequence[float], show: Callable[[float], str] = digits3) -> str:
+def range_text(values: Sequence[float], show: Callable[[float], str] = format_number) -> str:
     """Format the smallest and the largest of some values, as ``1,200 to 1,260``."""
     return f"{show(min(values))} to {show(max(values))}"
 
 
 def cell_texts(
-    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
+    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = format_number
 ) -> tuple[str, str]:
-    """Format a table value and its interval; "not decided" if its ends differ tenfold."""
-    if digits.is_open(interval):
-        return digits.NOT_DECIDED, ""
-    return show(interval.estimate / factor), spread_text(interval, factor, show)
-
-
-def times_text(ratio: float) -> str:
-    """Format a ratio as ``0.42×``: two decimals from 0.095 to 10, two digits below."""
-    return f"{ratio_digits(ratio)}\u00d7"
-
-
-def ratio_digits(ratio: float) -> str:
-    """Format a ratio as ``0.42``, like ``times_text`` but without the multiplication sign."""
-    if 0 < ratio < 0.095:
-        return significant(ratio, 2)
-    return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)
+    """Format a mean and its interval for a table; no interval if all repeats are equal."""
+    spread = "" if interval.low == interval.high else spread_text(interval, factor, show)
+    return show(interval.estimate / factor), spread
 
 
 def ratio_text(ratio: Interval) -> str:
-    r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
-
-    If the ratio is imprecise, the text starts with its bound, such as ``at most 0.11×``.
-    """
-    plain = interval_text(ratio, ratio_digits)
-    if not digits.is_imprecise(ratio):
-        return plain
-    return f"{digits.times(ratio)} {plain[plain.index('[') :]}"
-
-
-def ratio_bracket(interval: Interval) -> str:
     """Format a ratio as ``0.42× [0.40–0.44]``, or as ``at least 1.5×`` if it is imprecise."""
-    ends = "" if digits.is_imprecise(interval) else digits.ends_text(interval)
-    return digits.times(interval) + (f" [{ends}]" if ends else "")
-
-
-def ratio_spread(interval: Interval) -> str:
-    """Format the bounds of a ratio, such as ``0.40–0.44``; empty without bounds."""
-    if interval.low is None or interval.high is None:
-        return ""
-    return f"{ratio_digits(interval.low)}–{ratio_digits(interval.high)}"
-
-
-def ratio_texts(ratio: Interval) -> tuple[str, str]:
-    """Format ratio and interval for a table; "not decided" if it is wide and includes 1."""
-    if digits.is_open(ratio) and not ratio.excludes(1.0):
-        return digits.NOT_DECIDED, ""
-    if digits.is_imprecise(ratio):
-        return digits.times(ratio), ratio_spread(ratio)
-    return times_text(ratio.estimate), ratio_spread(ratio)
+    ends = digits.ends_text(ratio)
+    return digits.times(ratio) + (f" [{ends}]" if ends else "")
 
 
 def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
     """Format the geometric mean and the range of ratios, such as ``1.2× its power``."""
-    values = [ratio.estimate for ratio in ratios]
-    mean = math.exp(math.fsum(math.log(value) for value in values) / len(values))
-    ends = f"from {times_text(min(values))} to {times_text(max(values))}"
-    return f"{times_text(mean)} {what} in the geometric mean{of}, {ends}"
+    least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
+    mean = math.exp(math.fsum(math.log(ratio.estimate) for ratio in ratios) / len(ratios))
+    ends = f"from {digits.times(least)} to {digits.times(most)}"
+    return f"{digits.times(mean)} {what} in the geometric mean{of}, {ends}"
 
 
 class Change(NamedTuple):
@@ -157,20 +107,18 @@ def change(ratio: float) -> Change:
         return Change("less", percent_digits(1 - ratio), f"{percent(1 - ratio)} less")
     if ratio < 2:
         return Change("more", percent_digits(ratio - 1), f"{percent(ratio - 1)} more")
-    return Change("multiple", digits3(ratio), f"{digits3(ratio)} times as much")
+    return Change("multiple", format_number(ratio), f"{format_number(ratio)} times as much")
 
 
 def percent(share: float) -> str:
-    """Format a fraction as a percentage such as ``71 %``, with one decimal below 10 %."""
+    """Format a fraction as a percentage such as ``71 %``, with at least two digits."""
     return f"{percent_digits(share)}\u00a0%"
 
 
 def percent_digits(share: float) -> str:
-    """Format a fraction as a percentage without the sign, such as ``71``."""
-    value = 100 * share
-    if 1e-6 <= abs(value) < 0.05:  # smaller values are rounding errors of floating point
-        return significant(value, 1)
-    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
+    """Format a fraction as a percentage without the sign, such as ``71`` or ``0.42``."""
+    value = 100 * share if abs(share) >= 1e-8 else 0.0  # less is an error of floating point
+    return rounded(value, min(0, last_place(value, 2)))
 
 
 def and_list(words: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from integration.brief.power_fixture import Kind, build_power_store
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
+from storlab.base.units import format_number
 from storlab.brief.build import build_brief
 from storlab.brief.fact_tables import environment_tables
 from storlab.brief.heat import STEPS, heat_tables
@@ -28,7 +29,6 @@ from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT, SHAPES, TAIL
 from storlab.figures.throughput_vs_jobs import KEY, draw_rates
 from storlab.results.store import ResultStore
-from storlab.words.text import digits3
 from storlab.workloads.block.page import BLOCK_PAGE
 from support.golden import golden_text
 from support.vega import assert_vega_lite
@@ -182,7 +182,7 @@ def test_small_blocks_are_drawn_by_their_operations(comparison: Comparison) -> N
     assert all("IOPS" in json.dumps(figure.spec) for figure in figures)
     mean = figures[0].spec["datasets"]["means"][0]
     cells = comparison.row(comparison.sections[0].points[0]).cells
-    assert mean["label"] == digits3(cells[mean["target"]].values["iops.all"].estimate)
+    assert mean["label"] == format_number(cells[mean["target"]].values["iops.all"].estimate)
 
 
 def test_efficiency_is_drawn_along_the_sweep(tmp_path: Path) -> None:

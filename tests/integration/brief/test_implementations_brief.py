@@ -14,15 +14,16 @@ from integration.brief.fixed_fixture import NEW, OLD
 from integration.conftest import Made
 from integration.object.test_object_brief import mean, tables_of
 from integration.preprocess.preprocess_fixture import SSDS, build_preprocess_store
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.implementations import shared_works
 from storlab.analysis.stats import ratio_interval
+from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.implementations import implementations
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
-from storlab.words.text import digits3, ratio_spread, times_text
 from storlab.workloads.preprocess.findings import bottlenecks
 
 THREE = 'implementation = ["polars", "native", "pandas"]'
@@ -63,15 +64,15 @@ def test_implementations_stand_in_one_table_with_their_ratios(made: Made) -> Non
     assert len(table.rows) == 3 * 2 * 2
     polars, native = (of(made.store, name, 8, OLD) for name in ("polars", "native"))
     row = table.at("8 workers", "polars", OLD)
-    assert row["completion time s"] == digits3(mean(polars, "completion_time_s"))
-    assert row["rows per CPU second 1/s"] == digits3(mean(polars, "rows_s_per_core"))
-    assert row["CPU per GB s/GB"] == digits3(mean(polars, "cpu_s_per_gb"))
-    assert row["peak memory MB"] == digits3(mean(polars, "peak_memory_mb"))
+    assert row["completion time s"] == format_number(mean(polars, "completion_time_s"))
+    assert row["rows per CPU second 1/s"] == format_number(mean(polars, "rows_s_per_core"))
+    assert row["CPU per GB s/GB"] == format_number(mean(polars, "cpu_s_per_gb"))
+    assert row["peak memory MB"] == format_number(mean(polars, "peak_memory_mb"))
     ratio = ratio_interval(times(polars), times(native))
-    assert row["time over native"] == times_text(ratio.estimate)
+    assert row["time over native"] == digits.times(ratio.estimate)
     assert row["CPU over native"] == "3.50×"
     assert table.at("8 workers", "native", OLD)["time over native"] == "–"
-    assert ratio_spread(ratio) in plain(made.html)
+    assert digits.ends_text(ratio) in plain(made.html)
 
 
 def test_every_number_leads_to_its_runs(made: Made) -> None:
@@ -114,7 +115,7 @@ def test_without_native_the_first_is_the_reference(tmp_path: Path) -> None:
     (table,) = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "implementations")
     (verdict,) = bottlenecks(compared(store))  # one sentence if it applies to both
     assert plain(verdict).startswith("Pandas, 20,000,000 rows; polars, 20,000,000 rows, by workers")
-    assert table.at("polars", NEW)["CPU over pandas"] == "0.87×"  # 3.5 / 4
+    assert table.at("polars", NEW)["CPU over pandas"] == "0.875×"  # 3.5 / 4
 
 
 def test_only_work_that_several_did_is_compared(tmp_path: Path) -> None:

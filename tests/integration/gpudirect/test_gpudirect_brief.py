@@ -16,15 +16,16 @@ from integration.gpudirect.gpudirect_fixture import (
     build_gpudirect_store,
 )
 from integration.object.test_object_brief import mean, tables_of
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.efficiency import spread_ratio
 from storlab.audit.from_results import audit_results
+from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.build import build_brief
 from storlab.figures.drawing import draw
 from storlab.model.result import RunRecord
-from storlab.words.text import digits3, times_text
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import PATHS
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
@@ -74,7 +75,7 @@ def test_best_points_of_throughput_and_of_efficiency_are_named_apart(
         for n in (1, 16, 64, 256)
     )  # fmt: skip
     assert fast.value.estimate == pytest.approx(most)
-    assert row["throughput GB/s"] == digits3(most / 1000)
+    assert row["throughput GB/s"] == format_number(most / 1000)
 
 
 def test_direct_is_divided_by_each_other_path_of_the_same_target(
@@ -92,15 +93,17 @@ def test_direct_is_divided_by_each_other_path_of_the_same_target(
         for way in (direct, other)
     )
     cpu = [mean(side, "cpu_s_per_gb") for side in (first, second)]
-    assert row["client CPU per GB"] == times_text(cpu[0] / cpu[1])
+    assert float(row["client CPU per GB"].removesuffix("×")) == pytest.approx(
+        cpu[0] / cpu[1], abs=0.005
+    )
     assert direct.cell.power is not None
     assert other.cell.power is not None
     spreads = [way.cell.power.spread("efficiency_mb_s_w") for way in (other, direct)]  # type: ignore[union-attr]
     assert spreads[0] is not None
     assert spreads[1] is not None
-    assert row["energy per GB"] == times_text(spread_ratio(spreads[0], spreads[1]).estimate)
+    assert row["energy per GB"] == digits.times(spread_ratio(spreads[0], spreads[1]))
     energy = absolute.at(work, "direct", NEW)["energy per GB J/GB"]
-    assert energy == digits3(1000 / spreads[1].estimate)
+    assert energy == format_number(1000 / spreads[1].estimate)
 
 
 def test_published_claims_stand_beside_direct_points_at_their_place(gpudirect_made: Made) -> None:
@@ -208,7 +211,7 @@ def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: C
              "throughput_mb_s")
         for n in (1, 16, 64, 256)
     )  # fmt: skip
-    assert f"{digits3(best / 1000)}{NBSP}GB/s host" in fast.title
+    assert f"{format_number(best / 1000)}{NBSP}GB/s host" in fast.title
     assert html.escape(fast.title) in gpudirect_made.html
     alone = [s for s in comparison.sections if s.points[0].params["path"] == "direct"]
     assert draw(PATHS, comparison, alone) == [], "one path is compared with nothing"

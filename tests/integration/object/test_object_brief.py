@@ -19,6 +19,7 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
 from storlab.audit.from_results import audit_results
+from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.published import match
 from storlab.cli.main import main
@@ -27,7 +28,6 @@ from storlab.figures.svg import render
 from storlab.model.published import load_published
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
-from storlab.words.text import digits3
 from support.vega import assert_vega_lite
 
 MIXES = (30, 50, 70, 90)
@@ -163,12 +163,12 @@ def test_every_number_of_every_mix_is_on_the_page(object_made: Made, mix: int, t
         moved = sum(t.bytes for r in records for t in r.totals.values())
         joules = sum(r.metric("energy_j") or 0 for r in records)
         failed = sum(n for r in records for t in r.totals.values() for n in t.errors.values())
-        assert row["throughput MB/s"] == digits3(mean(records, "throughput_mb_s"))
-        assert row["GET MB/s"] == digits3(mean(records, "throughput_mb_s", "get"))
-        assert row["PUT MB/s"] == digits3(mean(records, "throughput_mb_s", "put"))
-        assert row["requests/s"] == digits3(mean(records, "requests_s"))
-        assert row["per watt MB/s/W"] == digits3(moved / 1e6 / joules)
-        assert row["per TB MB/s/TB"] == digits3(mean(records, "throughput_mb_s_tb"))
+        assert row["throughput MB/s"] == format_number(mean(records, "throughput_mb_s"))
+        assert row["GET MB/s"] == format_number(mean(records, "throughput_mb_s", "get"))
+        assert row["PUT MB/s"] == format_number(mean(records, "throughput_mb_s", "put"))
+        assert row["requests/s"] == format_number(mean(records, "requests_s"))
+        assert row["per watt MB/s/W"] == format_number(moved / 1e6 / joules)
+        assert row["per TB MB/s/TB"] == format_number(mean(records, "throughput_mb_s_tb"))
         assert row["errors"] == f"{failed:,}"
         assert (failed > 0) == (target == HDD)
     for what, prefix, column, operation in (
@@ -184,7 +184,7 @@ def test_every_number_of_every_mix_is_on_the_page(object_made: Made, mix: int, t
                 if percent is None
                 else together.percentile(percent)
             )
-            assert shown[f"{name} ms"] == digits3(value / 1e6), (what, name)
+            assert shown[f"{name} ms"] == format_number(value / 1e6), (what, name)
 
 
 @pytest.mark.parametrize("kind", ["object_throughput", "object_latency", "ttfb_bars", "errors"])
@@ -400,7 +400,7 @@ def test_the_terminal_says_the_same(
         mean(records, "requests_s"),
         mean(records, "ttfb_mean_ns", "get") / 1e6,
     ):
-        assert f" {digits3(value)} " in text
+        assert f" {format_number(value)} " in text
     assert "GET, first byte" in text
     assert main(["compare", directory, "-m", "ttfb_p99_ns", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

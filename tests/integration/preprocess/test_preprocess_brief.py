@@ -26,6 +26,7 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_results import audit_results
+from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.audit_input import audited
 from storlab.brief.claims import make_claims
@@ -35,7 +36,6 @@ from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 from storlab.words.answers import sentences
-from storlab.words.text import digits3
 from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
 from support.made_comparisons import told
@@ -84,10 +84,10 @@ def test_what_each_number_of_workers_brings_stands_in_a_table(preprocess_made: M
         records_of(preprocess_made.store, workers, OLD) for workers in (1, 8, 16, 24)
     )
     row = table.at("16", OLD)
-    assert row["all stages s"] == digits3(mean(sixteen, "completion_time_s"))
-    assert row["on CPU %"] == digits3(mean(sixteen, "worker_busy_percent"))
-    assert row["moved MB/s"] == digits3(mean(sixteen, "device_mb_s"))
-    assert row["run Wh"] == digits3(mean(sixteen, "energy_wh"))
+    assert row["all stages s"] == format_number(mean(sixteen, "completion_time_s"))
+    assert row["on CPU %"] == format_number(mean(sixteen, "worker_busy_percent"))
+    assert row["moved MB/s"] == format_number(mean(sixteen, "device_mb_s"))
+    assert row["run Wh"] == format_number(mean(sixteen, "energy_wh"))
     faster = mean(single, "completion_time_s") / mean(sixteen, "completion_time_s")
     assert float(row["speed-up over 1 worker"].rstrip("×")) == pytest.approx(faster, rel=0.01)
     assert row["verdict"] == "the device saturates"
@@ -104,8 +104,8 @@ def test_each_stage_has_its_own_verdict(preprocess_made: Made) -> None:
     records = records_of(preprocess_made.store, 24, OLD)
     times = [r.metric("completion_time_s", "encode") for r in records]
     row = table.at("encode", OLD)
-    assert row["time s"] == digits3(sum(t for t in times if t is not None) / 3)
-    assert row["the device moved MB/s"] == digits3(
+    assert row["time s"] == format_number(sum(t for t in times if t is not None) / 3)
+    assert row["the device moved MB/s"] == format_number(
         sum(r.metric("device_mb_s", "encode") or 0 for r in records) / 3
     )
 
@@ -412,7 +412,7 @@ def test_no_words_of_windows_and_queues(preprocess_made: Made) -> None:
 def test_the_section_has_the_runs_own_values(preprocess_made: Made) -> None:
     time, *_ = tables_of(preprocess_made.html, SECTION)
     records = records_of(preprocess_made.store, 8, NEW)
-    assert time.at("8", NEW)["all stages s"] == digits3(mean(records, "completion_time_s"))
+    assert time.at("8", NEW)["all stages s"] == format_number(mean(records, "completion_time_s"))
 
 
 def test_targets_do_not_claim_direct_access(preprocess_made: Made) -> None:
@@ -432,7 +432,7 @@ def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> No
         "Micron 6550 ION: still getting faster at 24 workers; Solidigm D5-P5336: the device "
         "saturates at 16 workers.",
         "Micron 6550 ION preprocesses the same rows 2.00 times as fast as Solidigm D5-P5336 "
-        "(1.97 to 2.04) at 400,000,000 rows, 24 workers.",
+        "(1.98 to 2.03) at 400,000,000 rows, 24 workers.",
     ]
     assert "preprocesses the same rows" not in " ".join(found["efficiency"])
     shown = conclusion.lines(verdicts(preprocess_comparison))

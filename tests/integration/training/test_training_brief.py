@@ -19,6 +19,7 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit.from_results import audit_results
 from storlab.base.errors import ResultError
+from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
 from storlab.cli.main import main
@@ -26,7 +27,6 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
-from storlab.words.text import digits3
 from storlab.workloads.training.capacity_answer import Kept, largest, title
 from storlab.workloads.training.findings import capacity_section
 from support.made_comparisons import told
@@ -53,8 +53,8 @@ def test_utilisation_stands_by_definition_with_the_runs_own_values(training_made
         for target in (NEW, OLD):
             row = busy.at("unet3d-h100", str(accelerators), target)
             records = records_of(training_made.store, accelerators, target)
-            assert row["AU %"] == digits3(mean(records, "au_percent"))
-            assert row["AU with the first step %"] == digits3(
+            assert row["AU %"] == format_number(mean(records, "au_percent"))
+            assert row["AU with the first step %"] == format_number(
                 mean(records, "au_with_first_percent")
             )
             assert row["asked %"] == "90.0"
@@ -68,12 +68,12 @@ def test_rates_waits_and_energy_are_those_of_the_runs(
     _, rate, wait, _, energy, *_ = tables_of(training_made.html, SECTION)
     records = records_of(training_made.store, 4, OLD)
     row = rate.at("4", OLD)
-    assert row["samples/s"] == digits3(mean(records, "samples_s"))
-    assert row["moved MB/s"] == digits3(mean(records, "throughput_mb_s"))
-    assert row["nominal MB/s"] == digits3(mean(records, "nominal_mb_s"))
+    assert row["samples/s"] == format_number(mean(records, "samples_s"))
+    assert row["moved MB/s"] == format_number(mean(records, "throughput_mb_s"))
+    assert row["nominal MB/s"] == format_number(mean(records, "nominal_mb_s"))
     assert row["moved MB/s"] != row["nominal MB/s"]
     stalls = wait.at("4", OLD)
-    assert stalls["stall of an accelerator s"] == digits3(mean(records, "stall_s"))
+    assert stalls["stall of an accelerator s"] == format_number(mean(records, "stall_s"))
     assert stalls["step waits, p50"].endswith("ms")
     # an available batch costs nanoseconds, which is not printed as 0 ms
     assert wait.at("1", NEW)["step waits, p50"] == "900\u00a0ns".replace("\u00a0", " ")
@@ -81,7 +81,7 @@ def test_rates_waits_and_energy_are_those_of_the_runs(
     joules = [r.metric("span_energy_j", "epoch") for r in records]
     known = [value for value in joules if value is not None]
     assert len(known) == 3
-    assert row["energy of an epoch J"] == digits3(sum(known) / 3)
+    assert row["energy of an epoch J"] == format_number(sum(known) / 3)
     assert row["accelerators fed per watt 1/W"] == "0"  # four are not kept busy
     (fed,) = [f for f in draw("epoch_energy", comparison, comparison.sections) if "watt" in f.name]
     assert "on Solidigm D5-P5336 with 2 accelerators" in fed.title.replace("\u00a0", " ")
@@ -103,8 +103,8 @@ def test_epochs_are_listed_with_what_the_device_read(training_made: Made) -> Non
     records = records_of(training_made.store, 4, NEW)
     read = [record.details["epochs"][1]["bytes"] / 1e6 for record in records]
     device = [record.details["epochs"][1]["device_read_bytes"] / 1e6 for record in records]
-    assert row["read of files MB"] == digits3(sum(read) / 3)
-    assert row["read by the device MB"] == digits3(sum(device) / 3)
+    assert row["read of files MB"] == format_number(sum(read) / 3)
+    assert row["read by the device MB"] == format_number(sum(device) / 3)
     assert row["device / files %"] == "100"
 
 
@@ -149,7 +149,7 @@ def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     assert row["first not kept"] == "3"
     power = [r.metric("power_w") for r in records_of(training_made.store, 2, OLD)]
     watts = sum(value for value in power if value is not None) / 3
-    assert row["per watt 1/W"] == digits3(2 / watts)
+    assert row["per watt 1/W"] == format_number(2 / watts)
     assert f"{found[NEW].text} on {NEW} (few steps), 2 on {OLD} (few steps)" in training_made.html
 
 
@@ -365,7 +365,7 @@ def test_the_terminal_says_the_same(
     directory = str(training_made.store.directory)
     assert main(["compare", directory]) == 0
     text = capsys.readouterr().out
-    assert digits3(mean(records_of(training_made.store, 4, OLD), "au_percent")) in text
+    assert format_number(mean(records_of(training_made.store, 4, OLD), "au_percent")) in text
     assert main(["compare", directory, "-m", "au_percent", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [column["key"] for column in data["columns"]] == ["au_percent.all"]
@@ -383,7 +383,7 @@ def test_the_answer_about_training(training_comparison: Comparison) -> None:
         f"Micron 6550 ION: at least 3 emulated accelerators kept busy at 90 % or more{FEW}; "
         f"Solidigm D5-P5336: 2 emulated accelerators kept busy at 90 % or more{FEW}.",
         "Micron 6550 ION feeds accelerators 1.57 times as many samples per second as Solidigm "
-        f"D5-P5336 (1.50 to 1.65) at {at}",
+        f"D5-P5336 (1.52 to 1.63) at {at}",
         "It is worse in energy of an epoch (at 1 of 4 points), throughput per watt (at 2 of 4 "
         "points) and 1 other quantity.",
     ]

@@ -267,10 +267,11 @@ def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
 @pytest.mark.parametrize(
     ("low", "outcome", "words"),
     [
-        (0.1, "within noise", "10 MB/s [wider than a factor of 1,000]"),
-        (10.0, "within noise", "10 MB/s [10 MB/s, 1,000 MB/s]"),
-        (0.1, "worse", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # one end is the reason
-        (0.0, "within noise", "10 MB/s [0 MB/s, 1,000 MB/s]"),
+        (0.1, "within noise", "10.0 MB/s [wider than a factor of 10]"),
+        (10.0, "within noise", "10.0 MB/s [wider than a factor of 10]"),
+        (200.0, "within noise", "10.0 MB/s [200 MB/s–1,000 MB/s]"),
+        (0.1, "worse", "10.0 MB/s [0.100 MB/s–1,000 MB/s]"),  # one end is the reason
+        (0.0, "within noise", "10.0 MB/s [0 MB/s–1,000 MB/s]"),
     ],
 )
 def test_ends_that_say_nothing_are_no_numbers(

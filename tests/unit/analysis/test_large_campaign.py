@@ -279,10 +279,10 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     tmp_path: Path,
 ) -> None:
     """Check by counting that a report reads each run once and shares its answers."""
-    contests: list[tuple[str, float]] = []  # the quantity, and the confidence
+    contests: list[tuple[str, bool]] = []  # the quantity, and whether it is judged alone
 
     def contest(*about: Any) -> Any:
-        contests.append(about[4:6])
+        contests.append((about[4], len(about) == 6))
         return once(*about)
 
     once = verdict._contest
@@ -290,7 +290,7 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     main(["report", str(campaign.directory), "--out", str(tmp_path / "once.html"), "--no-pdf"])
     assert "storlab" not in capsys.readouterr().err
     assert reads.count("run.json") == 120
-    beside = [key for key, confidence in contests if confidence == verdict.CONFIDENCE]
+    beside = [key for key, alone in contests if alone]
     quantities = set(beside)
     # all quantities at all points, plus the few asked for at the last points
     assert len(quantities) * 30 <= len(beside) <= (len(quantities) + 4) * 30

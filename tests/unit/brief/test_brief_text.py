@@ -6,22 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.analysis import digits
+from storlab.analysis.stats import mean_interval, printable
+from storlab.base.units import format_number
 from storlab.brief.fact_tables import capacity_text, flatten
 from storlab.model.decision import Interval
 from storlab.words.text import (
     and_list,
     breakable,
+    cell_texts,
     change,
     date_range,
-    digits3,
     interval_text,
     latency_text,
     latency_unit,
     percent_digits,
-    ratio_bracket,
-    ratio_texts,
-    times_text,
+    ratio_text,
 )
 
 
@@ -54,10 +53,10 @@ def test_nothing_is_more_than_a_hundred_percent_less(ratio: float) -> None:
         (0, "0"),
         (0.0123, "0.0123"),
         (0.3, "0.300"),
-        (1.005, "1.00"),
+        (1.005, "1.01"),
         (9.996, "10.0"),
         (99.96, "100"),
-        (1234.5, "1,234"),
+        (1234.5, "1,235"),
         (1e6, "1,000,000"),
         (4e-7, "0.000000400"),
         (-4e-7, "-0.000000400"),
@@ -66,40 +65,27 @@ def test_nothing_is_more_than_a_hundred_percent_less(ratio: float) -> None:
     ],
 )
 def test_three_digits_and_never_an_exponent(value: float, text: str) -> None:
-    assert digits3(value) == text
+    assert format_number(value) == text
 
 
 @given(st.floats(min_value=1e-12, max_value=1e12))
 def test_three_digits_are_within_half_a_percent(value: float) -> None:
-    text = digits3(value)
+    text = format_number(value)
     assert "e" not in text
     assert float(text.replace(",", "")) == pytest.approx(value, rel=0.0051)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (0.3, "0.30×"),
-        (0.0312, "0.031×"),
-        (0.00761, "0.0076×"),
-        (3.3e-5, "0.000033×"),
-        (4.251, "4.25×"),
-        (31.4, "31.4×"),
-    ],
-)
-def test_ratios_have_two_decimals_where_it_matters(ratio: float, text: str) -> None:
-    assert times_text(ratio) == text
 
 
 @pytest.mark.parametrize(
     ("share", "text"),
     [
         (0.71, "71"),
+        (0.865, "87"),
+        (1.2, "120"),
         (0.0301, "3.0"),
-        (0.0004, "0.04"),
-        (3e-7, "0.00003"),
-        (0, "0.0"),
-        (1e-16, "0.0"),
+        (0.0004, "0.040"),
+        (3e-7, "0.000030"),
+        (0, "0"),
+        (1e-16, "0"),
     ],
 )
 def test_a_small_share_is_not_nothing(share: float, text: str) -> None:
@@ -107,15 +93,20 @@ def test_a_small_share_is_not_nothing(share: float, text: str) -> None:
 
 
 def test_an_interval_stands_with_its_number() -> None:
-    assert digits.text(Interval(1234.4, 1200.0, 1260.0, 3)) == "1,230 [1,200–1,260]"
-    assert digits.text(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == "5 [4–6]"
-    assert digits.text(Interval(7.5, None, None, 1)) == "7.50"
-    assert ratio_bracket(Interval(0.42, 0.4, 0.44, 3)) == "0.42× [0.40–0.44]"
-    assert ratio_bracket(Interval(0.017, 0.0074, 0.11, 3)) == "at most 0.11×"
-    assert ratio_texts(Interval(0.017, 0.0074, 0.11, 3)) == ("at most 0.11×", "0.0074–0.11")
-    assert ratio_texts(Interval(0.42, 0.4, 0.44, 3)) == ("0.42×", "0.40–0.44")
+    assert interval_text(Interval(1234.4, 1200.0, 1260.0, 3)) == "1,234 [1,200–1,260]"
+    assert interval_text(Interval(84.4, 50.2, 152.0, 3)) == "84.4 [50.2–152]"
+    assert cell_texts(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == ("5.00", "4.00–6.00")
+    assert ratio_text(Interval(0.42, 0.4, 0.44, 3)) == "0.42× [0.40–0.44]"
+    assert ratio_text(Interval(0.017, 0.0074, 0.11, 3)) == "at most 0.11×"
     assert interval_text(None) == "not measured"
     assert interval_text(Interval(7.5, None, None, 1)) == "7.50 (one run)"
+    assert interval_text(Interval(7.5, None, None, 3)) == "7.50 (no interval)"
+
+
+def test_two_repeats_stand_in_place_of_an_interval() -> None:
+    both = printable(mean_interval([59.0, 2_164.0]), [59.0, 2_164.0])
+    assert interval_text(both) == "1,112 [59.0 to 2,164]"
+    assert cell_texts(both) == ("1,112", "59.0 to 2,164")
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_a_run_in_one_line() -> None:
     assert run_line(record(), "a [b], 4 jobs, run 1 of 3").startswith("a [b], 4 jobs, run 1 of 3: ")
     broken = run_line(record(Failure(message="it broke")), "a [b], run 1")
     assert broken == f"a [b], run 1 ({RUN.run_id}): FAILED, it broke"
-    assert line.endswith("1,234 MB/s, 56 IOPS, p99 2 ms, flags: client-bound")
+    assert line.endswith("1,235 MB/s, 56.0 IOPS, p99 2 ms, flags: client-bound")
     assert run_line(record(Failure(message="it broke"))).endswith("FAILED, it broke")
     rate = Metric(name="requests_s", value=78.0, unit="1/s")
     objects = record().model_copy(update={"kind": "object", "metrics": [rate], "flags": []})
-    assert run_line(objects).endswith(": 78 requests/s")
+    assert run_line(objects).endswith(": 78.0 requests/s")
 
 
 def test_plain_lines_count_runs_and_time_left() -> None:

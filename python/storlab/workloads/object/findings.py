@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_number
 from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, mark
 from storlab.brief.model import DataTable, ExtraSection, Number
 from storlab.brief.tables import Leaf, Scale, table_of
 from storlab.figures.common import far_places, place_of
-from storlab.words.text import digits3, latency_text
+from storlab.words.text import latency_text
 from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.endpoints import (
     UNEVEN,
@@ -101,8 +101,8 @@ def _numbers(
     moved = own.bytes / seconds / 1e6 if seconds > 0 else 0.0
     return [
         Number(f"{own.requests:,}", "", point),
-        Number(digits3(100 * own.requests / every), "", point),
-        Number(digits3(moved), "", point) if own.bytes else NONE,
+        Number(format_number(100 * own.requests / every), "", point),
+        Number(format_number(moved), "", point) if own.bytes else NONE,
         Number(latency_text(own.p50_ns), "", point, marks),
         Number(latency_text(own.p99_ns), "", point, marks),
         errors,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.points import Section, WorkloadPoint
@@ -13,7 +14,7 @@ from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
 from storlab.figures.common import place_of
-from storlab.words.text import and_list, breakable, plural, ratio_spread, sentence_case, times_text
+from storlab.words.text import and_list, breakable, plural, sentence_case
 from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
@@ -185,8 +186,8 @@ def _speedup(saturation: Saturation, step: Step | None, cell: Cell, least: int) 
     if step is None or saturation.steps[0].workers != least:
         return NONE
     ratio = saturation.speedup(step)
-    spread = "" if step is saturation.steps[0] else ratio_spread(ratio)
-    return Number(times_text(ratio.estimate), spread, cell.point_id)
+    spread = "" if step is saturation.steps[0] else digits.ends_text(ratio)
+    return Number(digits.times(ratio), spread, cell.point_id)
 
 
 def _word(saturation: Saturation, step: Step | None, cell: Cell) -> Number:

@@ -9,6 +9,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import account_of
 from storlab.analysis.points import CLIENTS, describe, page_of
+from storlab.base.units import format_number
 from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
@@ -16,7 +17,7 @@ from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
 from storlab.figures.common import place_of
 from storlab.model.decision import Interval
-from storlab.words.text import MISSING, and_list, digits3, plural, spread_text
+from storlab.words.text import MISSING, and_list, plural, spread_text
 from storlab.workloads.training.capacity_answer import kept_busy
 
 KIND = "training"
@@ -85,7 +86,7 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
     runs = _runs(comparison, search)
     of_power = (*marks, *_power_marks(runs)) if power else ()
     above = "none tried" if search.first_not_kept is None else f"{search.first_not_kept:,}"
-    per_watt = "–" if not power else digits3(search.number / power)
+    per_watt = "–" if not power else format_number(search.number / power)
     numbers = [
         Number(search.text, "", search.point_id, marks, strong=True),
         _percent(interval, search.point_id, marks),
@@ -127,7 +128,7 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
         return Number(MISSING, missing=True)
     high = None if interval.high is None else min(interval.high, 100.0)
     shown = Interval(interval.estimate, interval.low, high, interval.n)
-    return Number(digits3(interval.estimate), spread_text(shown), point_id, marks)
+    return Number(format_number(interval.estimate), spread_text(shown), point_id, marks)
 
 
 class Findings(FamilyAdditions):

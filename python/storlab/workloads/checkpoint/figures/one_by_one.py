@@ -8,10 +8,10 @@ import altair as alt
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, work_items_of
+from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, linear
 from storlab.figures.theme import colour, shape
-from storlab.words.text import digits3
 
 FEWEST = 2  # checkpoints of a run that this figure needs
 MOST = 400
@@ -39,7 +39,7 @@ def draw(far: Place) -> Figure | None:
 
 
 def _digits(values: Any) -> list[str]:
-    return [digits3(value) for value in values]
+    return [format_number(value) for value in values]
 
 
 def _data(cell: Cell) -> list[dict[str, Any]]:
@@ -83,5 +83,7 @@ def _title(data: list[dict[str, Any]]) -> str:
     parts = []
     for target in dict.fromkeys(d["target"] for d in data):
         values = [d["value"] for d in data if d["target"] == target]
-        parts.append(f"{digits3(min(values))} to {digits3(max(values))}\u00a0s on {target}")
+        parts.append(
+            f"{format_number(min(values))} to {format_number(max(values))}\u00a0s on {target}"
+        )
     return f"single checkpoints took {', '.join(parts)}"

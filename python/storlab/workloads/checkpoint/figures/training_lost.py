@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell
-from storlab.base.units import NS_PER_S, format_duration
+from storlab.base.units import NS_PER_S, format_duration, format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.mixes import CROSS
 from storlab.figures.plot import Plot, logarithmic
 from storlab.figures.theme import colour, dash_of, log_bounds, role
-from storlab.words.text import digits3
+from storlab.words.text import value_text
 from storlab.workloads.checkpoint.interval import (
     daly_interval,
     of_whole,
@@ -71,7 +71,9 @@ def draw(far: Place) -> Figure | None:
         "against the interval between checkpoints, modelled",
         spec=_plot(far, curves, marks).spec(),
         columns=["target", "interval", "s", "share lost (%)"],
-        rows=[[m["target"], m["what"], digits3(m["x"]), digits3(m["y"])] for m in marks],
+        rows=[
+            [m["target"], m["what"], format_number(m["x"]), format_number(m["y"])] for m in marks
+        ],
     )
 
 
@@ -177,11 +179,11 @@ def _title(marks: list[dict[str, Any]], chosen: float) -> str:
     best = [m for m in marks if m["what"] == BEST]
     if best:
         intervals = (
-            f"{_duration(m['x'])} on {m['target']} ({digits3(m['y'])}\u00a0% of the time is lost)"
+            f"{_duration(m['x'])} on {m['target']} ({value_text(m['y'], '%')} of the time is lost)"
             for m in best
         )
         return f"the best interval is {', '.join(intervals)}"
-    lost = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in marks)
+    lost = ", ".join(f"{value_text(m['y'], '%')} on {m['target']}" for m in marks)
     return f"with {_duration(chosen)} between checkpoints {lost} of the time is lost"
 
 

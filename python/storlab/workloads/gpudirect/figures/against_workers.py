@@ -8,10 +8,11 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
+from storlab.base.units import format_number
 from storlab.figures.common import x_text
 from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look
-from storlab.words.text import digits3, latency_text
+from storlab.words.text import latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
 
 GB = 1e-3  # converts MB/s to GB/s
@@ -105,7 +106,7 @@ def _title(
         shown = (
             latency_text(value)
             if column.unit == "ns"
-            else f"{digits3(value * wanted.factor)}{NBSP}{wanted.unit}"
+            else f"{format_number(value * wanted.factor)}{NBSP}{wanted.unit}"
         )
         parts.append(f"{shown} on {best.target} with {best.at}")
     points = len(section.of_facet(facet))

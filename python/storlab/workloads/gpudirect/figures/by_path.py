@@ -11,12 +11,13 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import NBSP, Section, WorkloadPoint, describe
+from storlab.base.units import format_number
 from storlab.figures.common import axis_title, family_name, x_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Look, line_plot, mean_of, rounded
 from storlab.figures.theme import log_bounds
 from storlab.model.decision import Interval
-from storlab.words.text import MISSING, digits3, interval_text, latency_text
+from storlab.words.text import MISSING, interval_text, latency_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"
@@ -57,7 +58,7 @@ class _Wanted:
         """Format a value in the unit of the chart, for a title."""
         if self.unit in ("µs", "ms"):
             return latency_text(value.estimate / self.factor)
-        return f"{digits3(value.estimate)}{NBSP}{self.unit}"
+        return f"{format_number(value.estimate)}{NBSP}{self.unit}"
 
 
 @dataclass(frozen=True, slots=True)

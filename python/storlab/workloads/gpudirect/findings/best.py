@@ -7,10 +7,11 @@ from dataclasses import replace
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.density import scaled
 from storlab.analysis.points import Section
+from storlab.base.units import format_number
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, Scale, number_of, table_of
 from storlab.figures.common import is_swept, place_of
-from storlab.words.text import digits3, spread_text
+from storlab.words.text import spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, Best, best_points
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
@@ -78,4 +79,4 @@ def gb_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Num
     number = number_of(cell, column, scale)
     shown = scaled(value, GB) or value
     spread = spread_text(shown) if number.spread else ""
-    return replace(number, text=digits3(shown.estimate), spread=spread)
+    return replace(number, text=format_number(shown.estimate), spread=spread)

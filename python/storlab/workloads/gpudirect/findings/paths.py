@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison, decisions_of
 from storlab.analysis.efficiency import spread_ratio
 from storlab.analysis.points import NBSP, WorkloadPoint, describe, sort_value, spaced_size
+from storlab.base.units import format_number
 from storlab.brief.flags import Mark, cell_marks
 from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
 from storlab.model.decision import Interval
-from storlab.words.text import and_list, digits3, ratio_spread, spread_text, times_text
+from storlab.words.text import and_list, ratio_text, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
 from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of
@@ -169,7 +171,7 @@ def energy_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
     high = None if not value.low else J_GB / value.low
     shown = Interval(J_GB / value.estimate, low, high, value.n)
     spread = spread_text(shown) if number.spread and shown.is_known else ""
-    return replace(number, text=digits3(shown.estimate), spread=spread)
+    return replace(number, text=format_number(shown.estimate), spread=spread)
 
 
 def _ratios(comparison: Comparison, compared: Sequence[Place], tail: str) -> DataTable:
@@ -216,8 +218,8 @@ def _energy_ratio(first: Cell, other: Cell) -> Number:
         flags = cell_marks(cell.flags, len(cell.runs), latency=False, name="efficiency_mb_s_w")
         marks |= {m.kind: m for m in (*flags, *(power_marks(cell.power) if cell.power else ()))}
     return Number(
-        times_text(interval.estimate),
-        ratio_spread(interval),
+        digits.times(interval),
+        digits.ends_text(interval),
         first.point_id,
         tuple(marks.values()),
         strong=interval.excludes(1.0),
@@ -307,11 +309,10 @@ def _range(ratios: Sequence[Interval]) -> str:
 
     For several ratios, a note is added if all of their intervals include 1.
     """
-    values = sorted(ratio.estimate for ratio in ratios)
-    low, high = times_text(values[0]), times_text(values[-1])
-    interval = ratios[0]
-    if len(values) == 1:
-        return f"{low} ({ratio_spread(interval)})" if interval.is_known else low
+    least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
+    if len(ratios) == 1:
+        return ratio_text(least)
+    low, high = digits.times(least), digits.times(most)
     span = low if low == high else f"{low} to {high}"
     decided = sum(ratio.excludes(1.0) for ratio in ratios)
     return span if decided else f"{span} (no interval excludes 1)"

@@ -9,12 +9,12 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.base.units import format_bytes_si, significant
+from storlab.base.units import format_bytes_si, format_number, significant
 from storlab.brief.flags import cell_marks
 from storlab.brief.model import DataTable, FactTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.model.result import Operation, OperationTotals
-from storlab.words.text import and_list, digits3, plural
+from storlab.words.text import and_list, plural
 from storlab.workloads.gpudirect.details import (
     CuFileTold,
     GpuDirectDetails,
@@ -118,9 +118,9 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
     shares = [proof.route.percents()["posix"] for proof in bad if proof.route.counted]
     low, high = min(shares, default=0.0), max(shares, default=0.0)
     span = (
-        digits3(high)
+        format_number(high)
         if math.isclose(low, high, abs_tol=0.05)
-        else f"{digits3(low)} to {digits3(high)}"
+        else f"{format_number(low)} to {format_number(high)}"
     )
     compat = low >= LEAST_DIRECT_PERCENT
     why = "cuFile ran in compatibility mode, and " if compat else ""

@@ -8,12 +8,13 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
+from storlab.base.units import format_number
 from storlab.figures.common import operations_of
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import Plot, heights, linear, runs_of, series_of
 from storlab.words.figures import MOVES, ratio_title
-from storlab.words.text import MISSING, digits3, interval_text, sentence_case
+from storlab.words.text import MISSING, interval_text, sentence_case
 
 NAME = "throughput_mb_s"
 NARROW = 275  # width in pixels; three charts fit in a row
@@ -59,7 +60,7 @@ def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure 
                 mix,
                 cell.target,
                 interval_text(cell.values.get(column.key)),
-                ", ".join(digits3(value) for value in cell.repeats(column)) or MISSING,
+                ", ".join(format_number(value) for value in cell.repeats(column)) or MISSING,
             ]
             for mix, _, cell in mixes.cells()
         ],
@@ -93,7 +94,7 @@ def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
     if text:
         return text
     values = sorted(float(bar["value"]) for bar in bars)
-    return f"{digits3(values[0])} to {digits3(values[-1])} MB/s"
+    return f"{format_number(values[0])} to {format_number(values[-1])} MB/s"
 
 
 def ratios_in_words(mixes: Mixes, column: Column) -> str:

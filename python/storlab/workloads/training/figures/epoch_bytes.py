@@ -11,9 +11,9 @@ import altair as alt
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.work_items import cell_work_items, interval_of
+from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, linear, series_of
-from storlab.words.text import digits3
 
 MOST_EPOCHS = 40
 
@@ -51,10 +51,10 @@ def _data(cell: Cell, index: int) -> list[dict[str, Any]]:
                 **series_of(cell, index),
                 "epoch": number,
                 "share": float(f"{share.estimate:.4g}"),
-                "files": digits3(files.estimate),
-                "device": digits3(device.estimate),
-                "label": digits3(share.estimate),
-                "text": digits3(share.estimate),
+                "files": format_number(files.estimate),
+                "device": format_number(device.estimate),
+                "label": format_number(share.estimate),
+                "text": format_number(share.estimate),
             }
         )
     return records
