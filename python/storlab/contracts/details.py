@@ -88,8 +88,7 @@ class Details(DetailsTable):
     process: BytesCounted | None = None
     medium: MediumFindings | None = None  # None if not examined
     stages: tuple[StageTimes, ...] = ()  # finished stages
-    # whether it is unknown if I/O bypassed the page cache, as in some files of other tools
-    page_cache_unknown: bool = False
+    page_cache_unknown: bool = False  # whether its use is unknown, as in some imported runs
 
     @classmethod
     def of(cls, run: HasDetails) -> Self:

@@ -15,7 +15,7 @@ UNKNOWN_START = "1970-01-01T00:00:00.000+00:00"
 
 
 def assumed_utc(local: datetime) -> tuple[str, list[str]]:
-    """Return the time of a file without time zone as if it was UTC, in ISO 8601, and a note."""
+    """Return a local time without zone in ISO 8601 as if it was UTC, and a note on that."""
     zoned = local.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
     return zoned, ["the file has no time zone; UTC is assumed"]
 
@@ -42,7 +42,7 @@ class ImportedRun:
     runtime_stated: bool = False  # whether runtime_ns is an option of the job, not only its window
     s3: str | None = None  # endpoint and bucket of a store, as in a study
     params: dict[str, Any] = field(default_factory=dict)  # further parameters of the point
-    # Format of the file, if the tool reports a run in several; see `exchange.same_runs`.
+    # Format of the file, if the tool writes the same run in several; see `exchange.same_runs`.
     form: str = ""
 
 
@@ -50,7 +50,7 @@ class ImportedRun:
 class FileImporter(Protocol):
     """Interface of importers of one tool's results from the text of a file.
 
-    Importers that inherit from it have its defaults for the copy of the file.
+    Subclasses inherit defaults of ``suffix`` and ``cleaned``.
     """
 
     name: str
@@ -81,8 +81,8 @@ class DirectoryImporter(Protocol):
     """Interface of importers of a tool that writes a directory of files for each run."""
 
     name: str
-    # Whether the importer names targets so that directories of different targets differ. Otherwise,
-    # directories in different folders are those of different targets, like files.
+    # Whether the importer gives different targets different names. If not, run directories in
+    # different folders count as different targets, as files do.
     names_targets: bool
 
     def directories(self, place: Path) -> list[Path]:

@@ -14,7 +14,7 @@ class Translator(NamedTuple):
     """Function that translates the values of an option ``--from-NAME``, and the option's help."""
 
     place: str  # module and function, separated by a colon: from a list of values to a Translation
-    metavar: str
+    metavar: str  # placeholder of the value in the help
     help: str
 
 
@@ -23,7 +23,7 @@ class Remark:
     """Remark on an option of the other tool that a study cannot fully express."""
 
     where: str  # file and line, as in "job.fio:12"
-    option: str  # the option as it is written there
+    option: str  # the option as written in that file
     meaning: str  # effect of the difference, as a sentence
 
     @property

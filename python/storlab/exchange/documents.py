@@ -12,7 +12,7 @@ from storlab.contracts.registry import IMPORTERS, file_importers
 from storlab.exchange.decoding import TERMINAL_CODES
 
 _START = re.compile(
-    r"^([^\S\n]*)(?:\S[^\n]*=> )?(?=\{\s*[\"}]|\[\s*[\[{\"\]])",  # `ok: [host] => {` of Ansible
+    r"^([^\S\n]*)(?:\S[^\n]*=> )?(?=\{\s*[\"}]|\[\s*[\[{\"\]])",  # Ansible: `ok: [host] => {`
     re.MULTILINE,
 )
 _ADJACENT = re.compile(r"([^\S\n]*)(?=\{\s*[\"}]|\[\s*[\[{\"\]])")
@@ -23,7 +23,7 @@ _NO_NUMBER = re.compile(r"(?<=[:\[,])(\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,\]}]
 _BARE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu])')
 _JSON_CHARACTERS = '"[]{}'
 _MOST_REPAIRS = 50
-_MOST_NOTED = 20  # lines of a file that are not JSON and are named in the notes
+_MOST_NOTED = 20  # lines outside the JSON that notes quote
 _MESSAGE = re.compile(
     r"\b(note|warn|warning|errors?|err|fatal|hint|fail\w*|invalid|unsupported|cannot|unable|bad|"
     r"refused|denied|terminat\w*|signal|killed|abort\w*|interrupted|timed out)\b",
@@ -39,7 +39,7 @@ class Document:
     text: str
     value: Any = None
     notes: list[str] = field(default_factory=list)
-    key: str = ""  # where it was in the file, if inside another document
+    key: str = ""  # its key or index in the document that contains it, if any
 
 
 @dataclass(slots=True)
@@ -54,12 +54,12 @@ class Split:
 def split(text: str) -> Split:
     """Find the JSON documents in a text.
 
-    A document starts at the beginning of a line, behind ``... =>`` as Ansible prints it, or after
+    A document starts at the beginning of a line, after ``... =>`` as Ansible prints it, or after
     another document on the same line.
     """
     result = Split()
     position = 0
-    while (start := _adjacent(text, position) or _START.search(text, position)) is not None:
+    while (start := _ADJACENT.match(text, position) or _START.search(text, position)) is not None:
         _keep_lines(result, text[position : start.start()])
         _keep_lines(result, start[0])
         document, position = _document(text, start.end(), len(start[1]))
@@ -69,11 +69,6 @@ def split(text: str) -> Split:
             result.damaged.append(document)
     _keep_lines(result, text[position:])
     return result
-
-
-def _adjacent(text: str, position: int) -> re.Match[str] | None:
-    """Match the start of a document on the line on which the previous one ended."""
-    return _ADJACENT.match(text, position) if position else None
 
 
 def _keep_lines(result: Split, text: str) -> None:
@@ -159,7 +154,7 @@ def _repaired(body: str) -> tuple[Document, int] | None:
 
 def _repaired_once(body: str, error: json.JSONDecodeError, notes: list[str]) -> str | None:
     if error.msg.startswith("Invalid \\"):
-        notes.append("backslashes in the JSON were not escaped and are taken as they are")
+        notes.append("backslashes in the JSON were not escaped and are read literally")
         changed = _BARE_BACKSLASH.sub(r"\\\\", body)
         return changed if changed != body else None
     at = error.pos
@@ -195,7 +190,7 @@ def _message() -> re.Pattern[str]:
 
 def _no_number_note(count: int) -> str:
     values = "value is" if count == 1 else "values are"
-    return f"{count} {values} NaN or infinite in the JSON, and taken as unknown"
+    return f"{count} {values} NaN or infinite in the JSON, and treated as unknown"
 
 
 def inner_documents(value: Any) -> Iterator[Document]:

@@ -13,12 +13,12 @@ from storlab.model.result import RunRecord
 IMPORTED_FROM = "imported from "
 """Beginning of the note that names the file of a run."""
 
-_MOST_LINES = 40  # of one kind
-_MOST_NAMES = 5  # files or folders in one line
+_MOST_LINES = 40  # of notes, targets, repeats or reasons
+_MOST_NAMES = 5  # files or folders named in one line
 
 
 def limited(lines: Iterable[str], what: str) -> list[str]:
-    """Return the first 40 lines, and a line with the number of others."""
+    """Return the first 40 lines, and a line such as "and 12 more notes" if there are others."""
     every = list(lines)
     more = len(every) - _MOST_LINES
     return every if more <= 0 else [*every[:_MOST_LINES], f"and {more:,} more {what}"]

@@ -33,7 +33,7 @@ from storlab.model.study import StudyBase
 from storlab.results.consistency import contradiction
 from storlab.results.store import ResultStore
 
-NO_COUNTERS = "the imported file carries no device counters"
+NO_COUNTERS = "the imported file has no device counters"
 _LONGEST_RUNTIME_NS = 900_000 * NS_PER_S
 """Limit of the runtime in the study, because jobs that run until stopped have a huge runtime."""
 _MOST_REASONS = 10  # files that an error message names if nothing was imported
@@ -150,7 +150,7 @@ def _without_same_runs(read: Sources, sources: Sequence[_Source]) -> list[_Sourc
     for index, other in found.items():
         kept_by_file.setdefault(sources[index].file.shown, []).append(sources[other])
         name = sources[index].file.name
-        sources[other].run.outcome.notes.append(f"{name} has this run, too, and is left out")
+        sources[other].run.outcome.notes.append(f"{name} contains this run too, and is left out")
     for shown, kept in kept_by_file.items():
         before = read.outcomes[shown]
         files = ", ".join(dict.fromkeys(source.file.shown for source in kept))
@@ -188,12 +188,12 @@ def _nothing_imported(paths: Sequence[Path], read: Sources) -> ResultError:
         return read.errors[0]
     where = ", ".join(str(path) for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
     if not read.outcomes:
-        return ResultError(where, "holds no files", "give a directory or archive with results")
+        return ResultError(where, "contains no files", "give a directory or archive with results")
     outcomes = sorted(read.outcomes.values(), key=lambda outcome: outcome.outcome != "refused")
     reasons = [f"{outcome.file}: {outcome.reason}" for outcome in outcomes[:_MOST_REASONS]]
     if len(outcomes) > _MOST_REASONS:
         reasons.append(f"and {len(outcomes) - _MOST_REASONS} more files")
-    what = "\n  ".join([f"holds no result that storlab can import ({_counts(read)}):", *reasons])
+    what = "\n  ".join([f"contains no result that storlab can import ({_counts(read)}):", *reasons])
     fixes = dict.fromkeys(outcome.fix for outcome in outcomes[:_MOST_REASONS] if outcome.fix)
     return ResultError(where, what, "; ".join(list(fixes)[:3]) or "give files with results")
 
@@ -210,7 +210,7 @@ def _title(paths: Sequence[Path]) -> str:
 
 
 def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
-    """Return a study, as TOML text and as model, whose workload points are the imported ones."""
+    """Return a study with the points of the imported runs, as TOML text and as model."""
     first = sources[0].run
     header = {
         "name": title,
@@ -248,7 +248,7 @@ def _by_run(error: ValidationError, sources: Sequence[_Source]) -> dict[int, Res
     """Return the error of each run that the study cannot express, by its index.
 
     Raises:
-        ResultError: The error is not one of a workload or target.
+        ResultError: The error is in neither a workload nor a target.
     """
     workloads = {_identity(run): index for index, run in enumerate(_distinct(sources))}
     names = dict.fromkeys(run.target for run in _target_order(sources))
@@ -346,11 +346,12 @@ def _plan(text: str, study: StudyBase, points: Sequence[tuple[Point, int]]) -> P
 
 def _about(sources: Sequence[_Source], read: Sources) -> dict[str, Any]:
     files = {s.file.shown: {"name": s.file.name, "sha256": s.file.sha256} for s in sources}
+    engines = [s.run.outcome.engine for s in sources]
     return {
         "imported": {
             "files": list(files.values()),
-            "engines": sorted({f"{_engine_text(s.run)}" for s in sources}),
-            # A job that ends when all data is moved has no runtime: the study's is its window.
+            "engines": sorted({f"{e.name} {e.version}" for e in engines}),
+            # A job that ends when all data is moved has no runtime; the study then has its window.
             "runtime_stated": sources[0].run.runtime_stated,
             "note": "host, kernel and drives of these runs are not known",
             "targets": _targets(sources),
@@ -375,10 +376,6 @@ def _targets(sources: Sequence[_Source]) -> list[dict[str, Any]]:
     ]
 
 
-def _engine_text(run: ImportedRun) -> str:
-    return f"{run.outcome.engine.name} {run.outcome.engine.version}"
-
-
 def _records(
     study: StudyBase, points: Sequence[tuple[Point, int]], sources: Sequence[_Source]
 ) -> list[RunRecord]:
@@ -392,9 +389,9 @@ def _records(
     for index, ((point, repeat), source) in enumerate(zip(points, sources, strict=True)):
         try:
             record = _record(study, point, repeat, source)
-            endless = [m.name for m in record.metrics if not math.isfinite(m.value)]
-            if endless:
-                raise ValueError(f"{endless[0]} is not a finite number")
+            infinite = [m.name for m in record.metrics if not math.isfinite(m.value)]
+            if infinite:
+                raise ValueError(f"{infinite[0]} is not a finite number")
             merged_too = record.model_copy(
                 update={"histograms": merged(source.run.outcome.samples)}
             )

@@ -19,9 +19,9 @@ from storlab.base.files import open_input
 from storlab.exchange.decoding import DAMAGE, OPENERS, compression_of
 
 MOST_UNPACKED_BYTES = zstd.MOST_BYTES
-"""Limit for the content of all archives of an import, because zeros compress to nearly nothing."""
+"""Limit for the unpacked content of all archives together: small ones may unpack to terabytes."""
 MOST_MEMBERS = 100_000
-_MOST_LAYERS = 5  # archives in archives
+_MOST_LAYERS = 5  # depth of archives inside archives
 _TAR_SUFFIXES = (
     ".tar",
     ".tar.gz",
@@ -43,7 +43,7 @@ class InputFile:
     path: Path
     shown: str  # path for messages: "results/runs.tar.gz/drive1/fio.json"
     name: str  # path below the given directory, starting with its name
-    explicit: bool = False  # given by its own path
+    explicit: bool = False  # whether the user named the file, not its directory, archive or a glob
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class InputFinder:
         try:
             archive = _is_archive(file.path)
         except OSError:
-            archive = False  # reading the file says why
+            archive = False  # the error is reported when the file is read
         if not archive:
             self._found.files.append(file)
             return
@@ -182,7 +182,7 @@ class InputFinder:
                 output.write(chunk)
         if min(self._left_bytes, self._left_members) < 0:
             what = (
-                f"holds more than storlab unpacks in one import: {MOST_UNPACKED_BYTES:,} bytes, "
+                f"contains more than storlab unpacks in one import: {MOST_UNPACKED_BYTES:,} bytes, "
                 f"{MOST_MEMBERS:,} files"
             )
             raise ResultError(file.shown, what, "unpack it and give the files with the results")

@@ -49,7 +49,8 @@ def read_text(text: str, shown: str) -> Reading:
             read for part in found.documents for read in _read(part, shown, importers, reading)
         ]
         if documents:
-            reading.problems += [_damaged(shown, what) for what in found.damaged]
+            fix = "give the complete output of the tool"
+            reading.problems += [ResultError(shown, what, fix) for what in found.damaged]
             documents = _without_interim(documents)
             _add_notes(documents[0], [*stream.notes, *_rest_notes(found.rest, importers)])
         else:
@@ -69,10 +70,6 @@ def _read_whole(
         return documents
     reading.problems = reading.problems or whole.problems
     return []
-
-
-def _damaged(shown: str, what: str) -> ResultError:
-    return ResultError(shown, what, "give the complete output of the tool")
 
 
 def _rest_notes(lines: list[str], importers: Sequence[FileImporter]) -> list[str]:
@@ -152,8 +149,8 @@ def _without_interim(documents: Sequence[ReadDocument]) -> list[ReadDocument]:
 def _is_interim(read: ReadDocument, after: ReadDocument) -> bool:
     """Return whether the next document is a later result of the same run.
 
-    That is the case if it began before this one ended.
-    Times may be rounded to seconds, and those of the ramp are unknown.
+    That is the case if it has the same job and began before this one ended. Times may be rounded to
+    seconds, and whether a start includes the ramp is unknown.
     """
     pairs = list(zip(read.runs, after.runs, strict=False))
     return len(read.runs) == len(after.runs) and all(_same_run(*pair) for pair in pairs)

@@ -10,21 +10,21 @@ from urllib.parse import urlsplit
 from storlab.base.units import NS_PER_S
 from storlab.contracts.exchange import UNKNOWN_START, ImportedRun
 
-_START_S = 3.0  # aggregates may exclude the first seconds
-_ZONE_S, _ZONED_START_S = 900.0, 0.5  # time zones differ by multiples of 15 min,
-_MOST_ZONES_S = 26 * 3600  # at most from UTC-12 to UTC+14
-_RATE = (
-    0.10  # relative difference of rates, because windows differ by the first and last operations
-)
+_START_S = 3.0  # largest difference of starts: aggregates may exclude the first seconds
+# Time zones differ by multiples of 15 min, at most from UTC-12 to UTC+14.
+_ZONE_S, _ZONED_START_S = 900.0, 0.5
+_MOST_ZONES_S = 26 * 3600
+# Largest relative difference of rates: windows differ by the first and last operations.
+_RATE = 0.10
 
 
 def same_runs(runs: Sequence[ImportedRun], files: Sequence[str]) -> dict[int, int]:
     """Return the index of each run that repeats another one, with the other's index.
 
-    Two results are the same run if the same tool reports them in different formats, and they are of
-    the same devices or store, started at the same time and had the same rates. In one folder, the
-    time zones may differ, as some formats lack it. The one with more samples is kept, or else the
-    first.
+    Two results are the same run if the same tool wrote them in different formats, and they have the
+    same devices or store, the same start and the same rates. Starts of files in one folder may
+    differ by a time zone, because some formats have none. The result with more samples is kept, or
+    the first if they have equally many.
 
     Args:
         runs: Imported runs.
@@ -71,7 +71,10 @@ def _is_same(run: ImportedRun, other: ImportedRun, *, near: bool) -> bool:
 
 
 def _place(run: ImportedRun) -> tuple[object, ...]:
-    """Return what must be equal; aggregates of warp may lack the bucket."""
+    """Return a key that is equal for runs of the same devices or store.
+
+    The key of a store is its endpoint, because warp's aggregates may lack the bucket.
+    """
     store = urlsplit(run.s3).netloc if run.s3 else run.target
     return run.kind, run.engine, run.label, store, *run.locations
 

@@ -354,7 +354,8 @@ class _RawFiles:
         content = _content(self._file)
         if hashlib.sha256(content).hexdigest() != self._sha256:
             what = "was changed while it was imported"
-            raise ResultError(self._file.shown, what, "import it when it is no longer written to")
+            fix = "import it again when no program writes to it"
+            raise ResultError(self._file.shown, what, fix)
         return content
 
 

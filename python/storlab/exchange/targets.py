@@ -49,7 +49,7 @@ def named_targets(
 
     Raises:
         UsageError: A name or glob is empty, a glob matches no file, a file matches two globs, or
-            two names are for all.
+            two names apply to all runs.
     """
     given = [options] if isinstance(options, str) else list(options or ())
     for option in given:
@@ -61,7 +61,7 @@ def named_targets(
     globs = [tuple(option.split("=", 1)) for option in given if "=" in option]
     names = [option for option in given if "=" not in option]
     if len(names) > 1:
-        what = f"{' and '.join(names)} are both for all files"
+        what = f"{' and '.join(names)} both apply to all files"
         raise UsageError("--target", what, "name files with --target NAME=GLOB")
     chosen = _by_globs(globs, dict.fromkeys(run.path for run in runs))
     if names:
@@ -76,7 +76,7 @@ def named_targets(
 def _by_globs(
     globs: Sequence[tuple[str, ...]], paths: Sequence[str] | dict[str, None]
 ) -> dict[str, str]:
-    """Return the name of the glob that each path matches; other paths are missing."""
+    """Return the target name of each path that matches a glob."""
     chosen: dict[str, str] = {}
     for name, pattern in globs:
         matching = [path for path in paths if _matches(path, pattern)]

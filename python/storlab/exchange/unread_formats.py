@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_HEAD_CHARACTERS = 8_192  # beginning of a file, in which its format shows
+_HEAD_CHARACTERS = 8_192  # beginning of a file that is searched for its format
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ UNREAD_FORMATS = (
     _text(
         "output of dd",
         r"^\d+\+\d+ records in\n\d+\+\d+ records out",
-        "measure with fio: dd has no latencies and one request in flight",
+        "measure with fio: dd prints no latencies and has only one request in flight",
     ),
     _text("a result of CrystalDiskMark", r"CrystalDiskMark \d", _REPEAT),
     _text(
@@ -105,7 +105,7 @@ UNREAD_FORMATS = (
     _text(
         "the summary of a DLIO or MLPerf Storage run",
         r'\A\s*\{[\s\S]*"metric":\s*\{\s*"(?:train_au|train_throughput|save_checkpoint|load_)',
-        "give the directory of the run, in which the file lies",
+        "give the directory of the run, which contains this file",
         is_result=False,
     ),
     _text(

@@ -29,7 +29,8 @@ def merged_results(files: Mapping[str, bytes]) -> Results:
         files: Content by ``<host>/<name>``; files without a host in their name are ignored.
 
     Raises:
-        DlioFormatError: A host's files are malformed, or hosts have different metrics.
+        DlioFormatError: A host's files are malformed, lack a metric, or have another number of
+            epochs than those of other hosts.
     """
     by_host: dict[str, dict[str, bytes]] = {}
     for path, data in files.items():

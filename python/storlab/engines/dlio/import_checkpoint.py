@@ -31,7 +31,13 @@ def checkpoint_bytes(results: Results) -> int | None:
 
 
 def checkpoint_spans(moved: Iterable[Moved], first_ns: int, size: int = 0) -> list[Span]:
-    """Return checkpoints as spans in ns since ``first_ns``, which is a UNIX time."""
+    """Return checkpoints as spans of a run.
+
+    Args:
+        moved: The checkpoints in order.
+        first_ns: Start of the run, as UNIX time in ns.
+        size: Bytes of each checkpoint; 0 if unknown.
+    """
     return [
         Span(
             kind="restore" if piece.kind == "read" else "write",
@@ -45,7 +51,7 @@ def checkpoint_spans(moved: Iterable[Moved], first_ns: int, size: int = 0) -> li
 
 
 def checkpoint_phases(results: Results) -> list[Moved]:
-    """Return checkpoints without a size, which are kept as phases of a training run."""
+    """Return the checkpoints if their size is unknown; they become phases of a training."""
     return results.checkpoints if checkpoint_bytes(results) is None else []
 
 

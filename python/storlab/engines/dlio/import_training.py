@@ -19,8 +19,10 @@ from storlab.model.result import RunOutcome
 from storlab.process.events import samples, totals
 from storlab.workloads.training.profiles import Profile, load_profile, profile_names
 
-_WHOLE = 0.02  # relative tolerance between the batch size and the one that the rate implies
-_COMPUTE = 0.05  # relative tolerance between a step's compute time and the profile's
+# Relative differences: of the batch size from the one that the rate implies, and of a step's
+# compute time from the profile's.
+_BATCH_TOLERANCE = 0.02
+_COMPUTE_TOLERANCE = 0.05
 _GIVE_CONFIG = "add the run's configuration to the directory, as .hydra/config.yaml"
 
 
@@ -116,9 +118,9 @@ def _batch(results: Results, settings: Settings) -> tuple[int, str]:
         what = f"fits several batch sizes if an epoch has {steps:,} steps; {_GIVE_CONFIG}"
         raise DlioFormatError("num_files_train", what)
     rates = _batches_by_rate(results)
-    if rates and not any(abs(rate - batch) <= _WHOLE * batch for rate in rates):
-        led = " or ".join(significant(rate, 4) for rate in rates)
-        what = f"implies batch size {led}, but files and steps imply {batch}; {_GIVE_CONFIG}"
+    if rates and not any(abs(rate - batch) <= _BATCH_TOLERANCE * batch for rate in rates):
+        implied = " or ".join(significant(rate, 4) for rate in rates)
+        what = f"implies batch size {implied}, but files and steps imply {batch}; {_GIVE_CONFIG}"
         raise DlioFormatError("throughput", what)
     return batch, "the batch size is derived from files and steps: there is no configuration"
 
@@ -219,5 +221,5 @@ def _is_like(profile: Profile, nominal: int, per_file: int, batch: int, compute_
         abs(data.record_length_bytes - nominal) <= 1
         and data.num_samples_per_file == per_file
         and profile.reader.batch_size == batch
-        and abs(compute_s * NS_PER_S - compute_ns) <= _COMPUTE * compute_ns
+        and abs(compute_s * NS_PER_S - compute_ns) <= _COMPUTE_TOLERANCE * compute_ns
     )

@@ -5,7 +5,7 @@
   each host ran its own DLIO
 - v1.0: ``<division>/<submitter>/results/<system>/<model>-<accelerator>/run<n>/``, with variations
 - since v2.0: ``<division>/<submitter>/results/<system>/training/<model>/run/<time>/`` and
-  ``.../checkpointing/<model>/<time>/``; ``datagen`` and ``datasize`` beside ``run`` are no
+  ``.../checkpointing/<model>/<time>/``; ``datagen`` and ``datasize`` beside ``run`` contain no
   measurements
 """
 
@@ -22,7 +22,7 @@ _BENCHMARKS = ("training", "checkpointing")
 _UNMEASURED = {"datagen", "datasize"}
 _STAMP = re.compile(r"\d{8}_\d{6}|\d{4}-\d\d-\d\d[-_T]\d\d-\d\d-\d\d")
 _NUMBERED = re.compile(r"(?:.*[-_.])?run[-_.]?\d+", re.IGNORECASE)
-_UNTELLING = {"run", "runs", "results", "result", "output", "hydra_log"}
+_GENERIC_NAMES = {"run", "runs", "results", "result", "output", "hydra_log"}
 
 
 def run_directories(place: Path) -> list[Path]:
@@ -89,13 +89,13 @@ def target_name(directory: Path, model: str | None) -> str:
         for index in range(len(parts) - 2, 0, -1):
             if parts[index] in _BENCHMARKS:
                 above = parts[index - 1]
-                return UNNAMED if above.lower() in _UNTELLING else above
+                return UNNAMED if above.lower() in _GENERIC_NAMES else above
     if not _is_run(parts[-1]):
         return parts[-1] or UNNAMED
     stem = re.match(r"[a-z]+", (model or "").lower())
     passed = tuple([stem[0]] if stem else [])
     for part in reversed(parts[1:-1]):
-        if not (_is_run(part) or part.lower() in _UNTELLING or part.lower().startswith(passed)):
+        if not (_is_run(part) or part.lower() in _GENERIC_NAMES or part.lower().startswith(passed)):
             return part
     return UNNAMED
 

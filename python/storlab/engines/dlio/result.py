@@ -90,7 +90,7 @@ def is_result_file(name: str) -> bool:
 
 
 def is_rank_file(name: str) -> bool:
-    """Return whether a file name is that of a rank's step times."""
+    """Return whether a file with this name contains a rank's step times."""
     return bool(_OUTPUT.fullmatch(name))
 
 

@@ -72,9 +72,7 @@ def translate(values: list[str]) -> Translation:
         elif writes:
             _add_checkpoint(file, whole)
         else:
-            fix = (
-                "give the workload file of the run itself; storlab creates its data set on its own"
-            )
+            fix = "give the workload file of the run; storlab creates the data set itself"
             raise UsageError(value, "neither trains nor writes checkpoints", fix)
         whole.remarks += file.remarks
     return whole
@@ -121,7 +119,7 @@ def _add_training(file: WorkloadFile, whole: Translation, *, writes: bool) -> No
         file.remarks.append(Remark(file.where, "workflow.checkpoint: True", meaning))
     comments = {"accelerators": "MPI ranks of DLIO", "shuffle": "reader.file_shuffle"}
     whole.workloads.append(TranslatedTable(f"workload of {file.where}", fields, comments))
-    _leave(file, _MEANINGS)
+    _remark_rest(file, _MEANINGS)
 
 
 def _model(file: WorkloadFile) -> str:
@@ -160,7 +158,8 @@ def _target(file: WorkloadFile, whole: Translation, folder: str, *, direct: bool
             else "https://fill.in.an.endpoint"
         )
         bucket = str(root.value) if root is not None else "bucket"
-        fields, comments = {"s3": f"{url}/{bucket}"}, {"s3": "storage; its keys are not taken over"}
+        fields = {"s3": f"{url}/{bucket}"}
+        comments = {"s3": "storage; its credentials are not translated"}
     for table in whole.targets:
         if {k: v for k, v in table.fields.items() if k != "name"} == fields:
             return str(table.fields["name"])
@@ -229,7 +228,7 @@ def _profile(file: WorkloadFile, name: str) -> dict[str, Any]:
 
 
 def _matched(data: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the name of the shipped profile for the same data, and fields that differ from it.
+    """Return the name of the matching shipped profile, and the fields that differ from it.
 
     The name is None if no shipped profile has the same samples, batch size and compute time.
     """
@@ -237,19 +236,12 @@ def _matched(data: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     for name in profile_names():
         other = load_profile(name)
         if _differs_only_in_fields(own, other):
-            mine = {
-                "batch_size": (own.reader.batch_size, other.reader.batch_size),
-                "computation_time": (
-                    data["train"]["computation_time"],
-                    exact_duration(other.train.computation_time),
-                ),
+            fields = {
                 "files": (own.dataset.num_files_train, other.dataset.num_files_train),
                 "epochs": (own.train.epochs, other.train.epochs),
                 "reader_threads": (own.reader.read_threads, other.reader.read_threads),
             }
-            step = (own.reader.batch_size, own.train.computation_time)
-            if step == (other.reader.batch_size, other.train.computation_time):
-                return name, {field: a for field, (a, b) in mine.items() if a != b}
+            return name, {field: a for field, (a, b) in fields.items() if a != b}
     return None, {}
 
 
@@ -266,6 +258,8 @@ def _differs_only_in_fields(own: Profile, other: Profile) -> bool:
     return (
         same
         and own.metric.au == other.metric.au
+        and own.train.computation_time == other.train.computation_time
+        and own.reader.batch_size == other.reader.batch_size
         and own.reader.prefetch_size == other.reader.prefetch_size
     )
 
@@ -313,7 +307,7 @@ def _add_checkpoint(file: WorkloadFile, whole: Translation) -> None:
         "pause": "checkpoint.time_between_checkpoints",
     }
     whole.workloads.append(TranslatedTable(f"workload of {file.where}", fields, comments))
-    _leave(file, _CHECKPOINT_MEANINGS)
+    _remark_rest(file, _CHECKPOINT_MEANINGS)
 
 
 def _checkpoint_profile(file: WorkloadFile, name: str) -> tuple[str, dict[str, str]]:
@@ -387,8 +381,8 @@ def _same_checkpoint(file: WorkloadFile, document: dict[str, Any], data: int) ->
     return None
 
 
-def _leave(file: WorkloadFile, meanings: dict[str, str]) -> None:
-    """Add a remark on every setting that has not been taken."""
-    for name, setting in file.left():
+def _remark_rest(file: WorkloadFile, meanings: dict[str, str]) -> None:
+    """Add a remark on each setting that was not translated."""
+    for name, setting in file.take_rest():
         meaning = next((text for key, text in meanings.items() if name.startswith(key)), None)
         file.remark(setting, meaning or _MEANINGS.get(name) or _NO_EFFECT)

@@ -49,8 +49,8 @@ class WorkloadFile:
             raise UsageError(str(path), what, _FIX) from error
         found = dict(self._settings(root, ""))
         stored = {name.removeprefix("workload."): setting for name, setting in found.items()}
-        self._left = stored if all(n.startswith("workload.") for n in found) else found
-        if not any(n.startswith(("workflow.", "train.", "model")) for n in self._left):
+        self._rest = stored if all(n.startswith("workload.") for n in found) else found
+        if not any(n.startswith(("workflow.", "train.", "model")) for n in self._rest):
             raise UsageError(str(path), "has no table workflow, train or model of DLIO", _FIX)
 
     def _settings(self, node: yaml.Node | None, name: str) -> Iterator[tuple[str, Setting]]:
@@ -65,8 +65,8 @@ class WorkloadFile:
             yield name, Setting(where, f"{name}: {shown}", value)
 
     def take(self, *names: str) -> Setting | None:
-        """Remove settings from the file's; return the first of them that is set, or None."""
-        taken = [self._left.pop(name, None) for name in names]
+        """Take all settings with these names; return the first that is set, or None."""
+        taken = [self._rest.pop(name, None) for name in names]
         return next((setting for setting in taken if setting is not None), None)
 
     def number(self, *names: str, default: float | None = None) -> float | None:
@@ -88,7 +88,7 @@ class WorkloadFile:
 
         A fraction is rounded, with a remark.
         """
-        setting = next((s for s in map(self._left.get, names) if s is not None), None)
+        setting = next((s for s in map(self._rest.get, names) if s is not None), None)
         value = self.number(*names)
         if value is None:
             return default
@@ -109,9 +109,9 @@ class WorkloadFile:
 
     def has(self, prefix: str) -> bool:
         """Return whether a setting that was not taken has a name with this prefix."""
-        return any(name.startswith(prefix) for name in self._left)
+        return any(name.startswith(prefix) for name in self._rest)
 
-    def left(self) -> list[tuple[str, Setting]]:
-        """Remove all settings that were not taken yet; return their names and values."""
-        left, self._left = self._left, {}
-        return list(left.items())
+    def take_rest(self) -> list[tuple[str, Setting]]:
+        """Remove all settings that are not taken yet; return their names and values."""
+        rest, self._rest = self._rest, {}
+        return list(rest.items())

@@ -35,7 +35,7 @@ _OBJECT_PHASES: dict[str, Operation] = {
     "RMOBJECTS": "delete",
     "RMFILES": "delete",
 }
-_OBJECT_TYPE = "bucket"  # the type "object" is of threads that share an object
+_OBJECT_TYPE = "bucket"  # not "object": with that type, threads share one object
 _MIXED = re.compile(r"(?:RW)?MIX\S*")
 _READS = "rwmix read "
 # Options that shape the load and have no field in a study.
@@ -49,7 +49,7 @@ _SHAPE = (
     "truncate",
 )
 _OBJECT_SHAPE = ("dirs", "files", "block size", "IO depth")
-# Options that a run needs, with what a missing one counts as.
+# Values of options that a file may lack, by column.
 _DEFAULTS = {"random": "sequential", "IO depth": "1", "hosts": "1 client"}
 _SECRETS = re.compile(r"(--s3(?:key|secret|sessiontoken)\W{1,8})[^\s\"\\,]+")
 _ENDPOINT = re.compile(r"--s3endpoints[\"= ]{1,3}([^\s\",]+)")
@@ -89,7 +89,7 @@ class ElbenchoImport(FileImporter):
         return runs
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that storlab keeps."""
+        """Return the suffix of the copy of the file in the result directory."""
         return ".json" if is_json(text) else ".csv"
 
     def cleaned(self, text: str) -> str:
@@ -158,7 +158,7 @@ def _block_run(phase: Phase) -> ImportedRun:
 
 
 def _object_run(phase: Phase) -> ImportedRun:
-    """Return a run of an S3 phase: each entry is an object, and its latency that of the object."""
+    """Convert a phase of S3 requests to a run; operations and latencies are of whole objects."""
     is_mixed = phase.name not in _OBJECT_PHASES
     prefixes = {"get": _READS, "put": ""} if is_mixed else {_OBJECT_PHASES[phase.name]: ""}
     size, part = (phase.whole(n) if phase.has(n) else 0 for n in ("file size", "block size"))
@@ -186,7 +186,7 @@ def _object_run(phase: Phase) -> ImportedRun:
     elif LEAST_PART <= part < size:
         fields["part_size"] = part
     if gets and 0 < part < size:
-        notes.append("each GET is of an object, which elbencho read in several ranges")
+        notes.append("each GET is one object, which elbencho read in several ranges")
     place, bucket = _store(phase)
     shape = _OBJECT_SHAPE if part < size or "IO depth" in phase.values else _OBJECT_SHAPE[:2]
     return _imported(
@@ -208,7 +208,7 @@ def _imported(phase: Phase, *, shape: Sequence[str], **parts: Any) -> ImportedRu
     options = {name: phase.values[name] for name in shape if phase.has(name)}
     if _MIXED.fullmatch(phase.name):
         options["phase"] = phase.name
-    hosts = _hosts(phase)
+    hosts = phase.whole("hosts") if phase.has("hosts") else 1
     run = ImportedRun(
         label=phase.values.get("label") or None,
         engine="elbencho",
@@ -221,10 +221,6 @@ def _imported(phase: Phase, *, shape: Sequence[str], **parts: Any) -> ImportedRu
     )
     run.outcome.notes += clock_notes
     return run
-
-
-def _hosts(phase: Phase) -> int:
-    return phase.whole("hosts") if phase.has("hosts") else 1
 
 
 def _outcome(
@@ -294,8 +290,8 @@ def _latencies(phase: Phase, kind: Operation, column: str) -> list[Metric]:
 
 
 def _places(phase: Phase) -> list[str]:
-    """Return the paths in the command line; the other fields state only their number."""
-    for places in _last_or_first_words(phase):
+    """Return the paths in the command line; other columns have only their number."""
+    for places in _possible_paths(phase):
         if all(place.startswith("/") for place in places):
             return places
     return []
@@ -304,7 +300,7 @@ def _places(phase: Phase) -> list[str]:
 def _store(phase: Phase) -> tuple[str, str]:
     """Return the address of endpoint and bucket in the command line, and a name for them."""
     found = _ENDPOINT.search(phase.values.get("command", ""))
-    buckets = next(iter(_last_or_first_words(phase)), [])
+    buckets = next(iter(_possible_paths(phase)), [])
     if found and buckets:
         bucket = buckets[0].removeprefix("s3://").partition("/")[0]
         endpoint = found[1] if "://" in found[1] else f"http://{found[1]}"
@@ -314,10 +310,11 @@ def _store(phase: Phase) -> tuple[str, str]:
     return _UNKNOWN_PLACE, "imported"
 
 
-def _last_or_first_words(phase: Phase) -> list[list[str]]:
-    """Return the words before the first and after the last option of the command line.
+def _possible_paths(phase: Phase) -> list[list[str]]:
+    """Return the lists of words in the command line that may be the phase's paths.
 
-    Only as many are returned as there are paths, because a word may be an option's value.
+    These are the words before the first option, if they are as many as the paths, and as many last
+    words after the last option. Words before these may be that option's value.
     """
     number = phase.whole("paths") if phase.has("paths") else 1
     try:

@@ -2,7 +2,7 @@
 
 - A row of CSV, or a document of JSON, is a phase such as WRITE or READ. Columns are found by name:
   their number grew from version to version.
-- "Last done" values are of the whole phase, "first done" values end with the fastest thread.
+- "Last done" values are of the whole phase; "first done" ones end when the fastest thread is done.
 - Entries are files, directories or objects; an IO is a block of them. Each has its own latency.
 - Buckets of histograms, which only JSON has, are 19 % wide; elbencho's percentiles are their ends.
 - CSV has whole MiB, IOPS and us; JSON has exact bytes.
@@ -41,8 +41,8 @@ class ElbenchoFormatError(FormatError):
 class Phase:
     """Options and results of one phase, by the names of columns in elbencho's CSV.
 
-    Histograms have the end of each bucket in us with the number of latencies up to it, by the
-    beginning of the latency's column, such as ``IO`` or ``rwmix read Ent``.
+    Histograms list the end of each bucket in us with its number of latencies. Their keys are the
+    beginnings of columns of latencies, such as ``IO`` or ``rwmix read Ent``.
     """
 
     values: dict[str, str]
@@ -62,7 +62,7 @@ class Phase:
         """Return a value as an integer.
 
         Raises:
-            ElbenchoFormatError: The value is missing or no number.
+            ElbenchoFormatError: The value is missing or not a number.
         """
         try:
             return round(float(self.values[name]))

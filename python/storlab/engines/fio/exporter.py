@@ -28,8 +28,6 @@ _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
 _DURATIONS = ("drain_timeout",)  # parameters to which a study adds a unit
 _FACTS = ("capacity", "drives", "rack_units", "price", "currency")
-
-
 _PARQUET = "use --format parquet, and with --output a name that ends in .parquet"
 
 
@@ -71,7 +69,7 @@ def document(store: ResultStore) -> dict[str, Any]:
         raise UsageError(
             "--format",
             "fio's JSON cannot hold runs with groups of jobs ([[workload.group]])",
-            "use --format parquet",
+            _PARQUET,
         )
     return {
         "fio version": f"storlab-{__version__}",

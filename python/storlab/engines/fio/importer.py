@@ -119,7 +119,7 @@ class FioImport(FileImporter):
             raise ResultError(f"{file}: {error.field}", error.what, error.fix) from error
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that storlab keeps of an imported text."""
+        """Return the suffix of the copy of the file in the result directory."""
         return ".json" if _is_json(text) else ".txt"
 
 
@@ -202,15 +202,16 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
     outcome.notes += [*notes, *_notes(entry), *_document_notes(document, version)]
     locations = fio_options.locations(options)
     size = fio_options.data_size(options, len(locations))
-    untold = fio_options.untold(options) if options else {"rw": "not in the file"}
+    unexpressed = fio_options.unexpressed(options) if options else {"rw": "not in the file"}
     runtime_ns = fio_options.time_ns(options.get("runtime", "")) or window_ns
+    has_all_options = bool(options) and not document.get(PARTIAL)
     return ImportedRun(
         kind="block",
         fields=fields,
         label=None,
         target=_target_name(entry, locations),
         locations=locations,
-        direct=fio_options.is_on(options, "direct") if _has_options(document, options) else None,
+        direct=fio_options.is_on(options, "direct") if has_all_options else None,
         engine="fio",
         outcome=outcome,
         metrics=_given_metrics(figures),
@@ -219,14 +220,9 @@ def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) 
         runtime_ns=max(1, runtime_ns),
         runtime_stated="runtime" in options,
         facts={"size": size} if size else {},
-        params={"fio_options": untold} if untold else {},
+        params={"fio_options": unexpressed} if unexpressed else {},
         clients=clients,
     )
-
-
-def _has_options(document: dict[str, Any], options: fio_options.Options) -> bool:
-    """Return whether a file contains all options of its jobs."""
-    return bool(options) and not document.get(PARTIAL)
 
 
 def _fields(entry: _Entry) -> tuple[dict[str, Any], list[str]]:
@@ -351,8 +347,8 @@ def _notes(entry: _Entry) -> list[str]:
             )
     lengths = {kind: d.runtime_ms for kind, d in directions.items() if d.runtime_ms}
     if lengths and min(lengths.values()) < 0.95 * max(lengths.values()):
-        told = ", ".join(f"{kind}s {ms / 1000:g} s" for kind, ms in lengths.items())
-        notes.append(f"rates are over the whole window, but durations differ between kinds: {told}")
+        own = ", ".join(f"{kind}s {ms / 1000:g} s" for kind, ms in lengths.items())
+        notes.append(f"rates are over the whole window, but durations differ between kinds: {own}")
     ends = [int(job.get("job_runtime") or 0) for job in entry.jobs]
     if min(ends) < 0.95 * max(ends):
         notes.append(
@@ -363,7 +359,7 @@ def _notes(entry: _Entry) -> list[str]:
         notes.append("with group_reporting, fio prints only the options of the group's last job")
     failed = sum(int(job.get("total_err") or 0) for job in entry.jobs)
     if failed:
-        notes.append(f"{failed:,} I/Os failed, and fio went on (continue_on_error)")
+        notes.append(f"{failed:,} I/Os failed, and fio continued (continue_on_error)")
     if entry.hosts is not None:
         hosts = ", ".join(entry.hosts[:10]) + (", ..." if len(entry.hosts) > 10 else "")
         notes.append(f"fio's client ran the job on these servers ({len(entry.hosts)}): {hosts}")

@@ -20,7 +20,7 @@ _ALIASES = {
     "ss_ramp": "steadystate_ramp_time",
 }  # fmt: skip
 # Options that are represented by fields of the workload or target, or by the run's length.
-_TOLD = {
+_EXPRESSED = {
     "rw", "rwmixread", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "iodepth_batch",
     "numjobs", "norandommap", "random_distribution", "rate_iops", "rate_process", "fsync",
     "fdatasync", "end_fsync", "buffer_compress_percentage", "dedupe_percentage", "filename",
@@ -52,8 +52,8 @@ _DEFAULTS = {  # default values other than 0
     "invalidate": ("1", ""),
     "scramble_buffers": ("1", ""),
 }
-# The usual fio engine for synchronous I/O, asynchronous I/O, io_uring and no I/O. Any other engine
-# is listed among the options that fields cannot express.
+# The usual engines of fio for synchronous I/O, asynchronous I/O, io_uring and no I/O. Any other
+# engine is an option that no field expresses.
 _USUAL_ENGINES = ("psync", "libaio", "io_uring", "null")
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _NUMBER = re.compile(r"[+-]?\d+")
@@ -197,7 +197,7 @@ def fields(
             "norandommap is not among the options in the file, so offsets are recorded as a "
             "permutation (fio before 3.34 omits command-line flags that have no value)"
         )
-    shaping = ", ".join(f"{name}={value}" for name, value in untold(options).items())
+    shaping = ", ".join(f"{name}={value}" for name, value in unexpressed(options).items())
     if shaping:
         notes.append(f"fio options that affect the load and have no field in storlab: {shaping}")
     return result, notes
@@ -281,7 +281,7 @@ def estimated_fields(
     ]
 
 
-def untold(options: Options) -> dict[str, str]:
+def unexpressed(options: Options) -> dict[str, str]:
     """Return the options that affect the load and that no field fully expresses, sorted by name.
 
     Runs that differ in such an option are not repeats of each other. Unknown options, such as those
@@ -290,11 +290,11 @@ def untold(options: Options) -> dict[str, str]:
     shaping = {
         name
         for name, value in options.items()
-        if name not in _TOLD
+        if name not in _EXPRESSED
         and not is_reporting(name)
         and value.strip() not in _DEFAULTS.get(name, ("0", "false"))
     }
-    return {name: options[name] for name in sorted(shaping | set(_overfull(options)))}
+    return {name: options[name] for name in sorted(shaping | set(_partly_expressed(options)))}
 
 
 def is_reporting(name: str) -> bool:
@@ -302,8 +302,8 @@ def is_reporting(name: str) -> bool:
     return name in _NO_LOAD or name.startswith(_REPORTING)
 
 
-def _overfull(options: Options) -> Iterator[str]:
-    """Yield the names of options that have a field which cannot fully express their value."""
+def _partly_expressed(options: Options) -> Iterator[str]:
+    """Yield the options whose field cannot fully express their value."""
     rw = options.get("rw", "")
     if ":" in rw or "trimwrite" in rw:  # repeated offsets, or trim followed by write
         yield "rw"
@@ -322,7 +322,7 @@ def _overfull(options: Options) -> Iterator[str]:
         yield "bssplit"
     if "bsrange" in options and not _range_weights(options):
         yield "bsrange"
-    if "rand" in rw and not _is_told(options.get("random_distribution", "")):
+    if "rand" in rw and not _is_expressible(options.get("random_distribution", "")):
         yield "random_distribution"
     # A size in bytes becomes the target's size. Another one, such as a percentage, has no field.
     if "size" in options and size_of(options["size"]) is None:
@@ -332,7 +332,7 @@ def _overfull(options: Options) -> Iterator[str]:
 
 
 def data_size(options: Options, files: int) -> int | None:
-    """Return how many bytes of each file or device are used; None if not given in bytes."""
+    """Return the bytes of each file or device that a job uses; None if ``size`` has no bytes."""
     size = size_of(options.get("size", ""), _kb_base(options))
     return size // max(1, files) or None if size else None
 
@@ -430,7 +430,7 @@ def _weights(options: Options) -> dict[str, float]:
     return {name: weight for name, weight in weights.items() if weight}
 
 
-def _is_told(distribution: str) -> bool:
+def _is_expressible(distribution: str) -> bool:
     """Return whether a workload's fields can express an offset distribution of fio.
 
     They cannot express zipf with a centre, for instance.

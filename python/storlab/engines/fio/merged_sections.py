@@ -65,7 +65,7 @@ def find_sections(
         not pure and total >= _FEW and abs(share - asked) > _FAR_PERCENT
     ):
         reasons.append(f"{share:.3g} % of the I/Os are reads, but the options give {asked:g} %")
-        asked = float(5 * round(share / 5))  # coarse: it must not split repeats
+        asked = float(5 * round(share / 5))  # coarse, because measured shares differ by repeat
     return Sections(jobs, asked, reasons)
 
 

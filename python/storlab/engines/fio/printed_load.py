@@ -10,7 +10,7 @@ from storlab.base.rounding import NEGLIGIBLE_PERCENT, Bounds
 NOTES = "notes"
 """Field of documents and of their jobs for notes on the values that were read or are missing."""
 JOBS = "number of jobs"
-"""Field of a document's job for the number of jobs that it adds up, if fio printed it."""
+"""Field of a document's job for the number of jobs whose sum it is, if fio printed it."""
 PARTIAL = "partial options"
 """Field of documents whose jobs have only some of their options, because fio printed no others."""
 _KINDS = ("read", "write", "trim")
@@ -35,7 +35,7 @@ class Section:
 
 @dataclass(slots=True)
 class Moved:
-    """Counts of one kind of I/O: the printed ones, and those that `count` derives from them."""
+    """Operations and bytes of one kind of I/O: as printed, and as `count` derives them."""
 
     kind: str
     runtime_ms: int

@@ -12,7 +12,7 @@ UNKNOWN_VERSION: Version = (0, 0)
 SI_UNITS: Version = (2, 17)
 """First version that prints binary units as KiB, next to SI units such as kB."""
 EXACT_FRACTIONS: Version = (2, 20)
-"""First version whose digits behind the point are a decimal fraction."""
+"""First version whose digits after the point are a decimal fraction."""
 _CARRIED_FRACTIONS: Version = (3, 26)  # before, 12.97k was printed as 12.0k
 _NUMBER = re.compile(r"([\d.]+)\s*([kmgtpe]?)(i?)(b|bit)?(?:/s)?", re.IGNORECASE)
 
@@ -40,7 +40,7 @@ def bounds(text: str, version: Version, *, kilo: int = 1000) -> Bounds | None:
         return Bounds(int(whole or 0) * unit, (int(whole or 0) + 1) * unit)
     digit = 10.0 ** -len(fraction)
     value = float(match[1])
-    low, high = value - digit / 2, value + digit / 2 + 1e-3  # remainders were cut off before
+    low, high = value - digit / 2, value + digit / 2 + 1e-3  # older remainders were truncated
     if version < _CARRIED_FRACTIONS and not int(fraction):
         high = value + 1
     return Bounds(low * unit, high * unit)

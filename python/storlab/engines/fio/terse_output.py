@@ -5,8 +5,8 @@ the form of fio's JSON:
 
 - Bytes are whole KiB and rates whole numbers. The number of I/Os follows from both, exactly if all
   I/Os had the same size.
-- Latencies are in us: means have six decimals; minimum, maximum and percentiles are cut to whole
-  us.
+- Latencies are in us: means have six decimals; minimum, maximum and percentiles are truncated to
+  whole us.
 - There are no options, no date and no flushes. Percentiles are those of ``clat``, unless the job
   set ``lat_percentiles``, which is not printed.
 """
@@ -23,8 +23,8 @@ from storlab.engines.fio.printed_load import NOTES, PARTIAL, Moved
 from storlab.engines.fio.result import ALL_CLIENTS, FioFormatError
 
 _NS_PER_US = 1_000
-# The first field is the host in client mode. Version 2 lacks the version of fio, so
-# only its percentiles distinguish it from other files with semicolons.
+# The first field is the host in client mode. Terse version 2 lacks the version of fio, so only its
+# percentiles distinguish it from other files with semicolons.
 _LINE = re.compile(
     r"(?:^|[\s>])(?:(?P<host>[^;\s]+);)?"
     r"(?:(?P<layout>[345]);fio-(?P<fio>\d[^;\n]*)|2(?=;[^\n]*%=));(?P<name>[^;\n]*);"
@@ -52,7 +52,7 @@ _GENERAL = (
 
 @dataclass(slots=True)
 class _Line:
-    """Values of a line of terse output, which has the results of one job or group of jobs."""
+    """Values in one line of terse output: the results of one job or group of jobs."""
 
     host: str | None
     version: str | None
@@ -75,9 +75,9 @@ def matches(text: str) -> bool:
 def read(text: str) -> list[dict[str, Any]]:
     """Return a document in the form of fio's JSON for each invocation of fio in a text.
 
-    Lines with different disk statistics belong to different invocations. A job's
-    notes on rounding and on missing values are in its field ``NOTES``. A document's field
-    ``PARTIAL`` is set, because the text contains no options.
+    Lines with different disk statistics belong to different invocations. A job's notes on rounding
+    and on missing values are in its field ``NOTES``. A document's field ``PARTIAL`` is set, because
+    the text contains no options.
 
     Raises:
         FioFormatError: A line has another number of values than any version of fio prints.
@@ -231,7 +231,7 @@ def _result(moved: Moved, values: Sequence[str], notes: list[str]) -> dict[str, 
         result["clat_ns"]["percentile"] = {k: v for k, v in given.items() if v}
         median = next((v for k, v in given.items() if float(k) == 50.0), 0)
         coarse = f" (p50 by up to {100 * _NS_PER_US / median:.2g} %)" if median else ""
-        notes.append(f"{moved.kind}: fio cut percentiles to whole usec{coarse}")
+        notes.append(f"{moved.kind}: fio truncated percentiles to whole usec{coarse}")
         if not all(given.values()):
             notes.append(
                 f"{moved.kind}: percentiles below 1 usec are missing: fio printed them as 0"

@@ -39,7 +39,7 @@ _VERSION = re.compile(
     r"^\W*fio[- ](?P<plain>\d+\.\d+\S*)\s*$|^hostname=.* fio=fio-(?P<server>\d+\.\d+[^,\s]*)",
     re.IGNORECASE,
 )
-_HOST = re.compile(r"^<[^>]*>\s*")  # in front of what a client prints
+_HOST = re.compile(r"^<[^>]*>\s*")  # before each line that fio prints of a server
 _JOB = re.compile(
     r"(?P<name>\S.*?|): \(groupid=(?P<group>\d+)(?:, jobs=(?P<jobs>\d+))?\): "
     r"err=\s*(?P<error>-?\d+)(?: \((?P<what>.*)\))?:(?: pid=(?P<pid>-?\d+)"
@@ -80,7 +80,7 @@ _DISK_FIELDS = (
 )  # fmt: skip
 _GROUP = re.compile(r"Run status group \d+|Disk stats \(read/write\)")
 _PRIORITY = re.compile(r"\b(?:clat|lat) prio ")
-# Lines of a job whose values storlab does not use, in JSON either.
+# Lines of a job whose values storlab does not use; it ignores them in JSON too.
 _UNUSED = re.compile(
     r"^\s*(?:bw \(|iops\s*:|lat \([num]?sec\)\s*:|submit\s*:|complete\s*:|"
     r"latency\s*: target|fsync/fdatasync|Jobs: |(?:READ|WRITE|TRIM|MIXED): )"
@@ -110,7 +110,7 @@ class _Job:
     is_short: bool = False
     cpu: tuple[float, float] = (0.0, 0.0)
     depths: dict[str, float] = field(default_factory=dict)  # percentage of I/Os by queue depth
-    failed: int = 0  # I/Os after which fio went on
+    failed: int = 0  # I/Os that failed without ending the job
     notes: list[str] = field(default_factory=list)
 
 
@@ -145,8 +145,8 @@ class _Run:
 
 def matches(text: str) -> bool:
     """Return whether a text contains human-readable jobs or results of fio."""
-    # _JOB and _SECTION take quadratic time in the length of a line, and JSON may be one line of
-    # megabytes.
+    # The cheap tests come first: _JOB and _SECTION take quadratic time in the length of a line, and
+    # JSON may be one line of megabytes.
     is_job = ": (groupid=" in text and _JOB.search(text) is not None
     is_section = ": (g=" in text and _SECTION.search(text) is not None
     return is_job or is_section or any(pattern.search(text) for pattern in (_NEW, _OLD))
@@ -235,7 +235,7 @@ class _Reader:
     def _start(self, match: re.Match[str]) -> None:
         run = self.runs[-1]
         name = _PROGRESS.sub("", match["name"])
-        for section in run.sections:  # a terminal may have left something in front of the name
+        for section in run.sections:  # a terminal may have printed progress before the name
             if section.name and name.endswith(section.name):
                 name = section.name
         job = _Job(
@@ -465,7 +465,7 @@ def _result(
 
 
 def _unit_notes(kind: str, direction: _Direction) -> Iterator[str]:
-    """Yield notes on the rounding of a kind of I/O's percentiles."""
+    """Yield notes on the rounding of percentiles of one kind of I/O."""
     for name, unit in direction.units.items():
         percentiles = direction.tables[name]["percentile"]
         median = next((v for k, v in percentiles.items() if float(k) == 50.0), 0)

@@ -168,7 +168,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Load:
-    """Workload that one job of fio, or several joined ones, become."""
+    """Load of one job of fio, or of several joined ones, as fields of a workload."""
 
     names: list[str]
     origins: list[str]
@@ -343,7 +343,7 @@ class _Job:
 
     def _remark_rest(self, trim: float) -> None:
         """Add remarks on the options that no field expresses, and on those for fio's output."""
-        rest = fio.untold(self.options)
+        rest = fio.unexpressed(self.options)
         for name, setting in self.settings.items():
             if name in self.translated or name in ("rate", "cpus_allowed", "verify", "sync"):
                 continue
@@ -771,7 +771,7 @@ def _grouped(loads: Sequence[_Load], targets: _Targets, names: set[str]) -> Tran
 
 
 def _group_name(name: str) -> str:
-    """Return a name with the characters that groups may have: letters, digits, blanks, _ and -."""
+    """Return a name with the characters that groups may have: letters, digits, spaces, _ and -."""
     return re.sub(r"[^A-Za-z0-9 _-]+", "-", name).strip("-_ ")[:50].rstrip("-_ ") or "group"
 
 
@@ -781,7 +781,7 @@ def _load_table(load: _Load, targets: _Targets) -> TranslatedTable:
         "block_size": _block_size(load.fields["block_size"]),
     }
     if load.rate is not None:
-        fields["rate_iops"] = _rounded(load.rate * load.jobs)
+        fields["rate_iops"] = float(exact_number(round(load.rate * load.jobs, 3)))
     if load.cpu is not None:
         fields["cpus"] = [load.cpu]
     if load.offset:
@@ -812,7 +812,3 @@ def _block_size(value: int | dict[str, float]) -> Any:
     if isinstance(value, dict):
         return {format_size(parse_size(text)): weight for text, weight in value.items()}
     return format_size(value)
-
-
-def _rounded(rate: float) -> float:
-    return float(exact_number(round(rate, 3)))

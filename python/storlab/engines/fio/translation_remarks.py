@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-LAYOUT = "not taken over: storlab lays out whole files before the runs and removes them afterwards"
+LAYOUT = "not translated: storlab lays out whole files before the runs and removes them afterwards"
 OUTPUT = (
-    "not taken over: it concerns fio's processes or output; storlab runs threads, and keeps every "
+    "not translated: it concerns fio's processes or output; storlab runs threads, and keeps every "
     "latency and a time series"
 )
-SEEDS = "not taken over: offsets and content follow from seed in [study]"
-UNKNOWN = "not taken over: storlab has no field for it, so the load may differ"
-_PAUSES = "not taken over: storlab has no pauses between operations; rate_iops limits the rate"
-_BATCHES = "not taken over: storlab has only batch, the most operations per system call"
-_FILES = "not taken over: each job has one file, of the size of all its files together"
-_VERIFY = "not taken over: verify = true writes storlab's own headers and checks them afterwards"
+SEEDS = "not translated: offsets and content follow from seed in [study]"
+UNKNOWN = "not translated: storlab has no field for it, so the load may differ"
+_PAUSES = "not translated: storlab has no pauses between operations; rate_iops limits the rate"
+_BATCHES = "not translated: storlab has only batch, the most operations per system call"
+_FILES = "not translated: each job has one file, of the size of all its files together"
+_VERIFY = "not translated: verify = true writes storlab's own headers and checks them afterwards"
 _LATENCY_TARGET = (
-    "not taken over: storlab does not search for a depth; sweep queue_depth, and see which value "
+    "not translated: storlab does not search for a depth; sweep queue_depth, and see which value "
     "keeps the latency"
 )
-_CHECKS = "not taken over: check it after the runs, with a [[gate]] rule"
+_CHECKS = "not translated: check it after the runs, with a [[gate]] rule"
 _STEADY = (
-    "not taken over: runs have a fixed length; precondition of a target brings it to steady state"
+    "not translated: runs have a fixed length; precondition of a target brings it to steady state"
 )
-_ZONES = "not taken over: storlab uses one region; region_start and region_size limit it"
-_KERNEL = "not taken over: storlab has no field for this mode of the kernel's interface"
-_CGROUP = "not taken over: run storlab under nice, ionice or systemd-run instead"
+_ZONES = "not translated: storlab uses one region; region_start and region_size limit it"
+_KERNEL = "not translated: storlab has no field for this mode of the kernel's interface"
+_CGROUP = "not translated: run storlab under nice, ionice or systemd-run instead"
 
 _MEANINGS = {
     "thinktime": _PAUSES,
@@ -37,7 +37,7 @@ _MEANINGS = {
     "nrfiles": _FILES,
     "openfiles": _FILES,
     "file_service_type": _FILES,
-    "verify": "not taken over: only jobs that write can verify, and storlab reads only its own "
+    "verify": "not translated: only jobs that write can verify, and storlab reads only its own "
     "headers",
     "latency_target": _LATENCY_TARGET,
     "latency_window": _LATENCY_TARGET,
@@ -64,53 +64,53 @@ _MEANINGS = {
     "uncached": _KERNEL,
     "atomic": _KERNEL,
     "userspace_reap": _KERNEL,
-    "mem": "not taken over: storlab allocates its own buffers, in huge pages if it can get them",
-    "hugepage-size": "not taken over: storlab allocates its own buffers",
-    "iomem_align": "not taken over: storlab aligns its own buffers",
+    "mem": "not translated: storlab allocates its own buffers, in huge pages if it can get them",
+    "hugepage-size": "not translated: storlab allocates its own buffers",
+    "iomem_align": "not translated: storlab aligns its own buffers",
     "nice": _CGROUP,
     "prio": _CGROUP,
     "prioclass": _CGROUP,
     "cgroup": _CGROUP,
     "cgroup_weight": _CGROUP,
-    "cpus_allowed": "not taken over: cpus pins each job to one CPU, not to a set of them",
-    "cpus_allowed_policy": "not taken over: cpus pins each job to one CPU, not to a set of them",
-    "numa_cpu_nodes": "not taken over: pin jobs with cpus, or run storlab under numactl",
-    "numa_mem_policy": "not taken over: run storlab under numactl",
-    "percentage_random": "not taken over: accesses are either all random or all sequential",
-    "bs_is_seq_rand": "not taken over: accesses are either all random or all sequential",
-    "startdelay": "not taken over: all jobs of a run start together",
-    "flow": "not taken over: use read_percent for a mix, or rate_iops for rates",
-    "flow_id": "not taken over: use read_percent for a mix, or rate_iops for rates",
-    "loops": "not taken over: the run has a fixed length, and starts again at the region's end",
-    "invalidate": "not taken over: storlab does not drop cached pages of targets with "
+    "cpus_allowed": "not translated: cpus pins each job to one CPU, not to a set of them",
+    "cpus_allowed_policy": "not translated: cpus pins each job to one CPU, not to a set of them",
+    "numa_cpu_nodes": "not translated: pin jobs with cpus, or run storlab under numactl",
+    "numa_mem_policy": "not translated: run storlab under numactl",
+    "percentage_random": "not translated: accesses are either all random or all sequential",
+    "bs_is_seq_rand": "not translated: accesses are either all random or all sequential",
+    "startdelay": "not translated: all jobs of a run start together",
+    "flow": "not translated: use read_percent for a mix, or rate_iops for rates",
+    "flow_id": "not translated: use read_percent for a mix, or rate_iops for rates",
+    "loops": "not translated: the run has a fixed length, and starts again at the region's end",
+    "invalidate": "not translated: storlab does not drop cached pages of targets with "
     "direct = false; runs through the page cache are flagged",
-    "pre_read": "not taken over: storlab does not read files into the page cache beforehand",
-    "offset_increment": "not taken over: storlab divides the region equally among its jobs",
-    "ba": "not taken over: offsets are multiples of the block size",
-    "bs_unaligned": "not taken over: offsets are multiples of the block size",
-    "rw_sequencer": "not taken over: sequential offsets advance with every operation",
-    "exitall": "not taken over: each workload runs for its whole time",
-    "exit_what": "not taken over: each workload runs for its whole time",
-    "exec_prerun": "not taken over: run the command yourself before storlab run",
-    "exec_postrun": "not taken over: run the command yourself after storlab run",
-    "fadvise_hint": "not taken over: storlab gives the kernel no hints on page-cache use",
-    "write_hint": "not taken over: storlab gives the drive no hints on lifetimes",
-    "continue_on_error": "not taken over: a failed operation fails storlab's run",
-    "ignore_error": "not taken over: a failed operation fails storlab's run",
-    "buffer_pattern": "not taken over: written data is random, or zeros by compress_percent",
-    "buffer_compress_chunk": "not taken over: compress_percent counts per 4 KiB",
-    "dedupe_mode": "not taken over: dedupe_percent repeats 4 KiB chunks",
-    "dedupe_working_set_percentage": "not taken over: dedupe_percent repeats 4 KiB chunks",
-    "gtod_reduce": "not taken over: storlab times every operation",
-    "ioscheduler": "not taken over: set the I/O scheduler yourself; storlab records it",
-    "rate_process": "not taken over: the spacing applies only if every kind of operation has a "
+    "pre_read": "not translated: storlab does not read files into the page cache beforehand",
+    "offset_increment": "not translated: storlab divides the region equally among its jobs",
+    "ba": "not translated: offsets are multiples of the block size",
+    "bs_unaligned": "not translated: offsets are multiples of the block size",
+    "rw_sequencer": "not translated: sequential offsets advance with every operation",
+    "exitall": "not translated: each workload runs for its whole time",
+    "exit_what": "not translated: each workload runs for its whole time",
+    "exec_prerun": "not translated: run the command yourself before storlab run",
+    "exec_postrun": "not translated: run the command yourself after storlab run",
+    "fadvise_hint": "not translated: storlab gives the kernel no hints on page-cache use",
+    "write_hint": "not translated: storlab gives the drive no hints on lifetimes",
+    "continue_on_error": "not translated: a failed operation fails storlab's run",
+    "ignore_error": "not translated: a failed operation fails storlab's run",
+    "buffer_pattern": "not translated: written data is random, or zeros by compress_percent",
+    "buffer_compress_chunk": "not translated: compress_percent counts per 4 KiB",
+    "dedupe_mode": "not translated: dedupe_percent repeats 4 KiB chunks",
+    "dedupe_working_set_percentage": "not translated: dedupe_percent repeats 4 KiB chunks",
+    "gtod_reduce": "not translated: storlab times every operation",
+    "ioscheduler": "not translated: set the I/O scheduler yourself; storlab records it",
+    "rate_process": "not translated: the spacing applies only if every kind of operation has a "
     "rate",
     "filename_format": LAYOUT,
     "unique_filename": LAYOUT,
-    "trim_percentage": "not taken over: storlab does not verify trimmed blocks",
-    "trim_backlog": "not taken over: storlab does not verify trimmed blocks",
-    "trim_verify_zero": "not taken over: storlab does not verify trimmed blocks",
-    "io_submit_mode": "not taken over: each job submits and reaps in its own thread",
+    "trim_percentage": "not translated: storlab does not verify trimmed blocks",
+    "trim_backlog": "not translated: storlab does not verify trimmed blocks",
+    "trim_verify_zero": "not translated: storlab does not verify trimmed blocks",
+    "io_submit_mode": "not translated: each job submits and reaps in its own thread",
 }
 _LAYOUT_OPTIONS = frozenset({
     "create_serialize", "create_fsync", "create_on_open", "create_only", "fallocate", "overwrite",
@@ -121,7 +121,7 @@ _SEEDS = frozenset({"randrepeat", "allrandrepeat", "randseed", "random_generator
 
 
 def untranslated(name: str) -> str:
-    """Return the effect of not taking over an option."""
+    """Return a remark on an option that is not translated."""
     if name in _LAYOUT_OPTIONS:
         return LAYOUT
     if name in _SEEDS:
@@ -167,7 +167,7 @@ def other_engine(name: str) -> str | None:
     if name == "libaio":
         return "storlab uses io_uring (or threads, if the kernel refuses it) instead of Linux AIO"
     if name in ("mmap", "splice", "dev-dax", "libpmem", "libpmem2", "pmemblk"):
-        return f"not taken over: storlab does reads and writes instead of {name}"
+        return f"not translated: storlab does reads and writes instead of {name}"
     return f"storlab uses io_uring, or threads if the kernel refuses it, instead of {name}"
 
 
@@ -182,7 +182,7 @@ TOGETHER = (
 )
 ONE_BACKEND = "groups of a workload share one backend: storlab uses io_uring for all if it can"
 WAIT_FOR = "storlab waits for all earlier jobs, not only for the named one"
-NO_SIZE = "no size is given: fill in the size of the file; 1GiB stands in"
+NO_SIZE = "no size is given: fill in the size of the file, which is now 1GiB"
 NO_PLACE = (
     "no file, device or directory is given; fio creates files in the current directory. Fill in "
     "the target's directory"
@@ -194,7 +194,7 @@ NO_LENGTH = (
     "neither a runtime nor a size is given: fio ends after the whole device; storlab runs for the "
     "study's runtime"
 )
-RAMPED = "this workload ends after total_bytes; the study's ramp is run before it, too"
+RAMPED = "this workload ends after total_bytes; the study's ramp precedes it too"
 NULL_DEVICE = "storlab completes each operation at once instead (null:), which measures the engine"
 ONE_DIRECTORY = "storlab uses one directory; give the others as targets of their own"
 SKEWED_RATES = (

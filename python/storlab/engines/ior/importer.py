@@ -46,7 +46,7 @@ class IorImport(FileImporter):
             raise ResultError(f"{file}: {where}", what, fix) from error
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that storlab keeps."""
+        """Return the suffix of the copy of the file in the result directory."""
         return ".json" if _is_json(text) else ".txt"
 
 

@@ -32,14 +32,14 @@ class IorFormatError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Results of one repetition of a write or read; ``moved`` is None if IOR did not print it."""
+    """Results of one repetition of a write or read."""
 
     access: str  # write or read
     mib_s: float
     block_kib: float
-    transfer_kib: float
-    total_s: float
-    moved: int | None
+    transfer_kib: float  # size of an operation
+    total_s: float  # from the first open to the last close
+    moved: int | None  # bytes; None if IOR did not print them
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Test:
 
 
 def read_text(text: str) -> list[Test]:
-    """Parse IOR's text output; it may hold several processes, each with several tests.
+    """Parse IOR's text output, which may be of several processes, each with several tests.
 
     Raises:
         IorFormatError: There is no row of results, or a row is incomplete.
@@ -138,9 +138,9 @@ def _row(line: str, columns: list[str], moved: int | None) -> Row | None:
             moved=moved,
         )
     except (KeyError, ValueError) as error:
-        raise IorFormatError(words[0], f"is a row that is cut short or damaged: {line}") from error
+        raise IorFormatError(words[0], f"has a row that is cut short or damaged: {line}") from error
     if row.total_s <= 0 or row.mib_s <= 0:
-        raise IorFormatError(words[0], "is a row without time or rate")
+        raise IorFormatError(words[0], "has a row without time or rate")
     return row
 
 

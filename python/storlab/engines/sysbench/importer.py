@@ -121,7 +121,7 @@ def _load(result: Result) -> tuple[dict[str, Any], dict[str, str], list[str]]:
         backlog = _find(r"--file-async-backlog[= ](\d+)", result.before)
         fields["queue_depth"] = int(backlog or _DEFAULT_BACKLOG)
         if backlog is None:
-            notes.append(f"the file lacks --file-async-backlog: its default {_DEFAULT_BACKLOG}")
+            notes.append(f"the file lacks --file-async-backlog: {_DEFAULT_BACKLOG} is assumed")
     elif io_mode != "synchronous":
         params["io_mode"] = io_mode
     flags = _flags(result)
@@ -153,7 +153,7 @@ def _add_flushes(
 
 
 def _latency(result: Result) -> tuple[list[Metric], list[str]]:
-    """Return the latency of reads or writes if they were the only events, and notes on it."""
+    """Return mean and maximum latency, and notes; no latency if events are of several kinds."""
     latency = result.latency
     if latency is None:
         return [], ["the file has no latencies"]

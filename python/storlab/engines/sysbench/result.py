@@ -132,9 +132,9 @@ def _counts(text: str) -> dict[str, int] | None:
 
 
 def _latency(text: str, events: int) -> Latency | None:
-    """Return the latency of all events, with the mean as their total time divided by their number.
+    """Return the latency of all events; the mean is their total time divided by their number.
 
-    None if the total time, the maximum or the number of events was not printed.
+    The result is None if the total time, the maximum or the number of events was not printed.
     """
     waited_s, sum_ms, longest = (p.search(text) for p in (_WAITED_S, _SUM_MS, _MAX_MS))
     if not events or longest is None or (waited_s is None and sum_ms is None):

@@ -31,7 +31,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Operations and bytes of a stretch of the window by kind, as far as rounding allows."""
+    """Bounds of the operations and bytes in one interval, or in all of them, by kind."""
 
     length_s: float
     operations: Mapping[Operation, Bounds]
@@ -141,7 +141,7 @@ def _whole(bounds: Bounds) -> Bounds:
 def _exact(moved: Bounds, operations: Bounds, size: int) -> Bounds:
     """Return operations times their size, unless the printed bytes rule that out."""
     by_size = operations.scaled(size)
-    slack = size  # the last operation of a file may be shorter
+    slack = size  # one operation, because the last of a file may be shorter
     if moved.low - slack <= by_size.high and by_size.low <= moved.high + slack:
         return by_size
     return moved

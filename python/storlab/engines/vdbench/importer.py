@@ -31,7 +31,7 @@ _FLAT, _SUMMARY, _TOTALS, _LOG = "flatfile.html", "summary.html", "totals.html",
 _PARAMETERS = ("parmfile.html", "parmscan.html")
 _FILES = (_FLAT, _SUMMARY, _TOTALS, _LOG, *_PARAMETERS)
 _HEAD_BYTES = 2_000
-_NO_LIMIT = (9_999_977, 9_999_988)  # rates that vdbench writes for "curve" and "max"
+_NO_LIMIT = (9_999_977, 9_999_988)  # rates that stand for "curve" and "max"
 _PREPARING = ("SD_format", "format_for_")
 _FIX = "give the unchanged output directory of vdbench, or its flatfile.html or summary.html"
 
@@ -47,7 +47,7 @@ class VdbenchImport(FileImporter):
         return is_flatfile(text) or is_printed(text)
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Parse the runs of a report; those without averages are named in a note.
+        """Parse the runs of a report; a note names those that are not imported.
 
         Raises:
             ResultError: The report is damaged, or no run ended.
@@ -116,9 +116,9 @@ def _is_report(path: Path) -> bool:
 
 
 def _with_starts(flat: Sequence[Report], printed: Sequence[Report]) -> list[Report]:
-    """Return the flatfile's runs with the start, date and loops that the summary has.
+    """Add start, date and loops from the summary to the runs of the flatfile.
 
-    Both list the same runs in the same order; if they do not, the flatfile is used alone.
+    If the two do not list the same runs in the same order, the flatfile is used alone.
     """
     begun = [report for report in printed if report.intervals or report.averages]
     if [report.name for report in flat] != [report.name for report in begun]:
@@ -216,7 +216,7 @@ def _fields(
     report: Report, counts: Counts, load: Load | None
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Return the fields of the workload, options without a field, and notes."""
-    params = dict(load.untold) if load else {}
+    params = dict(load.unexpressed) if load else {}
     notes: list[str] = []
     if load is None:
         notes.append(
@@ -347,7 +347,7 @@ def _target_size(report: Report, load: Load | None) -> int | None:
 
 
 def _metrics(average: Row, counts: Counts) -> list[Metric]:
-    """Return the longest response times, and the mean over reads and writes."""
+    """Return the longest response times, and the mean over reads and writes together."""
     values = average.values
     longest = {
         kind: values[name].middle

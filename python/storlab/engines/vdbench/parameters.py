@@ -1,8 +1,8 @@
 """Parser of vdbench's parameters, from ``parmfile.html`` or ``parmscan.html``.
 
 A parameter file defines hosts (HD), raw devices (SD) and workloads on them (WD), file systems (FSD)
-and workloads on them (FWD), and runs (RD). Keywords may be cut short: ``xf=4k`` is ``xfersize=4k``.
-Names select by wildcard and range: ``sd=sd*``, ``sd=(sd1-sd8)``.
+and workloads on them (FWD), and runs (RD). Keywords may be abbreviated: ``xf=4k`` is
+``xfersize=4k``. Names select by wildcard and range: ``sd=sd*``, ``sd=(sd1-sd8)``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storlab.engines.vdbench.result import lines_of
 
 Kind = Literal["hd", "sd", "wd", "rd", "fsd", "fwd"]
 _KINDS: tuple[Kind, ...] = ("hd", "sd", "wd", "rd", "fsd", "fwd")
-# Keywords that can be cut short, in the order in which vdbench tries them.
+# Keywords that can be abbreviated, in the order in which vdbench tries them.
 _KEYWORDS = {
     "hd": ("system", "vdbench", "shell", "user", "jvms", "clients", "master", "mount"),
     "sd": (
@@ -132,7 +132,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _without_comment(line: str) -> str:
-    """Return a line up to its first blank outside of quotes, as vdbench reads it."""
+    """Return a line up to its first space outside of quotes, where vdbench stops reading."""
     quoted = False
     for at, character in enumerate(line):
         quoted ^= character == '"'
@@ -215,7 +215,7 @@ class Load:
         direct: Whether the page cache is bypassed; None if that depends on the system.
         size: Size of all devices in bytes, if the parameters have it.
         arrival: Spacing of operations at a requested rate; None if storlab has no name for it.
-        untold: Keywords without a counterpart in a study, with their values.
+        unexpressed: Keywords without a counterpart in a study, with their values.
     """
 
     locations: list[str]
@@ -227,11 +227,11 @@ class Load:
     direct: bool | None
     size: int | None
     arrival: Literal["constant", "poisson"] | None
-    untold: dict[str, str]
+    unexpressed: dict[str, str]
 
 
 # Keywords that a run's fields, target or window represent, or that do not affect the load.
-_TOLD = {
+_EXPRESSED = {
     "sd", "wd", "fsd", "fwd", "host", "lun", "anchor", "size", "threads", "openflags", "xfersize",
     "rdpct", "wrpct", "seekpct", "iorate", "fwdrate", "elapsed", "interval", "warmup", "pause",
     "operation", "fileio", "format", "count", "distribution", "curve",
@@ -239,7 +239,7 @@ _TOLD = {
 _FILE_SYSTEM = ("width", "depth", "files", "size")
 _DIRECT = {"o_direct", "directio"}
 _DISTRIBUTIONS = ("exponential", "uniform", "deterministic")
-_MOST_VALUES = 4  # of one keyword that are named
+_MOST_VALUES = 4  # limit of the values of a keyword that are recorded
 
 
 def load_of(parameters: Parameters, run: str, loops: Mapping[str, str]) -> Load | None:
@@ -281,7 +281,7 @@ def load_of(parameters: Parameters, run: str, loops: Mapping[str, str]) -> Load 
         direct=_direct(rd, works, places),
         size=sum(size for size in sizes if size) if all(sizes) else None,
         arrival=_arrival(rd),
-        untold=_untold(parameters, [rd, *works, *places], loops),
+        unexpressed=_unexpressed(parameters, [rd, *works, *places], loops),
     )
 
 
@@ -290,7 +290,10 @@ def _distinct(values: Iterable[list[str]]) -> list[list[str]]:
 
 
 def _one(rd: Definition, keyword: str) -> list[str] | None:
-    """Return the value of a loop with a single value, which the line of the run does not repeat."""
+    """Return the value of a keyword of the run if it has only one, else None.
+
+    vdbench does not print loops over a single value in the line ``Starting RD=``.
+    """
     values = rd.values.get(keyword)
     return values if values and len(values) == 1 else None
 
@@ -349,14 +352,14 @@ def _arrival(rd: Definition) -> Literal["constant", "poisson"] | None:
     return "poisson" if found == "exponential" else "constant" if found == "deterministic" else None
 
 
-def _untold(
+def _unexpressed(
     parameters: Parameters, definitions: Sequence[Definition], loops: Mapping[str, str]
 ) -> dict[str, str]:
     collected: dict[str, dict[str, None]] = {}
     for definition in definitions:
         extra = _FILE_SYSTEM if definition.kind == "fsd" else ()
         for keyword, values in definition.values.items():
-            if keyword in extra or keyword not in _TOLD:
+            if keyword in extra or keyword not in _EXPRESSED:
                 collected.setdefault(keyword, {})[",".join(values)] = None
             elif keyword == "openflags":
                 others = [v for v in values if v.lower() not in _DIRECT]
@@ -366,11 +369,11 @@ def _untold(
         if keyword in parameters.general:
             collected[keyword] = {",".join(parameters.general[keyword]): None}
     for keyword, text in loops.items():
-        if keyword not in _TOLD:
+        if keyword not in _EXPRESSED:
             collected[keyword] = {text: None}
-    return {keyword: _named(list(values)) for keyword, values in collected.items()}
+    return {keyword: _limited(list(values)) for keyword, values in collected.items()}
 
 
-def _named(values: Sequence[str]) -> str:
+def _limited(values: Sequence[str]) -> str:
     more = len(values) - _MOST_VALUES
     return "; ".join(values[:_MOST_VALUES]) + (f" and {more} more" if more > 0 else "")

@@ -84,12 +84,13 @@ class VdbenchFormatError(FormatError):
 class Row:
     """Row of a report: one interval, or the averages of intervals ``first`` to ``last``.
 
-    Values are named like columns of the flatfile in lower case: rate, read_resp, mb_write, ...
+    ``values`` has the printed numbers by name, among them rate (operations/s), resp (ms), mb
+    (MB/s), read_percent, and per kind of operation read_rate, read_resp and mb_read.
     """
 
     first: int
     last: int
-    second: float  # of the day, at which it was printed
+    second: float  # time of printing, in s since midnight
     values: Mapping[str, Bounds]
 
     @property
@@ -105,7 +106,7 @@ class Report:
     name: str
     mb_bytes: int = MIB
     starting: str = ""  # text after the name in the line "Starting RD="
-    second: float | None = None  # of the day, at which it started
+    second: float | None = None  # start, in s since midnight
     day: date | None = None
     utc_offset: timedelta | None = None
     columns: dict[str, str] = field(default_factory=dict)  # requested settings of the flatfile
@@ -221,7 +222,7 @@ def read_reports(text: str) -> list[Report]:
     """Parse all runs of a report, including those that did not end and have no averages.
 
     Raises:
-        VdbenchFormatError: The text is cut short, or a value is no number.
+        VdbenchFormatError: There is no run, or a row is cut short or malformed.
     """
     lines = lines_of(text)
     reports = _read_flatfile(lines) if is_flatfile(text) else _read_printed(lines)
@@ -364,7 +365,7 @@ def _second(tod: str) -> float:
 def _day(text: str, form: str) -> date | None:
     try:
         return datetime.strptime(text, form).date()
-    except ValueError:  # months are in the language of the machine
+    except ValueError:  # the name of the month is in another language
         return None
 
 

@@ -60,7 +60,7 @@ _DEFAULTS: dict[str, dict[str, str]] = {
 }
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
-_ENDS = re.compile(r"(?:\d*>.*|&>?.*|<.*|\|\|?|;|&&)")  # what a shell reads as the end of a command
+_ENDS = re.compile(r"(?:\d*>.*|&>?.*|<.*|\|\|?|;|&&)")  # words that end the command in a shell
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
@@ -106,8 +106,9 @@ class CommandLine:
 
     def recorded(self) -> dict[str, str]:
         """Return benchmark and flags as warp records them in its results, without credentials."""
-        told = {name: value for name, value in self.flags.items() if name not in SECRETS}
-        return {"": self.benchmark, **{k: v for k, v in told.items() if v != "false"}}
+        given = self.flags.items()
+        shown = {k: v for k, v in given if k not in SECRETS and v != "false"}
+        return {"": self.benchmark, **shown}
 
 
 def parse_command_line(text: str) -> CommandLine:

@@ -24,7 +24,7 @@ from storlab.engines.warp.importer_options import (
     endpoints_of,
     fields,
     sizes_of,
-    untold,
+    unexpressed,
 )
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.engines.warp.summary import OperationSummary, Summary
@@ -62,7 +62,7 @@ class WarpImport(FileImporter):
             ) from error
 
     def suffix(self, text: str) -> str:
-        """Return the file suffix for the copy that storlab keeps."""
+        """Return the suffix of the copy of the file in the result directory."""
         if warp_records.looks_like(text):
             return ".csv"
         return ".json" if warp_summary.looks_like(text) else ".txt"
@@ -323,7 +323,7 @@ def _run(
     metrics: list[Metric],
     form: str,
 ) -> ImportedRun:
-    told, notes = fields(flags, seen)
+    own_fields, notes = fields(flags, seen)
     outcome.notes += notes
     outcome.totals = {k: outcome.totals[k] for k in OBJECT_OPERATIONS if k in outcome.totals}
     outcome.conclude(_failure(outcome))
@@ -334,7 +334,7 @@ def _run(
     name = urlsplit(place).netloc + urlsplit(place).path
     return ImportedRun(
         kind="object",
-        fields=told,
+        fields=own_fields,
         label=None,
         target="imported" if place == _UNKNOWN_PLACE else name,
         locations=[],
@@ -349,7 +349,7 @@ def _run(
         runtime_ns=max(1, outcome.window_end_ns),
         facts={"s3_options": {"endpoints": hosts[1:]}} if len(hosts) > 1 else {},
         s3=place,
-        params={"warp_options": untold(flags)} if untold(flags) else {},
+        params={"warp_options": unexpressed(flags)} if unexpressed(flags) else {},
         form=form,
     )
 

@@ -27,10 +27,10 @@ _MIXES = ("mixed", "versioned")  # benchmarks with a mix of operations
 # Percentages of these benchmarks if no option changes them, in all versions of warp.
 _DEFAULT_MIX: dict[Operation, float] = {"get": 45.0, "head": 30.0, "put": 15.0, "delete": 10.0}
 _SAMPLING_ERRORS = 3.0  # standard errors within which a mix is taken for the default
-_WORTH_SAYING = 1.0  # difference from the configured mix, in percentage points, that is noted
+_NOTED_DIFFERENCE = 1.0  # difference from the configured mix, in percentage points, that is noted
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
 # Options that are represented by fields of the workload or target, or by recorded requests.
-_TOLD = {
+_EXPRESSED = {
     "host", "host-select", "tls", "bucket", "concurrent", "duration", "objects", "obj.size",
     "obj.randsize", "range", "range-size", "get-distrib", "stat-distrib", "put-distrib",
     "delete-distrib", "batch", "part.size", "disable-multipart", "disable-sha256-payload",
@@ -109,7 +109,7 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
             result["read_written"] = True
     if "," in flags.get("host", "") and flags.get("host-select", "weighed") == "weighed":
         result["routing"] = "least_busy"
-    shaping = untold(flags)
+    shaping = unexpressed(flags)
     if "rps-limit" in shaping:
         notes.append(
             "warp delayed requests (--rps-limit) and measured latency only after the delay"
@@ -120,7 +120,7 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
     return result, notes
 
 
-def untold(flags: Flags) -> dict[str, str]:
+def unexpressed(flags: Flags) -> dict[str, str]:
     """Return the options that affect the load and that no field fully expresses, sorted by name.
 
     Runs that differ in such an option are not repeats of each other. Unknown options, such as those
@@ -131,15 +131,15 @@ def untold(flags: Flags) -> dict[str, str]:
     shaping = {
         name
         for name, value in given.items()
-        if name not in _TOLD | _NO_LOAD | {"", "benchmark"}
+        if name not in _EXPRESSED | _NO_LOAD | {"", "benchmark"}
         and not name.startswith(_REPORTING)
         and value not in ("", "0", "false", _DEFAULTS.get(name))
     }
-    return {name: given[name] for name in sorted(shaping | set(_overfull(given)))}
+    return {name: given[name] for name in sorted(shaping | set(_partly_expressed(given)))}
 
 
-def _overfull(flags: Flags) -> Iterator[str]:
-    """Yield the names of options that have a field which cannot fully express their value."""
+def _partly_expressed(flags: Flags) -> Iterator[str]:
+    """Yield the options whose field cannot fully express their value."""
     if flags["benchmark"] not in _BENCHMARKS:
         yield "benchmark"
     if "range" in flags and "range-size" not in flags:
@@ -160,7 +160,7 @@ def _percents(flags: Flags, seen: Seen, notes: list[str]) -> dict[Operation, flo
     far = [
         f"{counted.get(kind, 0.0):.1f} % {kind} instead of {asked.get(kind, 0.0):g} %"
         for kind in sorted(asked.keys() | counted.keys())
-        if counted and abs(counted.get(kind, 0.0) - asked.get(kind, 0.0)) > _WORTH_SAYING
+        if counted and abs(counted.get(kind, 0.0) - asked.get(kind, 0.0)) > _NOTED_DIFFERENCE
     ]
     if far:
         notes.append(f"the mix of requests is not the configured one: {', '.join(far)}")

@@ -13,7 +13,7 @@ _OCTAVES = 8  # warp draws random sizes from this many octaves below the largest
 
 
 class Sizes(NamedTuple):
-    """Value of a workload's ``object_size``, and a sentence if it differs from warp's sizes."""
+    """Value for a workload's ``object_size``, and how it differs from warp's sizes, if it does."""
 
     value: Any
     difference: str | None = None

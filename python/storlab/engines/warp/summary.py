@@ -31,7 +31,7 @@ PREPARED = "the uploads with which warp prepared the run are not counted"
 _SIZED_BY_RESULT = ("put", "versioned")  # benchmarks that record how much of an upload arrived
 # Beginning of the JSON that warp printed before 1.1, and still prints for analyze --full --json.
 _OLD = re.compile(r'\{\s*(?:"mixed_server_stats"|"type"\s*:\s*"(?:single|mixed)")')
-_WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is noted
+_NOTED_DIFFERENCE = 0.10  # smallest relative difference of percentiles that is noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ class OperationSummary:
     first_errors: tuple[str, ...]
     hosts: tuple[str, ...]
     size: int | None  # of each request, or None if sizes differ
-    # Empty if sizes differ, because warp then keeps rates by size range instead.
+    # Statistics of each 10 s (before 1.1, of the run). Empty if sizes differ, because warp then
+    # keeps rates by size range instead.
     pieces: tuple[RequestStatistics, ...]
     timed: int  # requests whose mean latency the file has
     mean_ns: float | None  # their mean latency
@@ -89,7 +90,7 @@ class OperationSummary:
 
     @property
     def has_percentiles(self) -> bool:
-        """Whether there is one piece, whose percentiles are those of all requests."""
+        """Whether the file has percentiles of all requests, not only of periods of 10 s."""
         return len(self.pieces) == 1 and not self.pieces[0].is_averaged
 
     @property
@@ -428,7 +429,7 @@ def _percentile_note(
         return
     printed_ns = sum(known) / len(known)
     truth_ns = float(np.percentile(values_ns, 99, method="inverted_cdf"))
-    if not truth_ns or abs(printed_ns / truth_ns - 1) <= _WORTH_SAYING:
+    if not truth_ns or abs(printed_ns / truth_ns - 1) <= _NOTED_DIFFERENCE:
         return
     tail = "p99 of the time to first byte" if ttfb else "p99"
     yield (

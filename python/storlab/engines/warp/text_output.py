@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from storlab.base.rounding import NEGLIGIBLE_PERCENT
 from storlab.base.units import NS_PER_S, format_latency
 from storlab.engines.warp.command_line import (
     BENCHMARKS,
@@ -53,7 +54,6 @@ _COMMAND = re.compile(rf"\bwarp(?:\.exe)?[\"']? +(?:{'|'.join(BENCHMARKS)}) +-")
 _MARGIN_NS = 4 * NS_PER_S  # part of a run that warp 1.1 excludes from rates, not from latencies
 _PERIOD_NS = 10 * NS_PER_S
 _HALF_UNIT = 0.005  # largest rounding error of a printed rate
-_WORTH_SAYING_PERCENT = 0.05
 _UNITS = (1 << 30, 10**9, 1 << 20, 10**6, 1 << 10, 10**3)
 
 
@@ -120,7 +120,7 @@ def read_text(text: str) -> list[Summary]:
 
 
 def _read_surroundings(run: _Run, lines: list[str]) -> None:
-    """Read facts about the whole run, such as warp's command line, which may span several lines."""
+    """Read facts about the whole run from the next line; a command line may span several lines."""
     line = lines[0]
     if line.strip() == "Mixed operations.":
         run.is_mixed = True
@@ -268,7 +268,7 @@ def _size(block: _Block, objects_s: float, bytes_s: float) -> int | None:
 def _rate_notes(block: _Block, printed: re.Match[str], rate: Rate) -> Iterator[str]:
     least = min(float(value) for value in (printed["objects"], printed["bytes"]) if value)
     error_percent = 100 * _HALF_UNIT / least if least else 100.0
-    if error_percent > _WORTH_SAYING_PERCENT:
+    if error_percent > NEGLIGIBLE_PERCENT:
         yield f"the rate of {rate.kind} is rounded by warp (±{error_percent:.2g} %)"
     if not rate.length_ns:
         yield f"the text has no duration of {rate.kind}"

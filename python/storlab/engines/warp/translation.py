@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from storlab.base.errors import UsageError
@@ -105,16 +105,13 @@ def translate(values: list[str]) -> Translation:
         lengths.append((where, one.duration_ns()))
         remarks |= dict.fromkeys(one.remarks())
     translation.runtime_ns = max(length for _, length in lengths)
+    longest = exact_duration(translation.runtime_ns)
     for where, length in lengths:
         if length < translation.runtime_ns:
-            meaning = f"all workloads of a study have the same runtime, here {_longest(lengths)}"
+            meaning = f"all workloads of a study have the same runtime, here {longest}"
             remarks[Remark(where, f"--duration={exact_duration(length)}", meaning)] = None
     translation.remarks = list(remarks)
     return translation
-
-
-def _longest(lengths: Sequence[tuple[str, int]]) -> str:
-    return exact_duration(max(length for _, length in lengths))
 
 
 def _target_for(targets: list[TranslatedTable], target: TranslatedTable) -> str:
@@ -245,7 +242,7 @@ class _Command:
             fields |= self._uploads(fields["object_size"])
             if shares["get"] or shares["head"]:
                 fields["read_written"] = True
-                self.comments["read_written"] = "warp reads objects that it wrote in the run, too"
+                self.comments["read_written"] = "warp also reads objects that it wrote in the run"
         if self.line.benchmark == "versioned":
             self._remark_benchmark("writes new objects, not new versions of the same objects")
         return fields

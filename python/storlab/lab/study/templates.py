@@ -1,7 +1,7 @@
 """Templates of studies for ``storlab init --from NAME``: TOML files that ship with storlab.
 
-A line may end with a second value for the short form, ``runtime = "60s" # quick: "3s"``. A line
-that ends with ``# quick: none`` is left out of it.
+A line may end with a second value for the short form, ``runtime = "60s" # quick: "3s"``. The short
+form lacks lines that end with ``# quick: none``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def template_names() -> list[str]:
 
 
 def template_title(name: str) -> str:
-    """Return the first line of a template, which says what its study measures."""
+    """Return what the study of a template measures: the template's first line."""
     return template_text(name).partition("\n")[0].lstrip("# ").rstrip(".")
 
 
@@ -40,7 +40,7 @@ def template_text(name: str, *, quick: bool = False) -> str:
 
 
 def chosen_form(text: str, *, quick: bool) -> str:
-    """Choose one of two values in each line that has a second one for the short form."""
+    """Return a template with one value per line: the first, or the one for the short form."""
     if quick:
         text = re.sub(r"(?m)^.* # quick: none\n", "", text)
     return _QUICK.sub(r"\1\3" if quick else r"\1\2", text)

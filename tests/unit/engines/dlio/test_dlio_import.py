@@ -273,7 +273,7 @@ def test_a_directory_without_steps_or_checkpoints_is_refused(tmp_path: Path) -> 
     with pytest.raises(ResultError, match="neither steps nor checkpoints"):
         imported(tmp_path, tmp_path / "run")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ResultError, match=r"holds no files"):
+    with pytest.raises(ResultError, match=r"contains no files"):
         imported(tmp_path, tmp_path / "empty")
 
 

@@ -364,7 +364,7 @@ def test_what_shapes_the_load_and_has_no_field_is_told(
     options: dict[str, str], names: list[str]
 ) -> None:
     options = {"rw": "randread", **options}
-    assert fio_options.untold(options) == {name: options[name] for name in names}
+    assert fio_options.unexpressed(options) == {name: options[name] for name in names}
     _, notes = fio_options.fields(options, {"read": 1, "write": 1}, 1)
     told = [note for note in notes if note.startswith("fio options")]
     assert len(told) == bool(names)

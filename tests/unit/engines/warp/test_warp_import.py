@@ -15,7 +15,7 @@ from storlab.cli.main import main
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp.command_line import duration_ns
-from storlab.engines.warp.importer_options import Seen, fields, untold
+from storlab.engines.warp.importer_options import Seen, fields, unexpressed
 from storlab.exchange.importer import import_files
 from storlab.lab.study.file import parse_study
 from storlab.model.result import RunRecord
@@ -212,22 +212,22 @@ def test_a_load_that_was_held_back_is_no_repeat_of_one_that_was_not(tmp_path: Pa
     ],
 )
 def test_options_without_a_field_keep_runs_apart(options: str, expected: dict[str, str]) -> None:
-    shaping = untold(warp_summary.flags(f"warp get {options}"))
+    shaping = unexpressed(warp_summary.flags(f"warp get {options}"))
     assert shaping == expected
     _, notes = fields(warp_summary.flags(f"warp get {options}"), seen())
     assert all(any(f"{name}={value}" in note for note in notes) for name, value in expected.items())
 
 
 def test_a_benchmark_that_its_operations_do_not_tell_is_kept_apart() -> None:
-    assert untold({"": "snowball"}) == {"benchmark": "snowball"}
-    assert untold({"": "stat"}) == untold({}) == {}
+    assert unexpressed({"": "snowball"}) == {"benchmark": "snowball"}
+    assert unexpressed({"": "stat"}) == unexpressed({}) == {}
 
 
 def test_a_plain_load_has_no_option_without_a_field() -> None:
     """Check that plain loads import without unknown options; two were once withheld."""
     for path in GOLDEN.glob("*.csv.zst"):
         load = warp_records.read_records(warp_records.unpacked(path.read_bytes()))
-        assert untold(warp_summary.flags(load.command)).keys() <= {"rps-limit"}
+        assert unexpressed(warp_summary.flags(load.command)).keys() <= {"rps-limit"}
 
 
 def test_the_command_says_what_it_imported(
