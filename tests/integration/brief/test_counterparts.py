@@ -16,7 +16,7 @@ from storlab.brief.publisher import publisher_of
 from storlab.figures import cost_stack
 from storlab.lab.study.file import load_study
 
-STUDIES = Path(__file__).parents[3] / "studies"
+TEMPLATES = Path(__file__).parents[3] / "python" / "storlab" / "templates"
 COUNTERPARTS = {
     "metered_made": ("throughput", "efficiency", "efficiency-over", "latency", "per-tb"),
     "gpudirect_made": (
@@ -69,7 +69,9 @@ def test_a_brief_has_the_figures_of_the_published_study(
     assert missing == []
 
 
-@pytest.mark.parametrize("study", sorted(STUDIES.glob("micron-*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "study", sorted(TEMPLATES.glob("micron-*.toml")), ids=lambda path: path.stem
+)
 def test_a_published_study_has_its_table_of_components(study: Path) -> None:
     """Check the table of drives and software per target, with published values marked."""
     targets = list(load_study(study).study.target)

@@ -133,7 +133,7 @@ def test_the_study_in_small_runs_by_one_call(
     data.mkdir()
     found = bench.study_in_small(
         out, data, bench.tools.simulated(),
-        repeats=2, seconds=0.1, size_mib=1, sizes=["64KiB"], workers=[1],
+        repeats=2, seconds=0.3, size_mib=1, sizes=["64KiB"], workers=[1],
     )  # fmt: skip
     assert (found["doctor"], found["run"]) == (0, 0), (out / "run.txt").read_text()
     assert found["routes"]["p2p_bytes"] == found["routes"]["bytes"] > 0
