@@ -12,6 +12,8 @@ from storlab.model.types import Provenance
 
 UNKNOWN_START = "1970-01-01T00:00:00.000+00:00"
 """Start of an imported run whose file does not record it."""
+UNKNOWN_STORE = "http://imported/imported"
+"""Endpoint and bucket of an imported run whose file does not record them."""
 
 
 def assumed_utc(local: datetime) -> tuple[str, list[str]]:

@@ -43,7 +43,7 @@ _PREFIXES = [
         re.compile(r"()[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [^\s:\[]+(?:\[\d+\])?: ?"),
     ),
 ]
-_MOST_PREFIXES = 3  # of one line, such as container name, then time
+_MOST_PREFIXES = 3  # prefixes of one line, such as a container name, then a time
 _PREFIXED_SHARE = 0.9  # smallest share of lines with a prefix if it is to be removed
 
 

@@ -183,7 +183,7 @@ def _repaired_once(body: str, error: json.JSONDecodeError, notes: list[str]) -> 
 
 
 def _message() -> re.Pattern[str]:
-    """Return a pattern that matches the start of tools' error messages, such as ``fio: ``."""
+    """Return a pattern for the start of error messages of the imported tools, such as ``fio: ``."""
     names = "|".join(re.escape(name) for name in IMPORTERS)
     return re.compile(rf"(?:{names})(?:\[\d+\])?: |\b(?:warning|error): ", re.IGNORECASE)
 

@@ -48,7 +48,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class InputTree:
-    """Directory to import, which the user gave or which holds the content of an archive."""
+    """Directory to import: given by the user, or with the content of an archive."""
 
     path: Path
     shown: str

@@ -96,7 +96,7 @@ def _by_globs(
 def _matches(path: str, pattern: str) -> bool:
     pattern = pattern.rstrip("/")
     return any(
-        fnmatchcase(path, ahead + pattern + behind) for ahead in ("", "*/") for behind in ("", "/*")
+        fnmatchcase(path, before + pattern + after) for before in ("", "*/") for after in ("", "/*")
     )
 
 

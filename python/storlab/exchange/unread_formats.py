@@ -10,7 +10,7 @@ _HEAD_CHARACTERS = 8_192  # beginning of a file that is searched for its format
 
 @dataclass(frozen=True, slots=True)
 class UnreadFormat:
-    """Format of a file that is not imported; ``is_result`` if it holds results of a benchmark."""
+    """Format of a file that is not imported; ``is_result`` if it has results of a benchmark."""
 
     what: str  # completes "is ..."
     fix: str

@@ -207,7 +207,7 @@ impl BlockJob {
         (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block()
     }
 
-    /// Return the settings in which all groups of a run are equal.
+    /// Return the settings that must be equal in all groups of a run: times, backend and O_DIRECT.
     pub fn times(&self) -> impl PartialEq + use<> {
         let times = [self.ramp_ns, self.window_ns.unwrap_or(0), self.interval_ns];
         (times, self.drain_timeout_ns, self.backend, self.direct)

@@ -67,7 +67,7 @@ def _merged(each: Sequence[Results], name: str, *, mean: bool) -> Any:
         return [merge(column) for column in zip(*rows, strict=True)]
     numbers = [dlio_result.number(value) for value in values]
     if None in numbers:
-        raise DlioFormatError(f"{SUMMARY}: metric.{name}", "is missing on a host, or no number")
+        raise DlioFormatError(f"{SUMMARY}: metric.{name}", "is missing on a host, or not a number")
     return merge([number for number in numbers if number is not None])
 
 

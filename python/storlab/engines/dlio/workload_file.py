@@ -70,7 +70,7 @@ class WorkloadFile:
         return next((setting for setting in taken if setting is not None), None)
 
     def number(self, *names: str, default: float | None = None) -> float | None:
-        """Take settings; return the first that is set as a number, or the default.
+        """Take settings; return the first that is set, as a number, or the default.
 
         Raises:
             UsageError: The value is not a number.
@@ -84,7 +84,7 @@ class WorkloadFile:
             raise UsageError(f"{setting.where}: {setting.text}", "is not a number", _FIX) from error
 
     def whole(self, *names: str, default: int) -> int:
-        """Take settings; return the first that is set as a whole number, or the default.
+        """Take settings; return the first that is set, as a whole number, or the default.
 
         A fraction is rounded, with a remark.
         """
@@ -112,6 +112,6 @@ class WorkloadFile:
         return any(name.startswith(prefix) for name in self._rest)
 
     def take_rest(self) -> list[tuple[str, Setting]]:
-        """Remove all settings that are not taken yet; return their names and values."""
+        """Take all remaining settings; return their names and values."""
         rest, self._rest = self._rest, {}
         return list(rest.items())

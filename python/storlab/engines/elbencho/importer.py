@@ -12,7 +12,13 @@ from urllib.parse import urlsplit
 
 from storlab.base.errors import ResultError
 from storlab.base.units import MIB
-from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun, assumed_utc
+from storlab.contracts.exchange import (
+    UNKNOWN_START,
+    UNKNOWN_STORE,
+    FileImporter,
+    ImportedRun,
+    assumed_utc,
+)
 from storlab.engines.elbencho.result import (
     ElbenchoFormatError,
     Phase,
@@ -53,7 +59,6 @@ _OBJECT_SHAPE = ("dirs", "files", "block size", "IO depth")
 _DEFAULTS = {"random": "sequential", "IO depth": "1", "hosts": "1 client"}
 _SECRETS = re.compile(r"(--s3(?:key|secret|sessiontoken)\W{1,8})[^\s\"\\,]+")
 _ENDPOINT = re.compile(r"--s3endpoints[\"= ]{1,3}([^\s\",]+)")
-_UNKNOWN_PLACE = "http://imported/imported"
 _PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -127,7 +132,10 @@ def _block_run(phase: Phase) -> ImportedRun:
         totals[kind] = OperationTotals(operations=operations, bytes=moved)
         metrics += _latencies(phase, kind, f"{prefix}IO")
     if not exact:
-        notes.append("elbencho's CSV has whole MiB and no number of operations: both are rounded")
+        notes.append(
+            "bytes and operations may be rounded: elbencho prints no number of operations, and "
+            "its CSV has whole MiB"
+        )
     reads = totals["read"].operations if "read" in totals else 0
     count = sum(total.operations for total in totals.values())
     missing = {name: used for name, used in _DEFAULTS.items() if not phase.values.get(name)}
@@ -307,7 +315,7 @@ def _store(phase: Phase) -> tuple[str, str]:
         place = f"{endpoint.rstrip('/')}/{bucket}"
         if s3_address_problem(place) is None:
             return place, urlsplit(place).netloc + urlsplit(place).path
-    return _UNKNOWN_PLACE, "imported"
+    return UNKNOWN_STORE, "imported"
 
 
 def _possible_paths(phase: Phase) -> list[list[str]]:

@@ -59,7 +59,7 @@ _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _NUMBER = re.compile(r"[+-]?\d+")
 _HEXADECIMAL = re.compile(r"[+-]?(?:0x)?[0-9a-f]+")
 _TIME_NS = {"s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86_400 * NS_PER_S}
-_MOST_SIZES = 128  # block sizes that bsrange may stand for; a study with more is hard to read
+_MOST_SIZES = 128  # limit of the block sizes listed for bsrange, to keep a study readable
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
@@ -115,7 +115,7 @@ def size_of(text: str, kb_base: int = 1024) -> int | None:
     number, unit = _leading_number(text), _unit(text)
     if number is None or number < 0 or re.search("[-:,/]", text[1:]):
         return None
-    if unit.startswith(("%", "z")):  # of the device's size; zones
+    if unit.startswith(("%", "z")):  # percentages of the device's size; zones
         return None
     power = "kmgtp".find(unit[:1]) + 1 if unit else 0
     # "4kib" has the other base: fio treats the two prefixes the wrong way round by default.
@@ -332,7 +332,7 @@ def _partly_expressed(options: Options) -> Iterator[str]:
 
 
 def data_size(options: Options, files: int) -> int | None:
-    """Return the bytes of each file or device that a job uses; None if ``size`` has no bytes."""
+    """Return the bytes that a job uses of each file or device; None if ``size`` is not in bytes."""
     size = size_of(options.get("size", ""), _kb_base(options))
     return size // max(1, files) or None if size else None
 
@@ -388,7 +388,7 @@ def _block_size(options: Options, notes: dict[str, str]) -> int | dict[str, floa
     size = _size(options, own[0] or "4k")
     if size is None or len(set(own)) > 1:
         text = options["bs"]
-        notes["bs"] = f"fio's block sizes are bs={text}; block_size holds the first, or 4 KiB"
+        notes["bs"] = f"fio's block sizes are bs={text}; block_size is the first, or 4 KiB"
     return size or 4096
 
 

@@ -23,7 +23,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _OPERATORS = ";&|<>"
 _SHELL_VARIABLE = re.compile(r"\$(?!pagesize|mb_memory|ncpus|job|file|clientuid)([A-Za-z_]\w*)")
 _COMMAND_LINE = "fio command line"
-# Options that may stand without a value.
+# Options that need no value.
 FLAGS = frozenset({
     "bs_unaligned", "norandommap", "time_based", "verify_only", "exitall", "exitall_on_error",
     "stonewall", "wait_for_previous", "new_group", "thread", "group_reporting", "zero_buffers",
@@ -50,7 +50,7 @@ class Setting:
     """Option of a job, with the file and line that set it."""
 
     name: str
-    value: str | None  # None if the option stands without a value
+    value: str | None  # None if the option has none
     where: str  # file and line, as in "job.fio:12"
     missing: tuple[str, ...] = ()  # variables in the value that the environment lacks
 
@@ -123,7 +123,7 @@ class _JobFile:
             if line.startswith("["):
                 current = self._open(line, where)
             elif current is None:
-                what = f'"{line}" stands before the first section'
+                what = f'"{line}" precedes the first section'
                 raise UsageError(where, what, "write [global] or a job's name in brackets above it")
             else:
                 current += self._settings(line, self.path, where, 0)
@@ -172,7 +172,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         raise UsageError(str(path), "is not text in UTF-8", "give a fio job file") from None
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        # fio ends a line at these signs wherever they stand.
+        # In fio, a comment may begin anywhere in a line, even inside a value.
         bare = re.split("[;#]", line, maxsplit=1)[0].strip()
         if bare:
             yield number, bare

@@ -13,13 +13,13 @@ from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio.result import Figures
 
 _MORE_THREADS = 1.05  # ratio above which run times cannot be those of ``numjobs`` threads
-_FAR_PERCENT = 5.0  # share of reads, in percentage points from rwmixread
+_FAR_PERCENT = 5.0  # difference of the share of reads from rwmixread, in percentage points
 _FEW = 1_000  # with fewer I/Os, the share of reads is not judged, because it varies by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Evidence that a result merges several sections, and the jobs and reads of all of them."""
+    """Jobs and share of reads of a result, and the evidence that it merges several sections."""
 
     jobs: int  # per client
     read_percent: float
@@ -51,7 +51,7 @@ def find_sections(
     threads = _threads(figures, options, jobs * clients)
     if threads > jobs * clients:
         reasons.append(
-            f"job_runtime is that of {threads:,} threads, but numjobs is {jobs * clients:,}"
+            f"job_runtime is the sum of {threads:,} threads, but numjobs is {jobs * clients:,}"
         )
         jobs = max(jobs + 1, round(threads / clients))
     data = {k: d.operations for k, d in figures.directions.items() if k in ("read", "write")}

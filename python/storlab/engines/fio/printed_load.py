@@ -30,7 +30,7 @@ class Section:
     sizes: Sequence[tuple[int, int]]
     engine: str | None
     depth: int | None
-    is_by_order: bool = False  # whether sizes are those of sequential and random I/O
+    is_by_order: bool = False  # whether ``sizes`` are of sequential and random I/O instead
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Moved:
     runtime_ms: int
     bytes: Bounds | None
     issued: int | None = None  # exact number of I/Os
-    counted: Bounds | None = None  # number of I/Os by the rounded rate
+    counted: Bounds | None = None  # number of I/Os computed from the printed rate
     is_short: bool = False  # whether some I/Os moved fewer bytes than asked for
     block_size: int | None = None
     is_varied: bool = False  # whether I/Os are known to have several sizes

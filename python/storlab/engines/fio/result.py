@@ -35,7 +35,7 @@ _SUMMARY_PERCENTS["p9999_ns"] = 99.99
 _TOO_LARGE = 2.0**63
 LATEST_MS = 10**14  # year 5138; later time stamps are invalid
 _MACROS = "FIO_"  # prefix of constants among the bins of fio 2.2.12 to 2.19
-ALL_CLIENTS = "All clients"  # jobname of the entry in which fio adds up its clients
+ALL_CLIENTS = "All clients"  # jobname of the sum of all clients
 Clock = Literal["lat", "clat"]
 """Start of a latency: submission (lat), or return of the submitting call (clat)."""
 

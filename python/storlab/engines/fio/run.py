@@ -59,7 +59,7 @@ class FioRun(ChildRun):
         groups: Sequence[NamedJob[BlockJob]] = (),
     ) -> None:
         self._job = job
-        self._groups = groups  # groups of jobs that fio reports apart; ``job`` is all together
+        self._groups = groups  # groups that fio reports separately; ``job`` is their sum
         self._caveats = caveats
         self._gate = gate  # gate of a held run
         self._seen: list[_Seen] = []

@@ -45,8 +45,8 @@ _DISK_FIELDS = (
 _GENERAL = (
     "fio's terse output has no date and no options: direct, size, filename, fsync, rate and so on "
     "are unknown",
-    "percentiles are taken as completion latency (clat); with lat_percentiles=1, which fio's terse "
-    "output does not show, they are of the total latency",
+    "percentiles are assumed to be of completion latency (clat); with lat_percentiles=1, which "
+    "fio's terse output does not show, they are of the total latency",
 )
 
 
@@ -141,7 +141,9 @@ def _is_cpu(values: Sequence[str]) -> bool:
 def _document(lines: Sequence[_Line]) -> dict[str, Any]:
     notes: list[str] = []
     if len(lines) > 1 and any(line.name == ALL_CLIENTS for line in lines):
-        notes.append("fio's sum of all clients is not imported: the jobs that it adds up are")
+        notes.append(
+            "fio's sum of all clients is not imported, because the jobs of the clients are"
+        )
         lines = [line for line in lines if line.name != ALL_CLIENTS]
     keys = [(line.group, line.name) for line in lines]
     if len(set(keys)) < len(keys):

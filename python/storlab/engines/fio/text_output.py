@@ -350,7 +350,9 @@ def _disk(match: re.Match[str]) -> dict[str, Any]:
 def _document(run: _Run) -> dict[str, Any]:
     jobs = list(run.jobs.values())
     if len(jobs) > 1 and any(job.name == ALL_CLIENTS for job in jobs):
-        run.notes.append("fio's sum of all clients is not imported: the jobs that it adds up are")
+        run.notes.append(
+            "fio's sum of all clients is not imported, because the jobs of the clients are"
+        )
         jobs = [job for job in jobs if job.name != ALL_CLIENTS]
     if run.repeated:
         run.notes.append(
@@ -411,7 +413,7 @@ def _job(run: _Run, job: _Job) -> dict[str, Any]:
             del result["mixed"]
     notes += [*job.notes, _GENERAL]
     if result["job_start"] is not None:
-        notes.append("fio's text has the end time without a time zone: it is taken as UTC")
+        notes.append("the end time in fio's text has no time zone; UTC is assumed")
     if any(job.cpu):
         notes.append("CPU time is computed as fio's percentage of jobs x run time")
     result[NOTES] = list(dict.fromkeys(notes))

@@ -571,9 +571,9 @@ def _likeness(load: _Load) -> tuple[Any, ...]:
 
 
 def _joined(loads: Sequence[_Load]) -> _Load | None:
-    """Join fio jobs on different files, or on adjoining parts of a file, into one workload's load.
+    """Join jobs on different files, or on adjoining parts of a file, into one load.
 
-    Return None if a workload cannot express it.
+    Return None if one workload cannot express them.
     """
     by_paths: dict[tuple[str, ...], list[_Load]] = {}
     for load in loads:
@@ -616,7 +616,7 @@ def _joined(loads: Sequence[_Load]) -> _Load | None:
 
 
 def _region_of(loads: Sequence[_Load]) -> tuple[Any, Any, int] | None:
-    """Return offset, size and number of jobs on the same files; None if they cannot be joined."""
+    """Return offset, size and number of jobs that use the same files; None if they do not join."""
     jobs = sum(load.jobs for load in loads)
     if len({(load.offset, load.size) for load in loads}) == 1:
         return loads[0].offset, loads[0].size, jobs

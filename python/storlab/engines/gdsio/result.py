@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from storlab.base.units import NS_PER_S, significant
+from storlab.base.units import GIB, NS_PER_S, significant
 
-_GIB = 1 << 30
 _LINE = re.compile(
     r"(?:IoType:\s*)?(?P<io>RANDREAD|RANDWRITE|READ|WRITE)\s+XferType:\s*(?P<xfer>\w+)\s+"
     r"Threads:\s*(?P<threads>\d+)\s+(?:IoDepth:\s*(?P<depth>\d+)\s+)?"
@@ -82,7 +81,7 @@ def read_results(text: str) -> list[Result]:
 def _result(match: re.Match[str]) -> Result:
     try:
         length_ns = round(float(match["seconds"]) * NS_PER_S)
-        bytes_s, latency_ns = float(match["rate"]) * _GIB, float(match["latency"]) * 1_000
+        bytes_s, latency_ns = float(match["rate"]) * GIB, float(match["latency"]) * 1_000
     except ValueError as error:
         raise GdsioFormatError(f"the result line has an invalid number: {error}") from error
     operations, moved = int(match["operations"]), int(match["moved"]) * 1024

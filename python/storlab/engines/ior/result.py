@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.base.errors import FormatError
-from storlab.base.units import NS_PER_S, binary_size
+from storlab.base.units import MIB, NS_PER_S, binary_size
 
-_MIB = 1 << 20
 _VERSION = re.compile(r"^IOR-(\S+):", re.MULTILINE)
 _FIELD = re.compile(r"^\s*([A-Za-z][\w ()-]*?)\s*[:=]\s+(.*?)\s*$")
 _MOVED = re.compile(r"Using actual aggregate bytes moved\s*=\s*(\d+)")
@@ -66,7 +65,7 @@ class Test:
         the printed time.
         """
         moved, exact = self.bytes_of(row)
-        seconds = moved / (row.mib_s * _MIB) if exact else row.total_s
+        seconds = moved / (row.mib_s * MIB) if exact else row.total_s
         return max(1, round(seconds * NS_PER_S))
 
     def bytes_of(self, row: Row) -> tuple[int, bool]:
@@ -76,7 +75,7 @@ class Test:
         """
         if row.moved is not None:
             return row.moved, True
-        by_rate = row.mib_s * _MIB * row.total_s
+        by_rate = row.mib_s * MIB * row.total_s
         tasks, segments = self.whole("tasks"), self.whole("segments")
         if tasks and segments:
             block = binary_size(self.fields.get("blocksize", "")) or round(row.block_kib * 1024)
@@ -158,7 +157,7 @@ def read_json(document: Mapping[str, Any]) -> list[Test]:
         own = {k.lower(): str(v) for k, v in test.items() if isinstance(v, (str, int))}
         version = str(document.get("Version", "unknown")).removeprefix("IOR-")
         read = Test(version, {**shared, **parameters, **options, **own})
-        # Some versions close the object Options too late, so that it holds the results.
+        # Some versions close the object Options too late, so that it contains the results.
         results = test.get("Results") or (test.get("Options") or {}).get("Results") or []
         read.rows = list(_json_rows(results, f"tests[{number}].Results"))
         tests.append(read)

@@ -14,7 +14,7 @@ from storlab.model.result import Operation, OperationTotals, Sample
 
 KINDS: tuple[Operation, ...] = ("read", "write")
 _SECTOR_BYTES = 512
-_SAME_SIZE = 0.8  # share of intervals with the same mean size
+_SAME_SIZE = 0.8  # share of intervals with one mean size from which on the size is fixed
 _NOTHING = Bounds(0, 0)
 
 

@@ -250,7 +250,7 @@ def _fields(
     return fields, params, notes
 
 
-_RATIOS = ("compratio", "dedupratio")  # 1 is the default; it is 0 for percentages
+_RATIOS = ("compratio", "dedupratio")  # their default is 1; that of percentages is 0
 
 
 def _access(report: Report, load: Load | None, params: dict[str, str], notes: list[str]) -> str:

@@ -64,7 +64,7 @@ class Definition:
         return next(iter(self.values.get(keyword, ())), default)
 
     def whole(self, keyword: str, default: int) -> int:
-        """Return the first value of a keyword as an integer; the default if it is no number."""
+        """Return the first value of a keyword as an integer; the default if it is not a number."""
         text = self.first(keyword)
         return int(text) if text.isdigit() else default
 

@@ -65,7 +65,7 @@ _PRINTED_NAMES = {
     "mb/sec 1024**2": "mb",
     "mb/sec 1000**2": "mb",
 }
-# Heads of file systems that stand over one column; others stand over two.
+# Column heads of file systems that span one column; others span two.
 _SINGLE = {("read", "pct"), ("mb/sec", "total"), ("xfer", "size")}
 _SETTINGS = (
     "xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct", "reqrate", "lunsize", "compratio",
@@ -73,7 +73,7 @@ _SETTINGS = (
 )  # fmt: skip
 _FLAT_ERROR = 0.00005
 _DAY_S = 86_400
-_PARTIAL = 0.9  # share of an interval below which the last one counts as shorter
+_PARTIAL = 0.9  # share of an interval's length below which the last one was cut short
 
 
 class VdbenchFormatError(FormatError):

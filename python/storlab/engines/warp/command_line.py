@@ -89,7 +89,7 @@ class CommandLine:
 
     benchmark: str
     flags: dict[str, str]  # boolean flags are "true" or "false"; repeated flags joined by commas
-    # Names of variables before the command and words that are no flags, which warp does not read.
+    # Variables before the command and words that are not flags, all of which warp ignores.
     unread: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_S, format_latency
-from storlab.contracts.exchange import FileImporter, ImportedRun
+from storlab.contracts.exchange import UNKNOWN_STORE, FileImporter, ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
@@ -33,7 +33,6 @@ from storlab.model.target import s3_address_problem
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
 _DEFAULT_BUCKET = "warp-benchmark-bucket"
-_UNKNOWN_PLACE = "http://imported/imported"
 
 
 class WarpImport(FileImporter):
@@ -328,15 +327,15 @@ def _run(
     outcome.totals = {k: outcome.totals[k] for k in OBJECT_OPERATIONS if k in outcome.totals}
     outcome.conclude(_failure(outcome))
     hosts = endpoints or endpoints_of(flags)
-    place = f"{hosts[0]}/{flags.get('bucket', _DEFAULT_BUCKET)}" if hosts else _UNKNOWN_PLACE
+    place = f"{hosts[0]}/{flags.get('bucket', _DEFAULT_BUCKET)}" if hosts else UNKNOWN_STORE
     if s3_address_problem(place) is not None:
-        place = _UNKNOWN_PLACE
+        place = UNKNOWN_STORE
     name = urlsplit(place).netloc + urlsplit(place).path
     return ImportedRun(
         kind="object",
         fields=own_fields,
         label=None,
-        target="imported" if place == _UNKNOWN_PLACE else name,
+        target="imported" if place == UNKNOWN_STORE else name,
         locations=[],
         direct=False,
         engine="warp",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from storlab.base.units import format_size, parse_size
 
-_OCTAVES = 8  # warp draws random sizes from this many octaves below the largest
+_OCTAVES = 8  # number of octaves below the largest size from which warp draws random sizes
 
 
 class Sizes(NamedTuple):

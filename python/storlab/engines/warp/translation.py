@@ -20,7 +20,7 @@ from storlab.engines.warp.command_line import (
 from storlab.engines.warp.object_sizes import Sizes, object_sizes, size_bytes
 
 _OPTION = "--from-warp"
-_MOST_KEYS = 1000  # of a LIST's page and of a multi-delete
+_MOST_KEYS = 1000  # S3's limit for a page of LIST and for a multi-delete
 _MIX = {"get": "get", "stat": "head", "put": "put", "delete": "delete"}
 _TRANSLATED = {
     "host", "tls", "bucket", "region", "insecure", "lookup", "prefix", "concurrent", "duration",
@@ -77,7 +77,7 @@ _DIFFERENCES = {
 }
 _NEUTRAL = {"versions": "1", "obj.generator": "random"}  # defaults other than 0
 _CREDENTIALS = "credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-_UNKNOWN = "unknown to storlab and left out"
+_UNKNOWN = "left out: storlab does not know this option"
 
 
 def translate(values: list[str]) -> Translation:
@@ -318,7 +318,7 @@ class _Command:
         objects = self._count("objects")
         if not objects:
             fix = "give the number of objects, such as --objects=2500"
-            raise self._error("objects", "0 stands for all objects of the bucket", fix)
+            raise self._error("objects", "0 means all objects of the bucket", fix)
         self.comments["objects"] = self._source("objects")
         return {"object_size": self._object_size(), "objects": objects}
 
