@@ -94,7 +94,8 @@ def import_files(
 
     Raises:
         UsageError: No path is given, or the target's option is wrong.
-        ResultError: Nothing can be imported, or a file is given twice; then nothing is written.
+        ResultError: A path does not exist, nothing can be imported, or a file is given twice; then
+            nothing is written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "give at least one file")

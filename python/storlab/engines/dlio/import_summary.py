@@ -118,7 +118,7 @@ def _shape(results: Results, settings: Settings) -> tuple[int, int, float]:
     workload.
 
     Raises:
-        DlioFormatError: One of them is unknown.
+        DlioFormatError: A value is unknown.
     """
     batch, compute_s = settings.batch, settings.computation_s
     nominal = settings.record_bytes or dlio_result.nominal_bytes(results)

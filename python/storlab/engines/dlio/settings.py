@@ -34,7 +34,7 @@ class Settings:
     """Settings of a run; a property is None if the setting is unknown or has no valid value."""
 
     tables: dict[str, Any] = field(default_factory=dict)  # DLIO's table ``workload``
-    complete: bool = False  # whether missing settings have DLIO's defaults, else are unknown
+    complete: bool = False  # whether missing settings have DLIO's defaults; else they are unknown
     source: str | None = None  # name of the file that the settings are from
     workload: str | None = None  # name of DLIO's workload file, such as unet3d_h100
 

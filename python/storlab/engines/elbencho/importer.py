@@ -1,4 +1,4 @@
-"""Importer of elbencho's result files: each phase of reads or writes becomes a run."""
+"""Importer of elbencho's result files: each phase of I/O or of S3 requests becomes a run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ElbenchoImport(FileImporter):
         """Parse the phases of a file into runs; other phases are named in a note.
 
         Raises:
-            ResultError: The file is damaged, or no phase reads or writes data.
+            ResultError: The file is damaged, or has no phase to import.
         """
         try:
             phases = [read_json(text)] if is_json(text) else list(read_csv(text))

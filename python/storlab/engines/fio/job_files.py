@@ -72,7 +72,7 @@ class JobSection:
 
 
 def read_jobs(value: str, environment: Mapping[str, str] | None = None) -> list[JobSection]:
-    """Return the jobs of a job file, or of a command line that begins with ``fio``.
+    """Return the jobs of a job file, or of a command line that runs ``fio``.
 
     Args:
         value: Path of a file, or a command line.

@@ -438,13 +438,13 @@ class _Job:
         value = self.options.get(name, "").strip()
         if value.endswith("%"):
             return f"{float(value[:-1]):g}%" if value != "100%" else None
-        return fio.data_size({"size": value, **self._base()}, files)
-
-    def _base(self) -> dict[str, str]:
-        return {"kb_base": self.options["kb_base"]} if "kb_base" in self.options else {}
+        return fio.data_size({"size": value, "kb_base": self.options.get("kb_base", "")}, files)
 
     def _parts(self, load: _Load) -> None:
-        """Add a remark if fio's jobs access the same offsets, because storlab's jobs do not."""
+        """Set the size for parts of a region by ``offset_increment``, else add a remark.
+
+        The remark is for jobs of fio that access the same offsets, because storlab's do not.
+        """
         step = fio.data_size({"size": self.options.get("offset_increment", "")}, 1)
         if load.jobs == 1 or load.place.is_directory or not load.has_parts:
             return

@@ -50,7 +50,7 @@ class VdbenchImport(FileImporter):
         """Parse the runs of a report; a note names those that are not imported.
 
         Raises:
-            ResultError: The report is damaged, or no run ended.
+            ResultError: The report is damaged, or has no run to import.
         """
         try:
             runs = _runs(read_reports(text), None, version_in(text))
@@ -88,10 +88,10 @@ class VdbenchDirectoryImport:
         }
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
-        """Return the runs of the flatfile or, without one, of the summary.
+        """Return the runs of the flatfile or, without one, of the summary, log or totals.
 
         Raises:
-            ResultError: A report is damaged, or no run ended.
+            ResultError: A report is damaged, or has no run to import.
         """
         texts = {name: content.decode("utf-8", "replace") for name, content in files.items()}
         printed = texts.get(_SUMMARY) or texts.get(_LOG) or texts.get(_TOTALS) or ""

@@ -290,7 +290,7 @@ def _distinct(values: Iterable[list[str]]) -> list[list[str]]:
 
 
 def _one(rd: Definition, keyword: str) -> list[str] | None:
-    """Return the value of a keyword of the run if it has only one, else None.
+    """Return the value of a keyword of a run definition as a list; None if it has several or none.
 
     vdbench does not print loops over a single value in the line ``Starting RD=``.
     """
@@ -341,7 +341,7 @@ def _direct(
 
 
 def _hosts(parameters: Parameters, definitions: Sequence[Definition]) -> int:
-    """Return the number of hosts that the definitions name, or else of all hosts."""
+    """Return the number of hosts that the definitions name; all hosts if they name none."""
     patterns = [p for definition in definitions for p in definition.values.get("host", ())]
     return max(1, len(parameters.named("hd", patterns or ["*"])))
 
