@@ -10,7 +10,8 @@ from storlab.analysis.clients import sections_by_clients
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.points import CLIENTS, Section, WorkloadPoint
-from storlab.base.units import TB, significant
+from storlab.base.units import TB
+from storlab.brief.density import declared_text
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, Scales, number_of, table_of
@@ -222,7 +223,7 @@ def _facts(
 def _fact(value: float | None) -> Number:
     if value is None:
         return UNDECLARED
-    return Number(f"{value:,.0f}" if value >= 1000 else significant(value, 5), fact=True)
+    return Number(declared_text(value), fact=True)
 
 
 def _per(cell: Cell | None, value: Interval | None) -> Number:

@@ -86,8 +86,17 @@ def _limit(fit: RackFit) -> str:
     return words.get(fit.limit, "")
 
 
+def declared_text(value: float) -> str:
+    """Format a declared value, or a number of targets, with up to five digits: ``245.76``."""
+    return f"{value:,.0f}" if value >= 1000 else significant(value, 5)
+
+
 def _plain(
-    value: float | None, otherwise: str, marks: tuple[Mark, ...] = (), point_id: str | None = None
+    value: float | None,
+    otherwise: str,
+    marks: tuple[Mark, ...] = (),
+    point_id: str | None = None,
+    show: Callable[[float], str] = declared_text,
 ) -> Number:
     """Return a declared value as a table number, or a measured one if ``point_id`` is given.
 
@@ -95,14 +104,7 @@ def _plain(
     """
     if value is None:
         return Number(otherwise, missing=True)
-    fact = point_id is None
-    return Number(
-        f"{value:,.0f}" if value >= 1000 else significant(value, 5),
-        "",
-        point_id,
-        marks,
-        fact=fact,
-    )
+    return Number(show(value), "", point_id, marks, fact=point_id is None)
 
 
 def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
@@ -117,9 +119,9 @@ def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
         numbers = [
             _plain(tb, UNDECLARED),
             _plain(units, UNDECLARED),
-            _plain(_rounded(per_unit), "–"),
-            _plain(_rounded(fit.busy_w), MISSING, marks, fit.busy_point),
-            _plain(_rounded(fit.idle_w), MISSING, marks, fit.busy_point),
+            _plain(per_unit, "–", show=format_number),
+            _plain(fit.busy_w, MISSING, marks, fit.busy_point, format_number),
+            _plain(fit.idle_w, MISSING, marks, fit.busy_point, format_number),
             _plain(fit.by_height, "–"),
             *(
                 []
@@ -127,7 +129,7 @@ def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
                 else [_plain(fit.by_power, MISSING, marks, fit.busy_point)]
             ),
             _plain(None if tb is None or count is None else tb * count, "–", modelled),
-            _plain(_rounded(_kw(fit)), MISSING, (*modelled, *marks), fit.busy_point),
+            _plain(_kw(fit), MISSING, (*modelled, *marks), fit.busy_point, format_number),
         ]
         rows.append(
             TableRow(
@@ -149,11 +151,6 @@ def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
     ]
     marks_used = legend(m for row in rows for number in row.numbers for m in number.marks)
     return DataTable(f"What fits into a{_rack_words(rack)[1:]}", [], columns, rows, marks_used)
-
-
-def _rounded(value: float | None) -> float | None:
-    """Round a measured or divided value to three significant digits, as it is not exact."""
-    return None if value is None else float(f"{value:.3g}")
 
 
 def _kw(fit: RackFit) -> float | None:

@@ -75,12 +75,13 @@ def compare(
 ) -> None:
     """Print the table of the brief: every point with every target, and the ratios.
 
-    Each mean has its 95 % t-interval below it. Percentiles are those of the repeats' merged
-    histograms; without histograms, the median of the repeats' own, marked #, with the smallest and
-    largest below it. Ratios are relative to the study's baseline. With several directories, all
-    their targets are compared at points that they have in common. Failed runs are listed, and not
-    included in means. On a terminal without options, one table that fits the screen is printed. Of
-    more than 1,000 workload points only a selection is printed; --json and --metric give all.
+    Each mean has its 95 % t-interval below it, or both values of two repeats. Percentiles are those
+    of the repeats' merged histograms; without histograms, the median of the repeats' own, marked #,
+    with the smallest and largest below it. Ratios are relative to the study's baseline. With
+    several directories, all their targets are compared at points that they have in common. Failed
+    runs are listed, and not included in means. On a terminal without options, one table that fits
+    the screen is printed. Of more than 1,000 workload points only a selection is printed; --json
+    and --metric give all.
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """

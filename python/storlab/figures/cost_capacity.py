@@ -39,7 +39,7 @@ def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
 def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -> Figure:
     title = "; ".join(
         f"{d['target']} holds {format_number(d['tb'])}\u00a0TB for {currency} {d['cost']:,.0f}, "
-        f"{d['per_tb']:,.0f} per TB"
+        f"{format_number(d['per_tb'])} per TB"
         for d in data
     )
     return Figure(
@@ -55,7 +55,7 @@ def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -
                 format_number(d["tb"]),
                 "–" if d["usable"] is None else format_number(d["usable"]),
                 f"{d['cost']:,.0f}",
-                f"{d['per_tb']:,.0f}",
+                format_number(d["per_tb"]),
             ]
             for d in data
         ],

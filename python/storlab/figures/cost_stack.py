@@ -10,7 +10,7 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.density import costs
 from storlab.analysis.points import Section
-from storlab.base.units import TB
+from storlab.base.units import TB, format_number
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.plot import Plot
@@ -86,7 +86,7 @@ def _end(column: Any, currency: str) -> dict[str, Any]:
 
 def _per_tb(column: Any, total: float) -> str:
     capacity = column.target.capacity
-    return f"{total / (capacity / TB):,.0f}" if capacity else ""
+    return format_number(total / (capacity / TB)) if capacity else ""
 
 
 def _row(column: Any) -> list[str]:
