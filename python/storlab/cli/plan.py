@@ -194,9 +194,12 @@ def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
 
     prepare = prepare_ns_by_target(loaded, planned)
     terminal.out.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
-    for name, estimated_ns in planned.estimated_ns_by_target.items():
+    by_target = planned.estimated_ns_by_target
+    for name, estimated_ns in by_target.items():
         extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
         terminal.out.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
+    brief_ns = planned.estimated_ns - sum(by_target.values())
+    terminal.out.print(f"  brief: {format_duration(brief_ns)}")
     counted = format_bytes_si(planned.bytes_written)
     ends_by_itself = all(FAMILIES[workload.kind].fixed_work for workload in loaded.study.workload)
     rest = "" if ends_by_itself else "; see the notes for the rest"

@@ -15,7 +15,7 @@ from storlab.lab.study.short_study import LEAST_FILE_BYTES
 from storlab.results.store import ResultStore
 from support.s3_servers import versitygw
 
-SHORT = ["--seconds", "10", "--no-report", "--quiet"]
+SHORT = ["--seconds", "20", "--no-report", "--quiet"]
 
 
 @pytest.fixture

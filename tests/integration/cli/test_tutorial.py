@@ -47,7 +47,7 @@ def walked(place: Path, window: str) -> str | None:
             continue
         script = "set -e\nPATH=$PWD/bin:$PATH\n" + commands.replace(
             "/dev/shm/in-memory", str(memory)
-        ).replace("--seconds 30", "--seconds 12 --no-report")
+        ).replace("--seconds 30", "--seconds 20 --no-report")
         done = subprocess.run(
             ["bash", "-c", script], cwd=place, capture_output=True, text=True, check=False
         )

@@ -175,6 +175,18 @@ def shown_at(width: int) -> list[str]:
     return [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in text.getvalue().splitlines()]
 
 
+def test_the_live_view_counts_runs_by_target() -> None:
+    console, text = terminal()
+    reporter = LiveReporter(console, RunNames([point()], 3))
+    reporter.campaign(6, 0, 600_000_000_000)
+    for failure in (None, None, Failure(message="it broke")):
+        reporter.run_started(RUN, POINT, 0)
+        reporter.run_ended(record(failure))
+    text.truncate(text.seek(0))
+    console.print(reporter._progress.get_renderable())
+    assert "a [b]: 3 runs, 1 failed, 3 flagged" in text.getvalue()
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_bars_survive_a_narrow_terminal(width: int) -> None:
     lines = [line for line in shown_at(width) if line.strip()]

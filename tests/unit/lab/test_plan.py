@@ -10,7 +10,14 @@ from storlab.base.errors import EngineError, PreflightError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, Estimate, JobContext
 from storlab.contracts.registry import FAMILIES, get_engine
-from storlab.lab.plan.plan import absent_devices, comparisons, make_plan, prepare_ns_by_target
+from storlab.lab.plan.plan import (
+    BRIEF_NS,
+    RUN_OVERHEAD_NS,
+    absent_devices,
+    comparisons,
+    make_plan,
+    prepare_ns_by_target,
+)
 from storlab.lab.study.file import LoadedStudy, load_study
 from storlab.model.job import Member
 from storlab.model.point import Plan
@@ -59,10 +66,8 @@ def test_the_published_study_takes_40_hours_per_target() -> None:
     plan = make_plan(load_study(PUBLISHED))
     assert len(plan.points) == 2 * 32
     assert len(plan.runs) == 2 * 32 * 5
-    assert plan.estimated_ns_by_target == {
-        "1x SSD": 40 * 3600 * NS_PER_S,
-        "16x HDD": 40 * 3600 * NS_PER_S,
-    }
+    each_ns = 40 * 3600 * NS_PER_S + 160 * RUN_OVERHEAD_NS
+    assert plan.estimated_ns_by_target == {"1x SSD": each_ns, "16x HDD": each_ns}
     assert len(plan.destructive) == 17
     assert {p.params["queue_depth"] for p in plan.points.values()} == {64}
 
@@ -129,9 +134,11 @@ def test_time_counts_ramp_window_settle_and_laying_out(tmp_path: Path) -> None:
     study = loaded(tmp_path, TWO + WORK)
     plan = make_plan(study)
     assert plan.estimated_ns_by_target == {
-        "a": 3 * 9 * NS_PER_S + 1 * NS_PER_S,
-        "b": 3 * 9 * NS_PER_S + 2 * NS_PER_S,
+        "a": 3 * (9 * NS_PER_S + RUN_OVERHEAD_NS) + 1 * NS_PER_S,
+        "b": 3 * (9 * NS_PER_S + RUN_OVERHEAD_NS) + 2 * NS_PER_S,
     }
+    brief_ns = plan.estimated_ns - sum(plan.estimated_ns_by_target.values())
+    assert BRIEF_NS < brief_ns < 2 * BRIEF_NS
     assert prepare_ns_by_target(study, plan) == {"a": NS_PER_S, "b": 2 * NS_PER_S}
     assert plan.bytes_written == 1_500_000_000  # the data sets; the runs only read
 
@@ -139,7 +146,7 @@ def test_time_counts_ramp_window_settle_and_laying_out(tmp_path: Path) -> None:
 def test_preconditioning_counts_its_fill_and_its_rounds(tmp_path: Path) -> None:
     extra = 'precondition = { round = "10s", max_rounds = 7 }\n'
     plan = planned(tmp_path, TWO + extra + WORK + 'targets = ["b"]\n')
-    assert plan.estimated_ns_by_target["b"] == (27 + 2 + 70) * NS_PER_S
+    assert plan.estimated_ns_by_target["b"] == (27 + 2 + 70) * NS_PER_S + 3 * RUN_OVERHEAD_NS
 
 
 def test_bytes_of_an_open_loop_and_of_a_byte_window_are_counted(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem, StudyError
-from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.base.units import NS_PER_MS, NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
@@ -41,6 +41,11 @@ from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_me
 LAYOUT_BYTES_S = 500_000_000  # assumed rate of writing data sets, for time estimates
 # Assumed rate of writing objects per second, as requests limit the rate of small objects.
 LAYOUT_OBJECTS_S = 5_000
+# Times measured on two cores, for estimates: of a run beside ramp, window and settle pause (start,
+# drain, checks, storing), and of the brief, which shows a limited number of points.
+RUN_OVERHEAD_NS = 200 * NS_PER_MS
+BRIEF_NS = 3 * NS_PER_S
+BRIEF_POINT_NS, BRIEF_POINTS = 100 * NS_PER_MS, 120
 MOST_RUNS = 1_000_000
 
 
@@ -143,7 +148,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         study_sha256=loaded.sha256,
         points={point.point_id: point for point in points},
         runs=list(runs),
-        estimated_ns=sum(c.run_ns + c.prepare_ns for c in costs.values()),
+        estimated_ns=sum(c.run_ns + c.prepare_ns for c in costs.values()) + _brief_ns(points),
         estimated_ns_by_target={n: c.run_ns + c.prepare_ns for n, c in costs.items()},
         bytes_written=sum(c.bytes_written for c in costs.values()),
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
@@ -380,7 +385,7 @@ def _cost(
     )
     compared_bytes, compared_ns = comparisons(every)
     return _Cost(
-        run_ns=sum(e.duration_ns * count for e, count in every) + compared_ns,
+        run_ns=sum((e.duration_ns + RUN_OVERHEAD_NS) * count for e, count in every) + compared_ns,
         prepare_ns=prepare_ns,
         bytes_written=prepared + written,
         unbounded_runs=sum(count for _, count in unbounded),
@@ -389,6 +394,12 @@ def _cost(
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=any(e.reads for e in estimates),
     )
+
+
+def _brief_ns(points: Sequence[Point]) -> int:
+    """Return the estimated time of writing the brief, in nanoseconds."""
+    work = {(point.workload_index, repr(point.params), point.clients) for point in points}
+    return BRIEF_NS + BRIEF_POINT_NS * min(len(work), BRIEF_POINTS)
 
 
 def _by_whom(study: StudyBase) -> str:
@@ -497,7 +508,7 @@ def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
         target = loaded.study.target_named(point.target)
         every[point.target].append((FAMILIES[point.kind].estimate(point, header, target), count))
     for name, estimates in every.items():
-        left[name] -= sum(e.duration_ns * count for e, count in estimates)
+        left[name] -= sum((e.duration_ns + RUN_OVERHEAD_NS) * count for e, count in estimates)
         left[name] -= comparisons(estimates)[1]
     return left
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -38,27 +39,35 @@ class _Count:
     left_ns: int = 0
     expected_ns: int = 0
     name: str = ""  # name of the current run, with its target
+    began_ns: int = 0  # start of the first run of this session
+    spent_ns: int = 0  # expected time of the runs that ended in this session
+    ended: int = 0  # runs that ended in this session
+    overhead_ns: int = 0  # time of a run beyond its expected time, as measured so far
 
     def begins(self, name: str, expected_ns: int) -> None:
         self.name, self.expected_ns = name, expected_ns
+        self.began_ns = self.began_ns or monotonic_ns()
 
     def ends(self) -> None:
         self.done += 1
+        self.ended += 1
+        self.spent_ns += self.expected_ns
         self.left_ns = max(0, self.left_ns - self.expected_ns)
+        self.overhead_ns = max(0, monotonic_ns() - self.began_ns - self.spent_ns) // self.ended
 
     def left(self, elapsed_ns: int = 0) -> str:
         """Return the estimated time left as the end of a line; empty after the last run."""
         if self.done == self.runs:
             return ""
-        left_ns = max(0, self.left_ns - elapsed_ns)
+        left_ns = max(0, self.left_ns - elapsed_ns) + self.overhead_ns * (self.runs - self.done)
         return f", {format_duration(_whole_seconds(left_ns))} left"
 
     def resumed(self) -> str:
         """Return a line on the progress of a resumed campaign; empty if no run is done."""
         if not self.done:
             return ""
-        left = format_duration(_whole_seconds(self.left_ns))
         to_go = self.runs - self.done
+        left = format_duration(_whole_seconds(self.left_ns + self.overhead_ns * to_go))
         return f"{self.done} of {self.runs} runs are done, {to_go} remain, about {left}"
 
 
@@ -131,7 +140,10 @@ class _Figures(ProgressColumn):
 
 
 class LiveReporter(Reporter):
-    """Reporter with two live progress bars: the campaign, and the current run or step."""
+    """Reporter with two live progress bars: the campaign, and the current run or step.
+
+    Above the campaign's bar is a summary of each target: its runs, and how many of them failed.
+    """
 
     def __init__(self, console: Console, names: Names = plain_name) -> None:
         self._console = console
@@ -149,6 +161,7 @@ class LiveReporter(Reporter):
         self._count = _Count()
         self._unit = _STEP_UNIT
         self._started_ns = 0
+        self._ended: dict[str, Counter[str]] = {}  # counts of this session by target
 
     @override
     def __enter__(self) -> Self:
@@ -206,6 +219,8 @@ class LiveReporter(Reporter):
         count.ends()
         line = f"[{count.done}/{count.runs}] {run_line(record, count.name)}"
         self.note(_with_fix(line, record))
+        counts = self._ended.setdefault(record.target, Counter())
+        counts.update(runs=1, failed=record.status == "failed", flagged=bool(record.flags))
         self._update_campaign(0)
 
     @override
@@ -225,6 +240,9 @@ class LiveReporter(Reporter):
                 self._campaign,
                 total=max(self._count.runs, 1),
                 completed=self._count.done + part,
+                description="; ".join(
+                    f"{target}: {_counted(counts)}" for target, counts in self._ended.items()
+                ),
                 figures=self._campaign_figures(elapsed_ns),
             )
 
@@ -306,6 +324,11 @@ def run_line(record: RunRecord, name: str = "") -> str:
     if flags:
         figures.append(f"flags: {', '.join(flags)}")
     return f"{what}: {', '.join(figures) or record.status}"
+
+
+def _counted(counts: Counter[str]) -> str:
+    """Format counts above 0, such as ``12 runs, 1 failed``."""
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def _group_figures(name: str, group: GroupRecord, kind: str) -> str:

@@ -24,7 +24,7 @@ from storlab.base.units import (
     format_size,
 )
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.plan.plan import make_plan, prepare_ns_by_target
+from storlab.lab.plan.plan import RUN_OVERHEAD_NS, make_plan, prepare_ns_by_target
 from storlab.lab.study.file import LoadedStudy, loaded_study
 from storlab.lab.study.starter import data_size, one_line, quoted, stable_path
 from storlab.model.s3 import EMBEDDED
@@ -83,9 +83,9 @@ def short_study(given: Sequence[str], seconds: int, file: Path) -> LoadedStudy:
     plan = make_plan(trial)
     prepare_ns = max(prepare_ns_by_target(trial, plan).values())
     runs = len(plan.runs) // len(places)
-    run_ns = (seconds * NS_PER_S - prepare_ns) // runs
+    run_ns = (seconds * NS_PER_S - prepare_ns) // runs - RUN_OVERHEAD_NS
     if run_ns < LEAST_RUN_NS:
-        least = -(-(LEAST_RUN_NS * runs + prepare_ns) // NS_PER_S)
+        least = -(-((LEAST_RUN_NS + RUN_OVERHEAD_NS) * runs + prepare_ns) // NS_PER_S)
         raise UsageError(
             "--seconds",
             f"{seconds} s are too short: {runs} runs take place after {format_duration(prepare_ns)}"
