@@ -29,6 +29,15 @@ def try_(
         int,
         typer.Option("--seconds", metavar="S", min=1, max=86_400, help="Time for each place."),
     ] = 30,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--published",
+            metavar="TABLE",
+            help="Numbers of a data sheet, as a CSV file or a name of `storlab published`, to show "
+            "beside the measured ones; may be repeated.",
+        ),
+    ] = None,
     out: OutOption = None,
     no_report: NoReportOption = False,
     live: LiveOption = False,
@@ -56,7 +65,7 @@ def try_(
     directory = out or new_directory(f"try {' '.join(places)}")
     file = directory / "study.toml"
     is_new = not file.exists()
-    loaded = short_study(places, seconds, file)
+    loaded = short_study(places, seconds, file, published or ())
     try:
         execute(
             loaded,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import StorlabError, UsageError
+from storlab.base.errors import ResultError, StorlabError, UsageError
 from storlab.base.units import GIB, NS_PER_S
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.study import short_study as module
@@ -120,6 +120,18 @@ def test_the_endpoint_of_the_profile_and_a_prefix(
     assert target.s3 == "http://lab:9000/bench"
     assert target.s3_options is not None
     assert target.s3_options.prefix == "team/one/"
+
+
+def test_numbers_of_a_data_sheet_are_named_by_the_study(
+    two: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sheet.csv").write_text("config,metric,value\na,throughput,1\n")
+    study = short_study(two, 60, FILE, ["sheet.csv", "micron-6600-ion-vs-16-hdd-fio"]).study
+    sheet = str(tmp_path / "sheet.csv")
+    assert study.study.published == [sheet, "micron-6600-ion-vs-16-hdd-fio"]
+    with pytest.raises(ResultError):
+        short_study(two, 60, FILE, ["missing.csv"])
 
 
 def test_what_cannot_be_measured_is_refused_with_a_fix(two: list[str], tmp_path: Path) -> None:

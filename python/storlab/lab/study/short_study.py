@@ -27,6 +27,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import RUN_OVERHEAD_NS, make_plan, prepare_ns_by_target
 from storlab.lab.study.file import LoadedStudy, loaded_study
 from storlab.lab.study.starter import data_size, one_line, quoted, stable_path
+from storlab.model.published import load_published
 from storlab.model.s3 import EMBEDDED
 from storlab.model.target import s3_address_problem
 from storlab.stores.devices import Device, device_number
@@ -63,15 +64,19 @@ class Place:
         return "\n".join([*lines, ""])
 
 
-def short_study(given: Sequence[str], seconds: int, file: Path) -> LoadedStudy:
+def short_study(
+    given: Sequence[str], seconds: int, file: Path, published: Sequence[str] = ()
+) -> LoadedStudy:
     """Make a study that measures each place for about the given time, with its preparation.
 
     Args:
         given: Paths of directories, files and block devices, or addresses of buckets.
         seconds: Time for each place, in seconds.
         file: Path of the study file, for error messages.
+        published: Names or paths of tables with published numbers, such as those of a data sheet.
 
     Raises:
+        ResultError: A table of published numbers cannot be read.
         UsageError: A place does not exist or cannot be measured, a place is given twice, paths and
             buckets are mixed, or the time is too short.
         PreflightError: This user cannot write to a directory or read a file or device.
@@ -79,7 +84,10 @@ def short_study(given: Sequence[str], seconds: int, file: Path) -> LoadedStudy:
     """
     places = [place_of(text) for text in given]
     _check_alike(places)
-    trial = loaded_study(_text(places, NS_PER_S), file)
+    for name in published:
+        load_published(name)  # an error is better now than after the runs
+    names = [str(Path(name).absolute()) if Path(name).suffix else name for name in published]
+    trial = loaded_study(_text(places, NS_PER_S, names), file)
     plan = make_plan(trial)
     prepare_ns = max(prepare_ns_by_target(trial, plan).values())
     runs = len(plan.runs) // len(places)
@@ -92,7 +100,7 @@ def short_study(given: Sequence[str], seconds: int, file: Path) -> LoadedStudy:
             " of preparation",
             f"give at least {least}",
         )
-    return loaded_study(_text(places, run_ns), file)
+    return loaded_study(_text(places, run_ns, names), file)
 
 
 def place_of(given: str) -> Place:
@@ -250,8 +258,8 @@ def _file_system(path: Path) -> str:
     return f"on {system.mount_point} ({system.kind})"
 
 
-def _text(places: Sequence[Place], run_ns: int) -> str:
-    """Return the study in TOML, with runs of the given length, ramp included."""
+def _text(places: Sequence[Place], run_ns: int, published: Sequence[str]) -> str:
+    """Return the study in TOML, with runs of the given length (ns), ramp included."""
     names = [place.name for place in places]
     ramp_ns = run_ns // RAMP_PART // STEP_NS * STEP_NS
     head = _HEADER.format(
@@ -261,6 +269,8 @@ def _text(places: Sequence[Place], run_ns: int) -> str:
         runtime=quoted(exact_duration((run_ns - ramp_ns) // STEP_NS * STEP_NS)),
         baseline=quoted(names[-1]),
     )
+    if published:
+        head += f"published = [{', '.join(map(quoted, published))}]\n"
     writes = all(place.writes for place in places)
     workloads = [
         table
