@@ -14,6 +14,7 @@ from contextlib import redirect_stdout
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
+from statistics import geometric_mean
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from integration.brief.brief_fixture import ENVIRONMENT, INTERVAL_NS, WINDOW_NS,
 from storlab._native import Histogram
 from storlab.brief.build import build_brief
 from storlab.brief.html import render_html
-from storlab.brief.model import Brief, DataTable
+from storlab.brief.model import Brief
 from storlab.brief.pdf import _model
 from storlab.cli.main import main
 from storlab.contracts.registry import study_class
@@ -169,7 +170,8 @@ def printed(store: ResultStore, brief: Brief) -> dict[str, str]:
 
 MULTIPLE = re.compile(r"(at least |at most |)([\d,]+(?:\.\d+)?)(×| times)")
 RATE = re.compile(r"([\d,]+(?:\.\d+)?)(?: \[([\d,.]+)(?:–| to )([\d,.]+)\])? MB/s")
-SPREAD = re.compile(r"([\d,.]+)(?:–| to )([\d,.]+)")
+TIME = re.compile(r"([\d,]+(?:\.\d+)?)(?: \[([\d,.]+)(?:–| to )([\d,.]+)\])? (ns|µs|ms|s)\b")
+TIME_UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
 class Number(NamedTuple):
@@ -180,19 +182,27 @@ class Number(NamedTuple):
     bound: str  # "at least" or "at most"
 
     @classmethod
-    def of(cls, text: str, bound: str = "") -> Number:
+    def of(cls, text: str) -> Number:
+        """Read a mean or a bound of its interval."""
         digits = text.replace(",", "").rstrip(".")
-        return cls(float(digits), 10.0 ** -len(digits.partition(".")[2]), bound.strip())
+        return cls(float(digits), 10.0 ** -len(digits.partition(".")[2]), "")
 
-    def rounds(self, truth: float, unit: float | None = None) -> bool:
+    @classmethod
+    def ratio(cls, bound: str, text: str) -> Number:
+        """Read a ratio: of 100 and more it has two significant digits at least, as 130."""
+        value, unit, _ = cls.of(text)
+        if "." not in text:
+            unit = 10.0 ** max(len(text.replace(",", "")) - 2, 0)
+        return cls(value, unit, bound.strip())
+
+    def rounds(self, truth: float) -> bool:
         """Return whether a value, rounded or bounded, gives this number."""
-        unit = unit or self.unit
         off, slack = self.value - truth, 1e-9 * abs(truth)
         if self.bound == "at least":
-            return -unit <= off <= slack
+            return -self.unit <= off <= slack
         if self.bound == "at most":
-            return -slack <= off <= unit
-        return abs(off) <= unit / 2 + slack
+            return -slack <= off <= self.unit
+        return abs(off) <= self.unit / 2 + slack
 
 
 def ratios_of(document: dict[str, Any]) -> Iterator[float]:
@@ -205,43 +215,36 @@ def ratios_of(document: dict[str, Any]) -> Iterator[float]:
                         yield from (value[1], 1 / value[1])
 
 
-def rates_of(document: dict[str, Any]) -> Iterator[float]:
-    """Yield all throughputs, their bounds, and those of repeats that drift."""
+def values_of(document: dict[str, Any], metric: str) -> Iterator[float]:
+    """Yield all values of a metric, their bounds, and those of repeats that drift."""
     for point in document["points"]:
         for cell in point["targets"].values():
             for drift in cell["drifts"]:
-                if drift["metric"].startswith("throughput"):
+                if drift["metric"].startswith(metric):
                     yield from drift["values"]
             for key, value in cell["values"].items():
-                if key.startswith("throughput"):
+                if key.startswith(metric):
                     yield from (value[end] for end in ("estimate", "low", "high") if value[end])
 
 
-def means_of(document: dict[str, Any]) -> Iterator[float]:
-    """Yield the geometric means over the points that sentences state."""
-    for key in ("throughput_mb_s.all",):
-        found = [d[key]["interval"]["estimate"] for p in document["points"] for d in
-                 p["ratios"].values() if key in d and d[key]["interval"]]  # fmt: skip
-        if found:
-            yield math.exp(math.fsum(map(math.log, found)) / len(found))
+def mean_of(document: dict[str, Any]) -> float:
+    """Return the geometric mean of the ratios of throughput over all points."""
+    points = (point["ratios"]["new"] for point in document["points"])
+    return geometric_mean([p["throughput_mb_s.all"]["interval"]["estimate"] for p in points])
 
 
-def column(table: DataTable, name: str) -> int | None:
-    """Return the place of a table's column whose heading starts with a name."""
-    places = (n for n, (head, _) in enumerate(table.columns) if head.lower().startswith(name))
-    return next(places, None)
-
-
-def divided(brief: Brief, name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the texts of the means of both targets and of their ratio, at every point."""
-    values, ratios = brief.body.sections[0].tables[0], brief.body.ratios[0]
-    at, of = column(values, name), column(ratios, name)
-    if at is None or of is None:
-        return
-    pairs = [row.numbers[at] for row in values.rows]
-    quotients = [row.numbers[of] for row in ratios.rows]
-    for new, old, ratio in zip(pairs[::2], pairs[1::2], quotients, strict=True):
-        yield new.text, old.text, ratio.text
+def divided(brief: Brief) -> Iterator[tuple[str, str, str]]:
+    """Yield the texts of two means and of their ratio, for every quantity at every point."""
+    ratios = brief.body.ratios[0]
+    for values in brief.body.sections[0].tables:
+        heads = [head for head, _ in ratios.columns]
+        for at, (head, _) in enumerate(values.columns):
+            if head not in heads:
+                continue
+            means = [row.numbers[at] for row in values.rows]
+            quotients = [row.numbers[heads.index(head)] for row in ratios.rows]
+            for new, old, ratio in zip(means[::2], means[1::2], quotients, strict=True):
+                yield new.text, old.text, ratio.text
 
 
 @settings(max_examples=EXAMPLES)
@@ -252,30 +255,32 @@ def test_printed_numbers_agree(results: Results) -> None:
         brief = build_brief(store, beside=store.directory)
         texts = printed(store, brief)
     document = json.loads(texts["JSON"])
-    ratios, rates, means = (list(of(document)) for of in (ratios_of, rates_of, means_of))
+    ratios = [*ratios_of(document), mean_of(document)]
+    rates, times = (list(values_of(document, metric)) for metric in ("throughput", "latency"))
 
     same: dict[float, set[str]] = defaultdict(set)
     for surface, text in texts.items():
         for bound, digits, _ in MULTIPLE.findall(text):
-            number = Number.of(digits, bound)
-            # A ratio of 100 or more has two digits at least, so zeros at its end may be rounded.
-            coarse = 10.0 ** (len(digits.partition(".")[0].replace(",", "")) - 2)
-            unit = max(number.unit, coarse) if "." not in digits else number.unit
-            truths = [ratio for ratio in ratios if number.rounds(ratio, unit)]
-            assert truths or any(map(number.rounds, means)), (surface, bound, digits)
+            number = Number.ratio(bound, digits)
+            truths = [ratio for ratio in ratios if number.rounds(ratio)]
+            assert truths, (surface, bound, digits)
             if len(truths) == 1:
                 same[truths[0]].add(bound + digits)
         for texts_of_rate in RATE.findall(text):
             for digits in filter(None, texts_of_rate):
                 assert any(map(Number.of(digits).rounds, rates)), (surface, digits)
+    sentences = [claim.finding.statement for claim in brief.findings.claims]
+    for text in (*sentences, *(drawing.figure.title for drawing in brief.drawings)):
+        for *texts_of_time, unit in TIME.findall(text.replace("\u00a0", " ")):
+            for number in map(Number.of, filter(None, texts_of_time)):
+                assert any(number.rounds(ns / TIME_UNITS[unit]) for ns in times), text
     assert all(len(strings) == 1 for strings in same.values()), same
 
-    for name in ("mb/s", "throughput"):
-        for new, old, ratio in divided(brief, name):
-            above, below = Number.of(new), Number.of(old)
-            match = re.fullmatch(MULTIPLE.pattern, ratio)
-            if match is None or match[1]:
-                continue  # "at least" and "not decided" say why the quotient is not printed
-            quotient, number = above.value / below.value, Number.of(match[2])
-            rounding = above.unit / above.value / 2 + below.unit / below.value / 2
-            assert abs(quotient - number.value) <= number.unit + 1.01 * rounding * quotient
+    for new, old, ratio in divided(brief):
+        match = MULTIPLE.fullmatch(ratio)
+        if match is None or match[1]:
+            continue  # "at least" and "not decided" say why the quotient is not printed
+        above, below, number = Number.of(new), Number.of(old), Number.ratio("", match[2])
+        quotient = above.value / below.value
+        rounding = above.unit / above.value / 2 + below.unit / below.value / 2
+        assert abs(quotient - number.value) <= number.unit + 1.01 * rounding * quotient
