@@ -23,7 +23,7 @@ from storlab.cli.common import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement
+    from storlab.analysis.agreement import Agreement, PointAgreement
     from storlab.lab.run.campaign import Summary
 
 
@@ -179,6 +179,8 @@ def _title(point: PointAgreement) -> str:
 
 
 def _table(point: PointAgreement, reference: str) -> Table:
+    from storlab.analysis import digits
+
     table = terminal.table(pad_edge=False)
     for column in ("metric", "native", reference, "native/" + reference, "95 % interval"):
         table.add_column(column, justify="left" if column == "metric" else "right")
@@ -190,17 +192,10 @@ def _table(point: PointAgreement, reference: str) -> Table:
             metric.name if metric.operation == "all" else f"{metric.operation} {metric.name}",
             format_quantity(metric.native, metric.unit),
             format_quantity(metric.reference, metric.unit),
-            f"{metric.ratio.estimate:.3f}",
-            _interval(metric),
+            digits.times(metric.ratio, ""),
+            digits.ends_text(metric.ratio) if metric.ratio.is_known else "one repeat only",
             margin,
             metric.verdict,
             style="bold red" if metric.verdict == "differ" else None,
         )
     return table
-
-
-def _interval(metric: MetricAgreement) -> str:
-    low, high = metric.ratio.low, metric.ratio.high
-    if low is None or high is None:
-        return "one repeat only"
-    return f"{low:.3f} to {high:.3f}"
