@@ -102,10 +102,10 @@ def test_the_generated_reference_is_up_to_date() -> None:
 
 def test_every_mark_of_a_brief_is_explained_once() -> None:
     rows = re.findall(
-        r"(?m)^\| `(.)` \| `([a-z0-9-]+)` \| (\S.*?) \|", tree.read("docs/reference/marks.md")
+        r"(?m)^\| ([^|]+) \| `([a-z0-9-]+)` \| (\S.*?) \|", tree.read("docs/reference/marks.md")
     )
     assert [kind for _, kind, _ in rows] == list(meanings())
-    assert len({letter for letter, _, _ in rows}) == len(rows)
+    assert len({label for label, _, _ in rows}) == len(rows)
     assert "(reference/marks.md)" in tree.read("docs/brief.md")
 
 

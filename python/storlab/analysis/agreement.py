@@ -392,7 +392,7 @@ def _metric(
         outcome = outcome_of(interval, 1.0, "")
     else:
         outcome = equivalence(interval, family, margin)
-        if outcome == "within noise":
+        if outcome in ("within noise", "too noisy"):
             needed = repeats_to_decide(native, reference, margin, CONFIDENCE, family_confidence)
     return MetricAgreement(
         quantity=f"{name}.{operation}",

@@ -314,6 +314,6 @@ def _verdict(interval: Interval | None, rule: Rule) -> Verdict | None:
     if interval is None or interval.n < rule.repeats:
         return None
     outcome = outcome_of(interval, rule.threshold_percent, "more", reached=True)
-    if outcome != "within noise":
+    if outcome in ("better", "worse"):
         return "kept" if outcome == "better" else "not-kept"
     return None if interval.n < MOST_BATCHES * rule.repeats else "undecided"

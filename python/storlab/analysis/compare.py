@@ -112,6 +112,14 @@ class Cell:
         own = next((word for word in WEAKEST_FIRST if word in words), "measured")
         return self.provenance if own == "measured" else own
 
+    def why_missing(self, column: Column) -> str:
+        """Return why the target has no value of a column at the point."""
+        if not self.measured:
+            return "no run finished"
+        if column.is_power and self.power is None:
+            return f"no energy was measured: {self.power_missing}"
+        return "no run has a value"
+
     def repeats(self, column: Column) -> list[float]:
         """Return a column's value in each repeat."""
         if column.is_power:
@@ -381,7 +389,10 @@ def _compared(dataset: Dataset, *, alone: bool) -> Comparison:
             _meter(cell, account_of(cell.runs, boundaries[label]))
         base = cells[dataset.baseline]
         decisions = {
-            label: decisions_of(cell, base, keys[point.kind], accepted=accepted)
+            label: {
+                **decisions_of(cell, base, keys[point.kind], accepted=accepted),
+                **_not_measured(cell, base, keys[point.kind]),
+            }
             for label, cell in cells.items()
             if label != dataset.baseline
         }
@@ -522,6 +533,26 @@ def decisions_of(
     return {key: decision for key, decision in decided if decision is not None}
 
 
+def _not_measured(cell: Cell, base: Cell, keys: Sequence[str]) -> dict[str, Decision]:
+    """Return a decision for each column of which only one of two planned cells has a value."""
+    decisions: dict[str, Decision] = {}
+    points = tuple(side.point_id for side in (cell, base) if side.point_id)
+    for key in keys if len(points) == 2 else ():
+        lacking = [side for side in (cell, base) if key not in side.values]
+        if key in PLACES and len(lacking) == 1:
+            column = COLUMNS[PLACES[key]]
+            decisions[key] = Decision(
+                quantity=key,
+                better=column.better,
+                sides=(cell.target, base.target),
+                outcome="not measured",
+                reason=f"{lacking[0].target}: {lacking[0].why_missing(column)}",
+                points=points,
+                runs=(tuple(cell.runs_with(column)), tuple(base.runs_with(column))),
+            )
+    return decisions
+
+
 def decide(
     cell: Cell,
     base: Cell,
@@ -558,11 +589,14 @@ def decide(
         judged = _ratio(cell, base, column, 1 - (1 - CONFIDENCE) / comparisons)
     if interval is not None and judged is not None and share != 1.0:
         interval, judged = interval.scaled(share), judged.scaled(share)
+    outcome = "refused" if refused else outcome_of(judged, 1.0, column.better)
+    if outcome == "too noisy" and interval is not None and not interval.is_open:
+        outcome = "within noise"  # only the wider interval spans more than a factor of ten
     return Decision(
         quantity=column.key,
         better=column.better,
         sides=(cell.target, base.target),
-        outcome="refused" if refused else outcome_of(judged, 1.0, column.better),
+        outcome=outcome,
         reason=boundaries if refused else "",
         interval=interval,
         comparisons=comparisons,

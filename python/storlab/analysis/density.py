@@ -119,15 +119,8 @@ def per_rack_unit(cell: Cell, target: Target, key: str) -> Interval | None:
 
 def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
     """Return a measured value per 1,000 currency units of the target's storage price."""
-    price = storage_price(target)
+    price = target.storage_price
     return scaled(cell.values.get(key), MONEY / price if price else None)
-
-
-def storage_price(target: Target) -> float | None:
-    """Return the declared price of a target, or else the storage part of its declared cost."""
-    if target.price is not None:
-        return target.price
-    return None if target.cost is None else target.cost.storage
 
 
 def costs(target: Target) -> list[tuple[str, float]]:
@@ -138,7 +131,7 @@ def costs(target: Target) -> list[tuple[str, float]]:
     parts = (
         ("servers", cost.servers),
         ("network", cost.network),
-        ("storage", storage_price(target)),
+        ("storage", target.storage_price),
     )
     return [(name, value) for name, value in parts if value is not None]
 
@@ -146,7 +139,7 @@ def costs(target: Target) -> list[tuple[str, float]]:
 def whole_cost(target: Target) -> float | None:
     """Return the total declared cost of a target; its price if no parts are declared."""
     parts = [value for _, value in costs(target)]
-    return sum(parts) if parts else storage_price(target)
+    return sum(parts) if parts else target.storage_price
 
 
 def per_usable_tb(cell: Cell, target: Target, key: str) -> Interval | None:
@@ -168,4 +161,4 @@ def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Inter
 
 def currencies(targets: Sequence[Target]) -> list[str]:
     """Return the currencies in use, in the order of the study."""
-    return list(dict.fromkeys(t.currency for t in targets if storage_price(t) or costs(t)))
+    return list(dict.fromkeys(t.currency for t in targets if t.storage_price or costs(t)))

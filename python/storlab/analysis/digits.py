@@ -13,17 +13,14 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from storlab.base.units import format_number, last_place, rounded
 from storlab.model.decision import Interval
 
-NOT_DECIDED = "not decided"
-WIDE = 10.0  # upper / lower bound of an interval; beyond this the size is unknown
+TOO_NOISY = "too noisy"
 LOOSE = 4.0  # upper / lower bound; beyond this a decided ratio is printed as "at least 1.5 times"
 SLIGHT = 1.1  # bound near 1; "at least" a smaller ratio is no information about the size
 
 
 def is_open(interval: Interval) -> bool:
     """Return whether an interval spans more than a factor of ten, so that its size is unknown."""
-    if interval.low is None or interval.high is None or interval.low <= 0:
-        return False
-    return interval.high > WIDE * interval.low
+    return interval.is_open
 
 
 def is_imprecise(ratio: Interval) -> bool:
@@ -52,7 +49,7 @@ def times(ratio: Interval | float, sign: str = "\u00d7") -> str:
     if is_imprecise(ratio):
         return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
     if is_open(ratio):
-        return NOT_DECIDED
+        return TOO_NOISY
     return f"{_apart(ratio, ratio.estimate)}{sign}"
 
 

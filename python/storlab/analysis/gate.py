@@ -385,7 +385,7 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     if cell.failed:  # the finished runs are no evidence about failed ones
         outcome = "worse"
     needed, reason = None, value.reason
-    if outcome == "within noise" and not reason:
+    if outcome in ("within noise", "too noisy") and not reason:
         needed = _needed(value, bound, confidence)
         reason = "" if needed else _never(value, bound, confidence)
     return Check(

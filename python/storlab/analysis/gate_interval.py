@@ -42,7 +42,7 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
     """Return the interval of one target's value at a point, in the unit of its column."""
     values = cell.repeats(column)
     if not values:
-        return Measured(None, missing(cell, column))
+        return Measured(None, cell.why_missing(column))
     spread = _spread(cell.power, column)
     if spread is not None:
         return _known(spread.interval(confidence), _ONE_REPEAT, values, meter=spread.meter or 0.0)
@@ -68,13 +68,13 @@ def ratio(
     """
     values = cell.repeats(column)
     if not values:
-        return Measured(None, missing(cell, column))
+        return Measured(None, cell.why_missing(column))
     if base is None or not base.planned:
         return Measured(None, "the baseline has no such point")
     account = _counterpart(cell, base) if column.is_power else None
     against = base.repeats(column) if account is None else account.repeats(column.account_name)
     if not against:
-        return Measured(None, f"no value of the baseline: {missing(base, column)}")
+        return Measured(None, f"no value of the baseline: {base.why_missing(column)}")
     if min(*values, *against) <= 0:
         return Measured(None, "a value of 0 has no ratio")
     differs = unequal(cell.power, account) if cell.power and account else ""
@@ -116,17 +116,6 @@ def _counterpart(cell: Cell, base: Cell) -> Account | None:
     """Return the baseline's energy account, if possible at the power boundary of the results."""
     boundary = None if cell.power is None else cell.power.boundary
     return account_of(base.runs, boundary) or base.power
-
-
-def missing(cell: Cell, column: Column) -> str:
-    """Return why a target has no value of a column at a point."""
-    if not cell.measured:
-        return "no run finished"
-    if not column.is_power:
-        return "no run has a value"
-    if cell.power is None:
-        return f"no energy was measured: {cell.power_missing}"
-    return "no run has a value"
 
 
 def partly_missing(cell: Cell, column: Column) -> Iterator[str]:

@@ -13,13 +13,14 @@ interval, because reporting one too many is better than missing one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from storlab.analysis.columns import COLUMNS, label_of, ratio_table_keys
 from storlab.analysis.compare import PLACES, Comparison, Row, decide
-from storlab.analysis.density import storage_price
+from storlab.analysis.not_compared import reason_of
 from storlab.analysis.points import Section
 from storlab.base.units import TB
 from storlab.contracts.hook import load
@@ -168,7 +169,7 @@ def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float 
 
 def _fact(target: Target, per: Per) -> float | None:
     if per == "money":
-        return storage_price(target)
+        return target.storage_price
     return None if target.capacity is None else target.capacity / TB
 
 
@@ -176,10 +177,12 @@ def _verdict(
     comparison: Comparison, sections: Sequence[Section], question: Question, count: int
 ) -> Verdict:
     contests = _contests(comparison, sections, question, count)
+    reason = None if contests else reason_of(comparison, question, ())
     plain = Verdict(
         question=question.name,
         title=question.title,
-        kind="unanswered" if len(comparison.targets) > 1 else "alone",
+        kind="alone" if reason is None else reason.outcome,
+        reason=reason,
         workload=sections[0].workload if len(comparison.kinds) > 1 else "",
         targets=tuple(comparison.targets),
         does=question.does,
@@ -201,9 +204,12 @@ def _verdict(
         more = {"won": len(won), "range": (min(leads), max(leads)), "kind": "winner"}
     else:
         decided = [c for c in contests if c.winner]
-        chosen = max(decided or contests, key=_size)
+        outcome = Counter(c.decision.outcome for c in contests).most_common(1)[0][0]
+        open_ones = [c for c in contests if c.decision.outcome == outcome]
+        chosen = max(decided or open_ones, key=_size)
         leader = chosen.decision.leader_first.sides[0]
-        more = {"kind": "depends" if decided else "undecided"}
+        alike = len({c.row.point.key for c in open_ones})
+        more = {"kind": "depends"} if decided else {"kind": outcome, "alike": alike}
     standings = list(_standings(comparison, sections, leader))
     return plain.model_copy(
         update={

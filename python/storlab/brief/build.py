@@ -22,12 +22,12 @@ from storlab.brief import fact_tables, tables
 from storlab.brief.all_mixes import family_section
 from storlab.brief.answers import answers
 from storlab.brief.audit_input import audited
-from storlab.brief.caveats import caveats
-from storlab.brief.claims import Claim, make_claims, summarise, undecided
+from storlab.brief.caveats import caveats, flag_rows
+from storlab.brief.claims import Claim, make_claims, not_significant, summarise
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
 from storlab.brief.family_additions import additions_of, all_additions
-from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.flags import Mark, general, legend
 from storlab.brief.folding import folded, paired
 from storlab.brief.heat import heat_tables
 from storlab.brief.implementations import (
@@ -85,6 +85,7 @@ from storlab.model.published import PublishedTable
 from storlab.model.publisher import BriefTable
 from storlab.results.store import ResultStore
 from storlab.words.answers import document
+from storlab.words.caveats import changed_settings
 from storlab.words.text import and_list, date_range
 
 
@@ -98,6 +99,7 @@ def build_brief(
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
     data: Dataset | None = None,
+    changes: Sequence[str] = (),
 ) -> Brief:
     """Build the content of a brief from result directories.
 
@@ -114,6 +116,7 @@ def build_brief(
             search for files that it names.
         runs: Ids of single runs to draw over time.
         data: Runs of these result directories, if the caller has read them already.
+        changes: Settings under which they were read, if other than the study's, as phrases.
     """
     stores = [store, *others]
     whole = compare(data or load_dataset(stores))
@@ -138,15 +141,17 @@ def build_brief(
             answers=answered,
             not_compared=not_compared(whole),
             differing=fact_tables.differing(whole),
+            changed=changed_settings(changes) if changes else "",
         ),
         findings=Findings(
             of_targets=summarise(whole),
             of_families=_of_families(whole),
             claims=claims,
-            undecided=undecided(comparison),
+            not_significant=not_significant(comparison),
             rule=fact_tables.rule(comparison),
             heat=heat_tables(comparison),
             caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
+            flags=flag_rows(whole, _legend(sections, ratios, extras, runs_listed.points)),
         ),
         body=Body(
             mappings=_mappings(comparison),
@@ -159,11 +164,10 @@ def build_brief(
             configuration=_configuration(whole),
             environment=fact_tables.environment_tables(stores),
             method=_method(comparison),
-            legend=_legend(sections, ratios, extras, runs_listed.points),
         ),
         runs=runs_listed,
         audit=Audit(findings, frozenset(rule for extra in additions for rule in extra.rules)),
-        data=_data(whole, listed, claims, findings),
+        data={**_data(whole, listed, claims, findings), "changed_settings": [*changes]},
         files={} if comparison is whole else {_every_point(name): every_point(whole)},
         publisher=_publisher(whole, published_by),
     )
@@ -473,7 +477,7 @@ def _legend(
     marks += [m for table in ratios for m in table.marks]
     marks += [m for extra in extras for table in extra.tables for m in table.marks]
     marks += [m for point in points for run in point.runs for m in run.flags]
-    return [mark(m.kind, "") if m.letter != "†" else m for m in legend(marks)]
+    return [general(m) for m in legend(marks)]
 
 
 def _href(store: ResultStore, beside: Path) -> str:

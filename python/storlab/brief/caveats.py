@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from storlab.analysis.compare import Comparison
 from storlab.analysis.drift import DRIFT
 from storlab.analysis.points import page_of
 from storlab.brief.fact_tables import planned_repeats
+from storlab.brief.flags import Mark, mark
 from storlab.brief.method_definitions import has_window
+from storlab.brief.model import FlagRow
 from storlab.words import caveats as words
+from storlab.words.text import and_list
 from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
 
@@ -27,12 +32,7 @@ def caveats(comparison: Comparison) -> list[str]:
     sentences += _repeated(comparison)
     if done + failed < planned:
         sentences.append(words.incomplete(planned - done - failed, planned))
-    for flag in flag_meanings().values():
-        where = _touched(comparison, flag.kind) if flag.caveat else []
-        if where:
-            sentences.append(words.flagged(flag, where))
-        if where and flag.kind == DRIFT:
-            sentences += _drifts(comparison)
+    sentences += _drifts(comparison)
     sentences += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
         sentences.append(words.FEW_REPEATS)
@@ -40,6 +40,22 @@ def caveats(comparison: Comparison) -> list[str]:
     if has_window(comparison) and shortest < 60_000_000_000:
         sentences.append(words.short_window(shortest))
     return sentences
+
+
+def flag_rows(comparison: Comparison, legend: Iterable[Mark]) -> list[FlagRow]:
+    """Return the table of caveats: marks of a brief, and flags that are named before the numbers.
+
+    Args:
+        comparison: Comparison with all points.
+        legend: Marks that stand beside numbers of the brief.
+    """
+    marks = {marked.kind: marked for marked in legend}
+    known = [meaning.kind for meaning in flag_meanings().values() if meaning.caveat]
+    kinds = [kind for kind in known if comparison.flagged(kind)]
+    return [
+        FlagRow(marks.get(kind) or mark(kind, ""), and_list(_touched(comparison, kind)))
+        for kind in dict.fromkeys([*kinds, *marks])
+    ]
 
 
 def _repeated(comparison: Comparison) -> list[str]:

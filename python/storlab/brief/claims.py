@@ -22,7 +22,7 @@ from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
 from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quantity_named
-from storlab.model.decision import Decision, Verdict
+from storlab.model.decision import NOT_SIGNIFICANT, Decision, Verdict
 from storlab.words import claims as words
 from storlab.words import power as power_words
 from storlab.words.claims import THROUGHPUT, what_of
@@ -133,7 +133,7 @@ def cards(
     Such a claim is significant in all comparisons together, has a known size, and is not yet in an
     answer.
     If any of them concern a question of the study, only those are returned. Otherwise all but
-    claims about latency are returned, unless a question is undecided.
+    claims about latency are returned, unless a question has no significant difference.
 
     Args:
         claims: All claims.
@@ -148,7 +148,7 @@ def cards(
         and set(claim.decision.points) not in answered
     ]
     asked = [claim for claim in fresh if claim.asked]
-    is_open = any(verdict.kind == "undecided" for verdict in judged)
+    is_open = any(verdict.kind in NOT_SIGNIFICANT for verdict in judged)
     return asked or [c for c in fresh if c.kind != "latency" and not is_open]
 
 
@@ -216,8 +216,8 @@ def _title(section: Section, point: WorkloadPoint) -> str:
     return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
 
 
-def undecided(comparison: Comparison) -> list[str]:
-    """Return clauses about comparisons without a winner: the interval includes 1 or is missing."""
+def not_significant(comparison: Comparison) -> list[str]:
+    """Return clauses about comparisons without a winner, each with its outcome."""
     clauses = []
     for section in comparison.sections:
         for facet in section.facets():
@@ -227,12 +227,11 @@ def undecided(comparison: Comparison) -> list[str]:
             row = comparison.row(point)
             for target in comparison.others:
                 key = _headline_key(comparison, section, facet)
-                ratio = row.ratios[target].get(key)
-                if ratio is not None and not ratio.decided:
+                decision = row.decisions[target].get(key)
+                if decision is not None and not decision.decided:
                     noun = section.page.metrics.headline.noun
-                    sides = (target, comparison.baseline)
                     where = _title(section, point)
-                    clauses.append(words.undecided(ratio.ratio, sides, noun, where))
+                    clauses.append(words.not_significant(decision, noun, where))
     return clauses
 
 

@@ -393,7 +393,7 @@ def flag_notes(comparison: Comparison) -> list[str]:
         meaning = meaning_of(kind)
         more = f"; and {len(places) - MOST_FLAGGED} more" if len(places) > MOST_FLAGGED else ""
         shown = "; ".join(places[:MOST_FLAGGED])
-        notes.append(f"Marked {meaning.letter}. {meaning.meaning} At {shown}{more}.")
+        notes.append(f"Flag “{meaning.label}”: {meaning.meaning} At {shown}{more}.")
     return notes
 
 

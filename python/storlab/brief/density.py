@@ -39,7 +39,7 @@ def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraS
     if any(t.rack_units for t in facts):
         tables.append(_rack_table(comparison, fits))
         tables += [_unit_table(comparison, fits, sections) for sections in families]
-    if any(t.capacity or density.storage_price(t) for t in facts):
+    if any(t.capacity or t.storage_price for t in facts):
         tables += [_worth_table(comparison, fits, sections) for sections in families]
     return ExtraSection(
         anchor="density",
@@ -205,7 +205,7 @@ def _worth_table(
         ((noun, f"{rate}/TB"), _per_tb(key), False),
         (("power", "W/TB"), _per_tb(POWER), False),
     ]
-    if len(money) == 1 and any(density.storage_price(t) for t in targets):
+    if len(money) == 1 and any(t.storage_price for t in targets):
         unit = f"per 1,000 {money[0]}"
         columns += [
             ((f"{what} {unit}", per), _per_money(done), False),

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import PER_REPEAT, Comparison
 from storlab.analysis.dataset import TargetColumn, directory_names
-from storlab.analysis.density import storage_price, whole_cost
+from storlab.analysis.density import whole_cost
 from storlab.analysis.merge_directories import differences
 from storlab.analysis.points import (
     WorkloadPoint,
@@ -38,7 +38,8 @@ from storlab.words.text import and_list, plural
 
 UNMERGED = (
     " Runs without histograms, such as imported ones, cannot be merged: the number is then the "
-    "median of the repeats’ own percentiles, marked #, with the smallest and largest below it."
+    "median of the repeats’ own percentiles, marked “not merged”, with the smallest and largest "
+    "below it."
 )
 INTENDED = (
     "In open loop operations are due at given times. Latency from the intended start counts the "
@@ -84,7 +85,7 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
 
 def _prices(target: Target) -> list[tuple[str, str]]:
     """Return declared prices of the storage and of the whole target, with prices per raw TB."""
-    storage, whole = storage_price(target), whole_cost(target)
+    storage, whole = target.storage_price, whole_cost(target)
     prices = [("Price", storage), ("Whole cost", whole if whole != storage else None)]
     facts = []
     for name, price in prices:
@@ -331,7 +332,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         "Effective concurrency",
         "Operations per second times mean latency (Little’s law). "
         "Latencies taken at effective concurrencies that differ by more "
-        "than 10 % are marked ≠.",
+        "than 10 % are marked “unequal concurrency”.",
     )
     return [
         (

@@ -1,23 +1,24 @@
-"""Marks: letters beside the numbers of a brief that stand for flags, and their meanings."""
+"""Marks: labels beside the numbers of a brief that stand for flags, and their meanings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, CellFlag
 from storlab.contracts.page import FlagMeaning
 from storlab.figures.common import NOT_MEASURED
+from storlab.figures.footer import MOST_LABELS
 from storlab.workloads.common.flags import flag_meanings
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Mark beside a number: letter, meaning of this kind of mark, and message about the number."""
+    """Mark beside a number: label, meaning of this kind of mark, and message about the number."""
 
     kind: str
-    letter: str
+    label: str
     meaning: str
     message: str
 
@@ -25,52 +26,52 @@ class Mark:
 MARKS = (
     FlagMeaning(
         "one-run",
-        "o",
+        "one run",
         "Only one run finished: there is no interval.",
     ),
     FlagMeaning(
         "incomplete",
-        "*",
+        "runs missing",
         "Fewer runs finished than were planned.",
     ),
     FlagMeaning(
         "modelled",
-        "M",
+        "modelled",
         "Modelled or emulated, not measured.",
     ),
     FlagMeaning(
         "declared",
-        "D",
+        "declared",
         "Rests on power that the study declares, not on a measurement.",
     ),
     FlagMeaning(
         "published",
-        "R",
+        "published",
         "As published, not repeated here.",
     ),
     FlagMeaning(
         "not-stated",
-        "?",
+        "point unknown",
         "The publication does not name the operating point of this number.",
     ),
     FlagMeaning(
         "energy-lost",
-        "E",
+        "energy missing",
         "Some runs gave no energy; bytes and joules are those of the others.",
     ),
     FlagMeaning(
         "share",
-        "a",
+        "share of meter",
         "The target is charged a share of what its meter reads.",
     ),
     FlagMeaning(
         "unequal-boundaries",
-        "⊘",
+        "unequal boundaries",
         "The two sides’ power was taken at different boundaries, which the study accepts.",
     ),
     FlagMeaning(
         "different-concurrency",
-        "≠",
+        "unequal concurrency",
         "The two latencies of this ratio were taken at effective concurrencies that differ by "
         "more than 10 %.",
         latencies=True,
@@ -86,13 +87,33 @@ def meanings() -> Mapping[str, FlagMeaning]:
 
 def meaning_of(kind: str) -> FlagMeaning:
     """Return the meaning of a kind of flag; it is empty if the kind is unknown."""
-    return meanings().get(kind) or FlagMeaning(kind, "†", "")
+    return meanings().get(kind) or FlagMeaning(kind, kind.replace("-", " "), "")
 
 
 def mark(kind: str, message: str) -> Mark:
-    """Make a mark for a kind of flag; its letter is a dagger if the kind is unknown."""
+    """Make a mark for a kind of flag; its label is the kind if that is unknown."""
     known = meaning_of(kind)
-    return Mark(kind, known.letter, known.meaning or message, message)
+    return Mark(kind, known.label, known.meaning or message, message)
+
+
+def general(marked: Mark) -> Mark:
+    """Return a mark without its message about one number, for a legend or the head of a table."""
+    return mark(marked.kind, "") if marked.kind in meanings() else marked
+
+
+def labels(marks: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:
+    """Return the marks to print beside a number, at most ``MOST_LABELS``, and the others.
+
+    Marks that qualify claims come first, then marks that are named before the numbers.
+    """
+    ranked = sorted(legend(marks), key=lambda marked: meaning_of(marked.kind).precedence)
+    return ranked[:MOST_LABELS], ranked[MOST_LABELS:]
+
+
+def labels_text(marks: Sequence[Mark]) -> str:
+    """Return the labels of marks as text, such as ``client-bound, page cache, drift, +2``."""
+    first, rest = labels(marks)
+    return ", ".join([*(m.label for m in first), *([f"+{len(rest)}"] if rest else [])])
 
 
 def cell_marks(

@@ -14,12 +14,13 @@ from typing import Any
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
-from storlab.brief.flags import Mark, mark
+from storlab.brief.flags import Mark, general
 from storlab.brief.model import HeatCell, HeatRow, HeatTable
 from storlab.brief.tables import ratio_number
 from storlab.figures.common import far_points, last_point, latency_kind, operations_of
 from storlab.figures.theme import sign_of
 from storlab.model.decision import Decision
+from storlab.words.outcomes import OUTCOMES
 
 STEPS = (1.1, 1.5, 2.5, 5.0)  # smallest ratio of each colour step
 FEWEST = 3  # cells; with fewer, sentences are easier to read
@@ -63,7 +64,8 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
     common = [_shared(rows, spans) for spans in _spans(groups)]
     for marks, span in zip(common, _spans(groups), strict=True):
         _leave_out(rows, span, marks)
-    count = sum(cell is not None for row in rows for cell in row.cells)
+    cells = [cell for row in rows for cell in row.cells]
+    count = sum(cell is not None and cell.point_id is not None for cell in cells)
     if count < FEWEST:
         return None
     first = sections[0]
@@ -104,12 +106,13 @@ def _spans(groups: Sequence[tuple[str, int]]) -> list[range]:
 
 def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
     """Return the marks that all cells of a quantity have; its heading shows them instead."""
-    cells = [cell for row in rows for at in span if (cell := row.cells[at]) is not None]
+    every = [cell for row in rows for at in span if (cell := row.cells[at]) is not None]
+    cells = [cell for cell in every if cell.point_id is not None]
     kinds = [{m.kind for m in cell.marks} for cell in cells]
     if len(cells) < 2:
         return ()
     shared = (m for m in cells[0].marks if all(m.kind in own for own in kinds))
-    return tuple(mark(m.kind, "") if m.letter != "†" else m for m in shared)
+    return tuple(general(m) for m in shared)
 
 
 def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> None:
@@ -131,7 +134,7 @@ def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Hea
         if column is None or not column.better:
             continue
         for facet in facets.values():
-            if any(_ratios(comparison, section, facet, key) for section in sections):
+            if any(_decisions(comparison, section, facet, key) for section in sections):
                 owner = next(s for s in sections if facet in s.facets())
                 yield _Head(key, words, facet, owner.facet_text(facet))
 
@@ -159,27 +162,31 @@ def _point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoin
     return last_point(comparison, section, facet) if facet in section.facets() else None
 
 
-def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> dict[str, Decision]:
+def _decisions(
+    comparison: Comparison, section: Section, facet: Any, key: str
+) -> dict[str, Decision]:
     point = _point(comparison, section, facet)
     if point is None:
         return {}
-    of_targets = comparison.row(point).ratios
-    return {target: ratios[key] for target, ratios in of_targets.items() if key in ratios}
+    of_targets = comparison.row(point).decisions
+    return {target: own[key] for target, own in of_targets.items() if key in own}
 
 
 def _cell(comparison: Comparison, section: Section, target: str, head: _Head) -> HeatCell | None:
-    decision = _ratios(comparison, section, head.facet, head.key).get(target)
+    decision = _decisions(comparison, section, head.facet, head.key).get(target)
     column, point = comparison.column(head.key), _point(comparison, section, head.facet)
     if decision is None or column is None or point is None:
         return None
     row = comparison.row(point)
     cell, base = row.cells[target], row.cells[comparison.baseline]
+    if decision.interval is None:
+        return HeatCell(OUTCOMES[decision.outcome], "", None, "", 0, None, note=decision.reason)
     marks = ratio_number(decision, cell, base, column).marks
     lead = decision.leader_first
     index, gain = comparison.targets.index(lead.sides[0]), lead.advantage
     if not decision.decided:
-        text = "not decided"
-        return HeatCell(text, digits.ends_text(decision.ratio), None, "", 0, cell.point_id, marks)
+        text, spread = OUTCOMES[decision.outcome], digits.ends_text(decision.ratio)
+        return HeatCell(text, spread, None, "", 0, cell.point_id, marks)
     return HeatCell(
         digits.times(gain).replace("at least ", "≥\u202f"),
         digits.ends_text(gain),

@@ -13,6 +13,8 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 
 from storlab.base.display_safe import visible
 from storlab.brief.bundle import vega_bundle
+from storlab.brief.flags import labels
+from storlab.figures.footer import MOST_LABELS
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
@@ -87,6 +89,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         spec=lambda drawing: _json(visible(drawing.figure.spec)),
         figures_href=figures_href,
         audit_points=brief.audit_points,
+        labels=labels,
+        most_labels=MOST_LABELS,
         counted=_counted,
         counted_as=plural,
         most_rows=MOST_ROWS,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim, cards
-from storlab.brief.flags import Mark
+from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 from storlab.model.decision import Verdict
@@ -27,6 +28,10 @@ class Number:
     missing: bool = False
     strong: bool = False
     fact: bool = False  # declared or published, so not computed from runs of this campaign
+
+    def without(self, kinds: Collection[str]) -> Number:
+        """Return the number without marks of these kinds."""
+        return replace(self, marks=tuple(m for m in self.marks if m.kind not in kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class FigureGroup:
 class HeatCell:
     """Cell of a heat table: the factor by which one target is better than the other.
 
-    ``index`` is the index of the better target; None if the comparison is undecided.
+    ``index`` is the index of the better target; None if no target is better.
     """
 
     text: str
@@ -70,8 +75,9 @@ class HeatCell:
     index: int | None
     sign: str  # sign of the better target
     step: int  # strength of the colour, from 0
-    point_id: str | None
+    point_id: str | None  # None without a ratio
     marks: tuple[Mark, ...] = ()
+    note: str = ""  # reason why there is no ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,22 @@ class TableRow:
     chip: str = ""  # provenance of all numbers of the row, unless measured
     note: str = ""  # source of the row, if it is not based on runs
 
+    @property
+    def marks(self) -> dict[str, list[Mark]]:
+        """Marks of all numbers that are present, by kind."""
+        by_kind: dict[str, list[Mark]] = {}
+        for number in self.numbers:
+            for marked in () if number.missing else number.marks:
+                by_kind.setdefault(marked.kind, []).append(marked)
+        return by_kind
+
+    @property
+    def common(self) -> tuple[Mark, ...]:
+        """Marks of more than half of the row's numbers, if these are at least two."""
+        present = sum(not number.missing for number in self.numbers)
+        least = max(2, present // 2 + 1)
+        return tuple(same[0] for same in self.marks.values() if len(same) >= least)
+
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
@@ -126,11 +148,47 @@ class DataTable:
     columns: list[tuple[str, str]]  # name and unit of each column
     rows: list[TableRow]
     marks: list[Mark] = field(default_factory=list)
+    everywhere: tuple[Mark, ...] = ()  # marks of all rows, to print once for the whole table
 
     @property
     def has_runs(self) -> bool:
         """Whether any row links to runs or names a source."""
         return any(row.links or row.note for row in self.rows)
+
+    def condensed(self, *, by_row: bool = False) -> DataTable:
+        """Return the table with marks that several numbers have in common printed only once.
+
+        Marks of most numbers of a row stand in a last column, and those of all rows in
+        ``everywhere``.
+
+        Args:
+            by_row: Whether all marks of a row stand in the last column.
+        """
+        common = [
+            tuple(same[0] for same in row.marks.values()) if by_row else row.common
+            for row in self.rows
+        ]
+        kinds = [{m.kind for m in own} for own in common]
+        filled = [
+            own
+            for own, row in zip(kinds, self.rows, strict=True)
+            if not all(number.missing for number in row.numbers)
+        ]
+        shared = set.intersection(*filled) if len(filled) > 1 else set()
+        own = [tuple(m for m in marks if m.kind not in shared) for marks in common]
+        rows = [
+            replace(
+                row,
+                numbers=[
+                    *(number.without(of_row) for number in row.numbers),
+                    *([Number("", marks=marks, fact=True)] if any(own) else []),
+                ],
+            )
+            for row, of_row, marks in zip(self.rows, kinds, own, strict=True)
+        ]
+        of_all = {m.kind: general(m) for marks in common for m in marks if m.kind in shared}
+        columns = [*self.columns, *([("caveats", "")] if any(own) else [])]
+        return replace(self, columns=columns, rows=rows, everywhere=tuple(of_all.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +357,17 @@ class Summary:
     warnings: list[str]  # shown before all answers: why the numbers must not be compared
     verdicts: list[Verdict]  # for all questions, even if there is only one target
     answers: list[Answer]  # in the order of the questions; empty if there is only one target
-    not_compared: str  # questions that cannot be answered, with reasons; may be empty
+    not_compared: list[str]  # sentences on power and price if not compared in them; often empty
     differing: list[str]  # differences between campaigns, if there are several
+    changed: str = ""  # sentence on settings that replace those of the study; often empty
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRow:
+    """Row of the table of caveats: a mark, and the targets and points with it."""
+
+    mark: Mark
+    where: str  # empty for marks that do not stand for a flag of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,10 +377,11 @@ class Findings:
     of_targets: list[str]  # sentences on how often each target is ahead, and by how much
     of_families: list[str]  # sentences that workload families add
     claims: list[Claim]
-    undecided: list[str]
+    not_significant: list[str]  # comparisons without a clear difference, and those not made
     rule: str  # rule by which the claims were chosen
     heat: list[HeatTable]
     caveats: list[str]
+    flags: list[FlagRow]  # table of caveats: flags and other marks beside numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +397,11 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Part of a brief on configuration, environment, method and the meaning of marks."""
+    """Part of a brief on configuration, environment and method."""
 
     configuration: list[FactTable]
     environment: list[FactTable]
     method: list[tuple[str, str]]
-    legend: list[Mark]
 
 
 @dataclass(frozen=True, slots=True)

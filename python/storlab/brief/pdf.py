@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
@@ -28,6 +28,7 @@ import vl_convert
 
 from storlab.base.display_safe import visible
 from storlab.brief.claims import Claim
+from storlab.brief.flags import labels_text
 from storlab.brief.model import (
     Answer,
     Brief,
@@ -40,6 +41,7 @@ from storlab.brief.model import (
     PointRuns,
     SectionBlock,
 )
+from storlab.figures.footer import MOST_LABELS
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
@@ -109,7 +111,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
         "big": claim.big,
         "unit": claim.unit,
         "bounds": claim.bounds,
-        "marks": [asdict(m) for m in claim.marks],
+        "marks": labels_text(claim.marks),
         "sentence": claim.finding.statement,
         "short": claim.short,
         "caveat": claim.finding.caveat,
@@ -146,16 +148,21 @@ def _model(brief: Brief) -> dict[str, Any]:
         "publisher": {**asdict(replace(brief.publisher, logo=None)), "logo": _logo_file(brief)},
         "warnings": brief.summary.warnings,
         "answers": [_answer(answer) for answer in brief.summary.answers],
-        "not_compared": brief.summary.not_compared,
+        "not_compared": " ".join(brief.summary.not_compared),
         "differing": " ".join(brief.summary.differing),
+        "changed": brief.summary.changed,
         "summary": brief.findings.of_targets,
         "of_families": brief.findings.of_families,
         "signs": DRAWN_SIGNS,
         "cards": cards,
         "listed": [c for c in claims if c not in cards],
-        "undecided": brief.findings.undecided,
+        "not_significant": brief.findings.not_significant,
         "heat": [_heat(table) for table in brief.findings.heat],
         "caveats": brief.findings.caveats,
+        "flags": [
+            {"label": row.mark.label, "meaning": row.mark.meaning, "where": row.where}
+            for row in brief.findings.flags
+        ],
         "mappings": [asdict(mapping) for mapping in body.mappings],
         "sections": [_section(section) for section in body.sections],
         "overview": [_group(group) for group in body.overview],
@@ -165,7 +172,6 @@ def _model(brief: Brief) -> dict[str, Any]:
         "configuration": [_facts(t) for t in (*reference.configuration, *reference.environment)],
         "method": reference.method,
         "extras": [_extra(extra) for extra in body.extras],
-        "legend": [asdict(m) for m in reference.legend],
         "run_tables": [
             {
                 "caption": table.caption,
@@ -216,16 +222,24 @@ def _extra(extra: ExtraSection) -> dict[str, Any]:
 
 def _heat(table: HeatTable) -> dict[str, Any]:
     plain = asdict(table)
-    for row in plain["rows"]:
-        for cell in filter(None, row["cells"]):
-            cell["letters"] = " ".join(m["letter"] for m in cell["marks"])
-    plain["letters"] = [" ".join(m.letter for m in marks) for marks in table.shared]
+    plain["labels"] = [labels_text(marks) for marks in table.shared]
     return plain
+
+
+def _flags(flags: Sequence[str]) -> str:
+    """Return the first flags of a figure, and the number of the others, as one line."""
+    more = [f"+{len(flags) - MOST_LABELS}"] if len(flags) > MOST_LABELS else []
+    return "; ".join([*flags[:MOST_LABELS], *more])
 
 
 def _group(group: FigureGroup, *, folded: bool = False) -> dict[str, Any]:
     drawings = [
-        {"file": f"{d.figure.name}.pdf", "title": d.figure.title, "alt": d.figure.alt}
+        {
+            "file": f"{d.figure.name}.pdf",
+            "title": d.figure.title,
+            "alt": d.figure.alt,
+            "flags": _flags(d.figure.flags),
+        }
         for d in group.drawings
     ]
     return {
@@ -238,6 +252,7 @@ def _group(group: FigureGroup, *, folded: bool = False) -> dict[str, Any]:
 
 
 def _table(table: DataTable) -> dict[str, Any]:
+    table = table.condensed()
     return {
         "caption": table.caption,
         "head": table.head,
@@ -253,7 +268,7 @@ def _table(table: DataTable) -> dict[str, Any]:
             }
             for row in table.rows
         ],
-        "marks": [asdict(m) for m in table.marks],
+        "everywhere": labels_text(table.everywhere),
     }
 
 
@@ -266,7 +281,8 @@ def _widths(table: DataTable) -> list[int]:
     return [
         max(
             *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold text is wider
-            *(len(number.text) + 2 * len(number.marks) for number in column),
+            *(len(number.text) for number in column),
+            *(len(word) // 2 for number in column for word in labels_text(number.marks).split()),
             *(round(0.85 * len(number.spread)) for number in column),
         )
         + 3  # insets of a table cell
@@ -279,7 +295,7 @@ def _number(number: Number) -> dict[str, Any]:
         "text": number.text,
         "spread": number.spread,
         "point": number.point_id,
-        "marks": " ".join(m.letter for m in number.marks),
+        "marks": labels_text(number.marks),
         "strong": number.strong,
         "missing": number.missing,
     }
@@ -297,7 +313,7 @@ def _runs(point: PointRuns) -> dict[str, Any]:
                 "started": run.started,
                 "values": run.values if run.status == "finished" else [],
                 "failure": "" if run.status == "finished" else f"{run.status}: {run.failure}",
-                "marks": " ".join(m.letter for m in run.flags),
+                "marks": labels_text(run.flags),
                 "errors": run.errors,
             }
             for run in point.runs

@@ -8,6 +8,7 @@ from storlab.analysis import digits
 from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
 from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.efficiency import NO_METER
+from storlab.analysis.not_compared import is_metered
 from storlab.analysis.points import Section
 from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
@@ -16,6 +17,7 @@ from storlab.contracts.page import Page
 from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
 from storlab.words import power as words
+from storlab.words.outcomes import NOT_COMPARED
 from storlab.words.text import MISSING, cell_texts, percent, plural
 
 KEYS = (
@@ -25,7 +27,6 @@ KEYS = (
     "efficiency_net_mb_s_w.all",
     "efficiency_tb_kwh.all",
 )
-REFUSED = "no ratio"
 MAIN = "efficiency_mb_s_w.all"
 METHOD = (
     (
@@ -44,7 +45,8 @@ METHOD = (
     (
         "Power boundaries",
         "A ratio of power or efficiency is given only where both sides’ meters include the same "
-        "things, or where the study accepts unequal boundaries; it is then marked ⊘.",
+        "things, or where the study accepts unequal boundaries; it is then marked “unequal "
+        "boundaries”.",
     ),
 )
 
@@ -55,13 +57,6 @@ NOT_METERED = (("Power and energy", "Not measured: no target of this study has a
 def power_method(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     """Return the definitions of power and efficiency, or a note that no target has a meter."""
     return METHOD if is_metered(comparison) else NOT_METERED
-
-
-def is_metered(comparison: Comparison) -> bool:
-    """Return whether any run had a meter, even if it gave no readings."""
-    return any(run.record.power for run in comparison.dataset.all_runs()) or any(
-        cell.power for row in comparison.rows.values() for cell in row.cells.values()
-    )
 
 
 def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
@@ -240,7 +235,7 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
     """Return a ratio of power or efficiency as a table number, or why there is none."""
     cell, base = row.cells[target], row.cells[baseline]
     if target in row.refused:
-        text = f"{REFUSED}: {row.refused[target]}"
+        text = f"{NOT_COMPARED}: {row.refused[target]}"
         return Number(text, point_id=cell.point_id, missing=True)
     decision = row.ratios[target].get(column.key)
     if decision is None:

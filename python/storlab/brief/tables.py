@@ -215,10 +215,8 @@ def _time_table(
                            for c in columns]  # fmt: skip
                 rows.append(Leaf(heads, cell, numbers))
     unit = scale.of(next(iter(by_key.values())))[0]
-    marked = {
-        m.letter for row in rows for n in row.numbers for m in n.marks if m.kind == PER_REPEAT
-    }
-    unmerged = "".join(f" (or, marked {letter}, median of the repeats’ own)" for letter in marked)
+    marked = {m.label for row in rows for n in row.numbers for m in n.marks if m.kind == PER_REPEAT}
+    unmerged = "".join(f" (or, if “{label}”, median of the repeats’ own)" for label in marked)
     return table_of(
         comparison,
         f"{section.title}: latencies, percentiles of the repeats’ merged histograms{unmerged}",
@@ -378,7 +376,7 @@ def ratio_table(
                 power_ratio(row, target, comparison.baseline, column)
                 if column.is_power
                 else ratio_number(
-                    row.ratios[target].get(column.key), row.cells[target], base, column
+                    row.decisions[target].get(column.key), row.cells[target], base, column
                 )
                 for column in columns
             ]
@@ -444,8 +442,8 @@ def ratio_number(
     ``names`` are what messages of marks call the two; by default the names of their targets.
     """
     names = names or (cell.target, base.target)
-    if decision is None:
-        none = not (cell.measured and base.measured)
+    if decision is None or decision.interval is None:
+        none = decision is not None or not (cell.measured and base.measured)
         return Number(MISSING if none else "–", point_id=cell.point_id, missing=True)
     marks: list[Mark] = []
     for name, side in zip(names, (cell, base), strict=True):

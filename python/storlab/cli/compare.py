@@ -76,12 +76,12 @@ def compare(
     """Print the table of the brief: every point with every target, and the ratios.
 
     Each mean has its 95 % t-interval below it, or both values of two repeats. Percentiles are those
-    of the repeats' merged histograms; without histograms, the median of the repeats' own, marked #,
-    with the smallest and largest below it. Ratios are relative to the study's baseline. With
-    several directories, all their targets are compared at points that they have in common. Failed
-    runs are listed, and not included in means. On a terminal without options, one table that fits
-    the screen is printed. Of more than 1,000 workload points only a selection is printed; --json
-    and --metric give all.
+    of the repeats' merged histograms; without histograms, the median of the repeats' own, marked
+    "not merged", with the smallest and largest below it. Ratios are relative to the study's
+    baseline. With several directories, all their targets are compared at points that they have in
+    common. Failed runs are listed, and not included in means. On a terminal without options, one
+    table that fits the screen is printed. Of more than 1,000 workload points only a selection is
+    printed; --json and --metric give all.
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
@@ -251,7 +251,7 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
             _show(table, show_target=True)
             shown += table.marks
     for m in legend(shown):
-        terminal.out.print(f"{m.letter}  {m.meaning}")
+        terminal.out.print(f"{m.label}: {m.meaning}")
 
 
 def print_short(comparison: Comparison, part: Comparison) -> None:
@@ -275,10 +275,10 @@ def print_short(comparison: Comparison, part: Comparison) -> None:
         keys += [key for key in ratio_table_keys(page) if key in asked]
         keys = keys[:_COLUMNS]
         table = table_of_points(part, sections, scales[kind], keys)
-        _show(table, show_target=len(part.targets) > 1)
+        _show(table, show_target=len(part.targets) > 1, short=True)
         shown += table.marks
     for m in legend(shown):
-        terminal.out.print(f"{m.letter}  {m.meaning}")
+        terminal.out.print(f"{m.label}: {m.meaning}")
     for answer in answers(comparison, ()):
         if answer.as_under is None:
             _print_contrasts(answer.text.better_title, answer.better)
@@ -294,8 +294,14 @@ def _print_contrasts(title: str, contrasts: Sequence[Contrast]) -> None:
         terminal.out.print(line.replace("\u00a0", " "), soft_wrap=True)
 
 
-def _show(table: DataTable, *, show_target: bool) -> None:
-    """Print a table; if the terminal is too narrow, print its columns in several parts."""
+def _show(table: DataTable, *, show_target: bool, short: bool = False) -> None:
+    """Print a table; if the terminal is too narrow, print its columns in several parts.
+
+    If ``short``, labels of flags stand in one column instead of beside numbers.
+    """
+    from storlab.brief.flags import labels_text
+
+    table = table.condensed(by_row=short)
     parts = [list(range(len(table.columns)))]
     while parts:
         columns = parts.pop(0)
@@ -307,6 +313,8 @@ def _show(table: DataTable, *, show_target: bool) -> None:
             parts = [columns[:half], columns[half:], *parts]
         else:
             terminal.out.print(drawn)
+    if table.everywhere:
+        terminal.out.print(f"all rows: {labels_text(table.everywhere)}", style="yellow")
 
 
 def _label_width(table: DataTable) -> int:
@@ -347,13 +355,14 @@ def _cells(row: TableRow, columns: list[int], show_target: bool) -> list[termina
 
 
 def _number(number: Number) -> terminal.Text:
-    marks = "".join(m.letter for m in number.marks)
-    text = terminal.Text(f"{marks} " if marks else "", style="yellow" if marks else "")
+    from storlab.brief.flags import labels_text
+
     style = "dim italic" if number.missing else "bold" if number.strong else ""
-    text.append(number.text, style=style or "default")
-    if number.spread:
-        text.append(f"\n{number.spread}", style="dim")
-    return text
+    lines = [(number.text, style), (number.spread, "dim")]
+    lines += [(label, "yellow") for label in labels_text(number.marks).split(", ")]
+    return terminal.Text("\n").join(
+        [terminal.Text(line, style=style) for line, style in lines if line]
+    )
 
 
 def _print_drifts(comparison: Comparison) -> None:

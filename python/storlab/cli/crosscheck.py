@@ -150,9 +150,10 @@ def _headline(agreed: Agreement) -> str:
         return f"native and {agreed.reference} agree"
     if agreed.verdict == "differ":
         return f"native and {agreed.reference} DO NOT AGREE"
-    undecided = sum(point.verdict == "inconclusive" for point in agreed.points)
+    unknown = sum(point.verdict == "inconclusive" for point in agreed.points)
+    why = "TOO FEW RUNS" if agreed.too_few else "TOO NOISY"
     return (
-        f"NOT DECIDED whether native and {agreed.reference} agree, at {undecided} of "
+        f"{why} TO TELL whether native and {agreed.reference} agree, at {unknown} of "
         f"{len(agreed.points)} points"
     )
 

@@ -55,15 +55,15 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class FlagMeaning:
-    """Meaning of a kind of flag: its letter and text in legends, and the values it applies to."""
+    """Meaning of a kind of flag: its label and text in legends, and the values it applies to."""
 
     kind: str  # kind in ``storlab.model.result.Flag``, such as client-bound
-    letter: str  # unique letter shown next to numbers
+    label: str  # unique words of at most 20 characters, shown next to numbers
     meaning: str  # text in the legend
     # severity of the audit's finding about the flag; empty if there is none
     severity: Literal["", "note", "warning"] = ""
     why: str = ""  # reason why the finding matters
-    # Name prefixes of the metrics that are marked with the letter; empty for all metrics.
+    # Name prefixes of the metrics that are marked with the label; empty for all metrics.
     about: tuple[str, ...] = ()
     latencies: bool = False  # whether it marks only latencies
     energies: bool = False  # whether it also marks power and energies
@@ -71,6 +71,11 @@ class FlagMeaning:
     claims: bool = False  # whether it must be shown next to claims based on flagged runs
     advice: str = ""  # text next to a search result based on flagged runs
     implied_provenance: str = ""  # provenance that then needs no mark of its own: emulated
+
+    @property
+    def precedence(self) -> tuple[bool, bool]:
+        """Sort key: flags that qualify claims come first, then those named before the numbers."""
+        return (not self.claims, not self.caveat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from storlab.analysis import digits
 from storlab.analysis.environments import Difference
 from storlab.analysis.gate import ERROR, VERDICTS, Check, Gate, RuleVerdict
 from storlab.base.units import format_quantity, show
+from storlab.model.decision import WIDE
+from storlab.words.outcomes import OUTCOMES
 from storlab.words.text import interval_text
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
@@ -37,8 +38,8 @@ def measured_text(check: Check) -> str:
     if known is None or known.low is None or known.high is None:
         return interval_text(known, lambda v: format_quantity(v, unit))
     mean, low, high = (format_quantity(v, unit) for v in (known.estimate, known.low, known.high))
-    if check.verdict == "undecided" and digits.is_open(known):
-        return f"{mean} [wider than a factor of {digits.WIDE:.0f}]"
+    if check.verdict == "undecided" and known.is_open:
+        return f"{mean} [wider than a factor of {WIDE:.0f}]"
     return f"{mean} [{low}–{high}]"
 
 
@@ -73,10 +74,16 @@ def _counts(judged: RuleVerdict | Gate) -> str:
     return ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in of.items())
 
 
+def verdict_text(check: Check) -> str:
+    """Return a check's verdict, and why it is undecided: ``could not tell (not measured)``."""
+    word = WORDS[check.verdict]
+    return f"{word} ({OUTCOMES[check.outcome]})" if check.verdict == "undecided" else word
+
+
 def line(check: Check) -> str:
     """Return a gate's check as one line of text: outcome, metric, measured value, bound, advice."""
     parts = [
-        f"{WORDS[check.verdict]}: {metric_text(check)}, {check.target}, {check.where}: "
+        f"{verdict_text(check)}: {metric_text(check)}, {check.target}, {check.where}: "
         f"{measured_text(check)}, {rule_text(check)}"
     ]
     parts += [text for text in (advice_text(check), *check.remarks) if text]
@@ -116,7 +123,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
     for check in gate.checks:
         more = "; ".join(text for text in (advice_text(check), *check.remarks) if text)
         cells = (
-            f"**{WORDS[check.verdict]}**",
+            f"**{verdict_text(check)}**",
             str(check.number),
             _plain(metric_text(check)),
             _plain(check.target),

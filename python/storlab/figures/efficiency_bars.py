@@ -155,7 +155,8 @@ def _title(comparison: Comparison, points: list[WorkloadPoint]) -> str:
         refused = next((row.refused[target] for row in rows if target in row.refused), "")
         ratios = [row.ratios[target][KEY] for row in rows if KEY in row.ratios[target]]
         if refused:
-            parts.append(f"{target} and {comparison.baseline} are not compared: {refused}")
+            sides = f"{target} and {comparison.baseline}"
+            parts.append(f"{sides} are not compared: the meters cover different equipment")
         elif ratios:
             unequal = ratios[0].boundaries
             note = f", at unequal boundaries: {unequal}" if unequal else ""

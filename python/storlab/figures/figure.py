@@ -9,6 +9,9 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.common import figure_name, place_at, place_of, point_ids, x_text
 
+DAGGER = "†"
+"""Footnote mark of figures and numbers whose runs have flags."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -29,7 +32,8 @@ class Figure:
     point_ids: list[str] = field(default_factory=list)
     note: str = ""
     remark: str = ""  # sentence to print below this figure
-    foot: tuple[str, ...] = ()  # lines below the drawing: source, flags, scale
+    foot: tuple[str, ...] = ()  # lines below the drawing: scale, remark, source
+    flags: tuple[str, ...] = ()  # flags of the points shown, such as "client-bound: A at 1 of 4"
     latencies: bool = False  # whether it shows latencies; if so, flags about them are listed below
 
     @classmethod

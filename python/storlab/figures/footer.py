@@ -1,4 +1,4 @@
-"""Footer lines below every figure: flags, scale of the work, remarks and source."""
+"""Footer lines below every figure: scale of the work, remarks, source and flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.figures.figure import Figure
+from storlab.figures.figure import DAGGER, Figure
 from storlab.figures.theme import SMALL_PX, role
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -18,24 +18,28 @@ from storlab.workloads.common.flags import flag_meanings
 CHARACTER_PX = 6.65
 NARROWEST = 250  # px; the drawing area is narrower only because of long labels
 MARGIN = 60  # px taken by an axis beside the drawing area
+MOST_LABELS = 3
+"""Largest number of flags beside a number or below a figure; a table of caveats has all."""
 
 
 def with_foot(
     comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
 ) -> Figure:
-    """Add footer lines to a figure: flags, scale if not full size, remark and source.
+    """Add footer lines to a figure: scale if not full size, remark and source.
 
-    With ``run_id``, the lines describe only that run.
+    A dagger after the source stands for flags, which are not part of the drawing. With ``run_id``,
+    the lines describe only that run.
     """
     cells = _cells(comparison, figure)
     records = [run.record for cell in cells for run in cell.runs]
     if run_id:
         records = [record for record in records if record.run_id == run_id]
+    flags = () if run_id else tuple(_flags(figure, cells))
+    source = _source(comparison, records) + ("" if run_id else _single(cells))
     lines = [
-        *(_flags(figure, cells) if not run_id else ()),
         *_scale(comparison, sections, figure),
         *([figure.remark] if figure.remark else ()),
-        _source(comparison, records) + ("" if run_id else _single(cells)),
+        f"{source} {DAGGER}" if flags else source,
     ]
     width = int((_width(figure) + MARGIN) / CHARACTER_PX)
     text = [part for line in lines for part in textwrap.wrap(line, width)]
@@ -52,7 +56,7 @@ def with_foot(
     }
     if any(part in figure.spec for part in ("hconcat", "vconcat", "concat")):
         del title["frame"]
-    return replace(figure, spec={**figure.spec, "title": title}, foot=tuple(lines))
+    return replace(figure, spec={**figure.spec, "title": title}, foot=tuple(lines), flags=flags)
 
 
 def _width(figure: Figure) -> float:
@@ -93,10 +97,10 @@ def _single(cells: Sequence[Cell]) -> str:
 
 
 def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield a line of flags, such as ``B client bound: Memory at 1 of 4``; nothing without flags.
+    """Yield each flag of the points that a figure shows, such as ``client-bound: A at 1 of 4``.
 
-    The flags have the order of the brief's legend. Flags about latencies are listed only below
-    figures that show latencies.
+    Flags that qualify claims come first. Flags about latencies are listed only below figures that
+    show latencies.
     """
     by_flag: dict[str, dict[str, int]] = {}
     counts: dict[str, int] = {}
@@ -108,16 +112,14 @@ def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
                 continue
             runs = by_flag.setdefault(flag.kind, {})
             runs[cell.target] = runs.get(cell.target, 0) + 1
-    parts = []
-    for kind in sorted(by_flag, key=lambda kind: list(known).index(kind) if kind in known else 99):
-        letter = known[kind].letter if kind in known else "†"
+    order = sorted(known, key=lambda kind: known[kind].precedence)
+    for kind in sorted(by_flag, key=lambda kind: order.index(kind) if kind in order else 99):
+        label = known[kind].label if kind in known else kind.replace("-", " ")
         where = (
             target if count == counts[target] else f"{target} at {count} of {counts[target]}"
             for target, count in by_flag[kind].items()
         )
-        parts.append(f"{letter} {kind.replace('-', ' ')}: {', '.join(where)}")
-    if parts:
-        yield f"Flags: {'; '.join(parts)}"
+        yield f"{label}: {', '.join(where)}"
 
 
 def _scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Iterator[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
+from storlab import __version__
 from storlab.base.display_safe import visible
-from storlab.figures.figure import Figure
+from storlab.figures.figure import DAGGER, Figure
 from storlab.figures.theme import FONT, LIGHT
 
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
@@ -62,9 +64,13 @@ def inline(svg: str, figure: Figure) -> str:
 
 
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
-    """Make an SVG file of its own, with title, description, background and fixed colours."""
+    """Make an SVG file of its own, with title, description, background and fixed colours.
+
+    Flags of the runs are part of the metadata only; a dagger after the title stands for them.
+    """
     width, height = size_of(svg)
     title, alt = visible(figure.title), visible(figure.alt)
+    title += f" {DAGGER}" if figure.flags else ""
     lines = _wrapped(title, int((width - 16) / BOLD_PX))
     top = LINE_HEIGHT * len(lines) + 12
     full = height + top
@@ -78,8 +84,22 @@ def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{full:g}" '
         f'viewBox="0 0 {width:g} {full:g}" role="img">'
         f"<title>{escape(title)}</title><desc>{escape(alt)}</desc>"
+        f"<metadata>{escape(_provenance(figure))}</metadata>"
         f'<rect width="{width:g}" height="{full:g}" fill="{palette["fig-paper"]}"/>'
         f'{text}<g transform="translate(0,{top})">{with_colours(body, palette)}</g></svg>\n'
+    )
+
+
+def _provenance(figure: Figure) -> str:
+    """Return the origin of a figure as JSON: source, points, and flags of its runs."""
+    return json.dumps(
+        {
+            "generator": f"storlab {__version__}",
+            "source": visible([*figure.foot]),
+            "points": figure.point_ids,
+            "flags": visible([*figure.flags]),
+        },
+        ensure_ascii=False,
     )
 
 

@@ -67,7 +67,7 @@ MONEY = Worth(
     "for the money that the storage costs",
     "{unit} per 1,000 {money}",
     "{larger} does {times} as much for the same money as {smaller}",
-    density.storage_price,
+    lambda target: target.storage_price,
     density.per_money,
     money=True,
 )

@@ -12,19 +12,41 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Outcome = Literal["better", "worse", "equivalent", "within noise", "refused", "not measured"]
+Outcome = Literal[
+    "better", "worse", "equivalent", "within noise", "too noisy", "one run", "refused",
+    "not measured",
+]  # fmt: skip
 """Outcome for the first side.
 
 - better, worse: the whole interval lies on one side of the bound;
 - equivalent: both sides agree within a stated margin;
-- within noise: the bound lies inside the interval, or there are too few repeats for an interval;
+- within noise: the bound lies inside the interval;
+- too noisy: the same, and the interval is so wide that the size of the value is unknown;
+- one run: a side has a single run, so there is no interval;
 - refused: the two values must not be compared; ``Decision.reason`` says why;
-- not measured: a side has no value; ``Decision.reason`` may say why.
+- not measured: a side has no value; ``Decision.reason`` says why.
 """
 Better = Literal["more", "less", ""]
 """Direction in which a quantity improves; empty if it has none."""
-VerdictKind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
-"""Kind of the answer to a question."""
+VerdictKind = Literal[
+    "winner", "depends", "within noise", "too noisy", "one run", "refused", "not measured", "alone"
+]
+"""Kind of the answer to a question.
+
+- winner, depends: one target is ahead everywhere, or several are ahead at different points;
+- within noise, too noisy, one run: no difference is significant; the outcome of most comparisons;
+- refused, not measured: no two targets are compared; ``Verdict.reason`` says why;
+- alone: there is only one target.
+"""
+NOT_SIGNIFICANT: tuple[Outcome, ...] = ("within noise", "too noisy", "one run")
+"""Outcomes of comparisons that were made, but in which neither side is better."""
+ReasonKind = Literal[
+    "unequal boundaries", "different currencies", "no meter", "no reading", "no price",
+    "no capacity", "no common point",
+]  # fmt: skip
+"""Reason why targets are not compared: power boundaries, currencies, or a missing value or fact."""
+WIDE = 10.0
+"""Largest ratio of an interval's bounds; beyond it, the size of the value is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +67,13 @@ class Interval:
     def is_known(self) -> bool:
         """Whether the interval has bounds."""
         return self.low is not None and self.high is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the bounds differ by more than a factor of ten, so that the size is unknown."""
+        if self.low is None or self.high is None or self.low <= 0:
+            return False
+        return self.high > WIDE * self.low
 
     def excludes(self, value: float) -> bool:
         """Return whether ``value`` lies outside the bounds; False without bounds."""
@@ -103,12 +132,14 @@ def outcome_of(
     if interval is None:
         return "not measured"
     if interval.low is None or interval.high is None:
-        return "within noise"
+        return "one run"
     low, high = interval.low, interval.high
     touches = reached and bound == (high if better == "less" else low)
     below, above = high < bound, low > bound
     inside, outside = (below, above) if better == "less" else (above, below)
-    return "better" if inside or touches else "worse" if outside else "within noise"
+    if inside or touches:
+        return "better"
+    return "worse" if outside else "too noisy" if interval.is_open else "within noise"
 
 
 class Decision(BaseModel):
@@ -214,13 +245,33 @@ def equivalence(interval: Interval, family: Interval, margin: float) -> Outcome:
         margin: Allowed relative difference, such as 0.05.
     """
     if interval.low is None or interval.high is None:
-        return "within noise"
+        return "one run"
     low, high = 1 / (1 + margin), 1 + margin
     inside = low <= interval.estimate <= high
     if not inside and family.excludes(1):
         return "better" if interval.estimate > 1 else "worse"
     too_wide = interval.low < low and interval.high > high
-    return "equivalent" if inside and not too_wide else "within noise"
+    if inside and not too_wide:
+        return "equivalent"
+    return "too noisy" if interval.is_open else "within noise"
+
+
+class Reason(BaseModel):
+    """Reason why targets are not compared in a quantity such as power or price."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: ReasonKind
+    targets: tuple[str, ...] = ()
+    """Targets that are not compared, such as those without a meter; empty for all."""
+    detail: str = ""
+    """Power boundaries or currencies, such as "SSD: device, HDD: wall (AC)"."""
+
+    @property
+    def outcome(self) -> Literal["refused", "not measured"]:
+        """Whether values exist that must not be compared, or values or facts are missing."""
+        is_refused = self.kind in ("unequal boundaries", "different currencies")
+        return "refused" if is_refused else "not measured"
 
 
 class Standing(BaseModel):
@@ -287,11 +338,16 @@ class Verdict(BaseModel):
     unsure: str = Field("", exclude=True)
     """Replacement for ``does`` if no difference is significant; often empty."""
     headline: Decision | None = None
-    """Lead of the winner; without one, the largest difference. Its first side is ahead."""
+    """Lead of the winner; without one, the largest difference of those with the outcome ``kind``.
+
+    Its first side is ahead.
+    """
     points: int = 0
     """Number of compared points."""
     won: int = 0
     """Number of points at which the winner is significantly better than the next best target."""
+    alike: int = 0
+    """Number of points with the outcome ``kind``, if no difference is significant."""
     ahead: dict[str, int] = {}
     """Number of points at which each target leads."""
     comparisons: int = 0
@@ -300,6 +356,8 @@ class Verdict(BaseModel):
     """Smallest and largest lead of the winner over the next best, over all points."""
     caveat: Caveat | None = None
     """The most important caveat."""
+    reason: Reason | None = None
+    """Why no two targets are compared; only with the kinds refused and not measured."""
     texts: tuple[tuple[str, str], ...] = ()
     """Textual answers as pairs of target and text; an empty target stands for all."""
     better: tuple[Standing, ...] = ()

@@ -298,6 +298,13 @@ class Target(StudyTable):
         return [Problem(("usable",), "is more than the capacity", fix)]
 
     @property
+    def storage_price(self) -> float | None:
+        """Declared price, or else the storage part of the declared cost; None if not declared."""
+        if self.price is not None:
+            return self.price
+        return None if self.cost is None else self.cost.storage
+
+    @property
     def locations(self) -> list[str]:
         """Return the paths as in the study; the directory of a directory target; none for s3."""
         if self.s3 is not None:

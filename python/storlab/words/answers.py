@@ -7,7 +7,8 @@ from typing import Any
 
 from storlab.analysis import digits
 from storlab.model.decision import Caveat, Decision, Standing, Verdict
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE
+from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, OUTCOMES, reason_text
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list
 from storlab.workloads.common.flags import flag_meanings
 
 NO_ADVANTAGE = "No statistically clear advantage found."
@@ -59,7 +60,7 @@ def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
         amount="" if best is None else _amount(best),
         against="" if best is None else _against(best),
         bounds="" if best is None else digits.ends_text(best.advantage),
-        outcome="It depends" if verdict.kind == "depends" else "No winner",
+        outcome=_headline(verdict),
         basis=_basis(verdict),
         sentences=[answer, *(text for text in others if text not in known)],
         warnings=_warnings(verdict),
@@ -171,7 +172,7 @@ def _textual(verdict: Verdict) -> str:
 
 
 def compared(verdict: Verdict) -> str:
-    """Return the sentence that says which target is better, or why none is."""
+    """Return the sentence that says which target is better, or why that is unknown."""
     best = verdict.headline
     family = _family(verdict)
     if verdict.kind == "winner" and best is not None:
@@ -182,22 +183,36 @@ def compared(verdict: Verdict) -> str:
         return f"{family}{verdict.winner} {lead}{_which_point(verdict)}."
     if verdict.kind == "depends" and best is not None:
         return f"{family}No target is ahead everywhere: {_leads(verdict)}."
-    if verdict.kind == "undecided" and best is not None:
-        names = f"{', '.join(verdict.targets[:-1])} and {verdict.targets[-1]}"
-        if not best.advantage.is_known:
-            return f"{family}{names} ran once at each point, so differences may be chance."
-        if digits.is_open(best.advantage):
-            return f"{family}{names}: too noisy to estimate {best.what}; add repeats."
-        if best.advantage.excludes(1.0):
-            return (
-                f"{family}{names}: the difference in {best.what} is not significant if all "
-                f"{best.comparisons:,} comparisons are taken together."
-            )
-        return f"{family}{names}: the difference in {best.what} is {WITHIN_NOISE}."
-    if verdict.kind == "alone":
-        only = verdict.targets[0]
-        return f"{family}Only {only} was measured: there is nothing to compare it with."
-    return f"{family}{verdict.title}: no two targets have a value to compare."
+    if verdict.reason is not None:
+        return f"{family}{reason_text(verdict.reason, verdict.question, verdict.title)}"
+    if best is not None:
+        return f"{family}{and_list(verdict.targets)}{_not_significant(verdict, best)}"
+    only = verdict.targets[0]
+    return f"{family}Only {only} was measured: there is nothing to compare it with."
+
+
+def _headline(verdict: Verdict) -> str:
+    """Return the outcome in large type; empty with a winner."""
+    best = verdict.headline
+    if verdict.kind == "within noise" and best is not None and best.advantage.excludes(1.0):
+        return NO_CLEAR_DIFFERENCE
+    return HEADLINES[verdict.kind]
+
+
+def _not_significant(verdict: Verdict, best: Decision) -> str:
+    """Return the end of a sentence that says why no difference is significant."""
+    partly = 0 < verdict.alike < verdict.points
+    places = f" at {verdict.alike} of {verdict.points} points" if partly else ""
+    if verdict.kind == "one run":
+        return f" ran once{places or ' at each point'}, so differences may be chance."
+    if verdict.kind == "too noisy":
+        return f": the difference in {best.what} is {OUTCOMES['too noisy']}{places}; add repeats."
+    if best.advantage.excludes(1.0):
+        return (
+            f": the difference in {best.what} is not significant if all {best.comparisons:,} "
+            "comparisons are taken together."
+        )
+    return f": the difference in {best.what} is {WITHIN_NOISE}{places}."
 
 
 def _leads(verdict: Verdict) -> str:
@@ -259,8 +274,7 @@ def _disadvantages(verdict: Verdict) -> str:
     if best is None:
         return ""
     first_side, second_side = best.sides
-    has_size = best.advantage.is_known and not digits.is_open(best.advantage)
-    if verdict.kind == "undecided" and has_size:
+    if verdict.kind == "within noise":
         ends = digits.ends_text(best.advantage).replace("–", " to ")
         words = verdict.unsure or f"{{ahead}} {verdict.does}"
         size = words.format(times=f"{ends} times", other=second_side, ahead=first_side)

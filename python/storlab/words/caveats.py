@@ -5,11 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storlab.base.units import format_duration
-from storlab.contracts.page import FlagMeaning
 from storlab.words.text import and_list, plural
 
 FEW_REPEATS = "With fewer than three repeats the intervals are wide or missing."
 EVERY_POINT = "every point"
+
+
+def changed_settings(changes: Sequence[str]) -> str:
+    """Return the caveat that a brief was made under other settings than those of its study."""
+    return f"Made with settings other than the study’s: {'; '.join(changes)}."
+
+
+def other_questions(questions: Sequence[str], before: Sequence[str]) -> str:
+    """Return a phrase for questions that replace those of the study."""
+    instead = and_list(before) if before else "the usual ones"
+    return f"questions {and_list(questions)} instead of {instead}"
+
+
+def other_baseline(baseline: str, before: str) -> str:
+    """Return a phrase for a baseline that replaces that of the study."""
+    return f"baseline {baseline} instead of {before}"
+
+
+def other_boundaries(*, accepted: bool) -> str:
+    """Return a phrase for accepting, or refusing, ratios across unequal power boundaries."""
+    return f"power at unequal boundaries {'accepted' if accepted else 'not compared'}"
+
+
+def only_points(selections: Sequence[str], points: int) -> str:
+    """Return a phrase for a selection of points, with the number of those selected."""
+    return f"only points with {' or '.join(selections)} ({points:,})"
 
 
 def failed(runs: int) -> str:
@@ -46,11 +71,6 @@ def repeated(named: Sequence[tuple[str, str, str]], runs: int) -> str:
         f"{plural(runs, 'run')} failed before and {were} measured again: {names}{more}. The "
         "records of runs list all failures (attempts)."
     )
-
-
-def flagged(meaning: FlagMeaning, places: Sequence[str]) -> str:
-    """Return the caveat that runs have a flag, with the targets and points concerned."""
-    return f"{meaning.meaning} Marked {meaning.letter}: {and_list(places)}."
 
 
 def flagged_points(target: str, points: int, planned: int) -> str:

@@ -11,6 +11,7 @@ from storlab.audit.from_claims import ClaimNumber, NumberKind
 from storlab.base.units import format_number
 from storlab.contracts.page import Headline, Page, Quantity
 from storlab.model.decision import Decision, Interval
+from storlab.words.outcomes import OUTCOMES
 from storlab.words.text import (
     BIAS,
     DIFFERENT_CONCURRENCY,
@@ -157,12 +158,18 @@ def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float])
     return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
 
 
-def undecided(ratio: Interval, sides: tuple[str, str], noun: str, where: str) -> str:
-    """Return a clause with a ratio that is not significant, or that has no interval."""
-    target, baseline = sides
-    if digits.is_open(ratio):
-        return f"{target} at {where}: {noun} is uncertain by more than a factor of ten"
-    return f"{target} at {where}: {ratio_text(ratio)} the {noun} of {baseline}"
+def not_significant(decision: Decision, noun: str, where: str) -> str:
+    """Return a clause with the outcome of a comparison in which neither side is better.
+
+    It names the ratio, unless that is too uncertain or one side has no value.
+    """
+    target, baseline = decision.sides
+    said = OUTCOMES[decision.outcome]
+    if decision.reason:
+        return f"{target} at {where}: {noun} {said} ({decision.reason})"
+    if decision.outcome == "too noisy":
+        return f"{target} at {where}: {noun} {said}"
+    return f"{target} at {where}: {ratio_text(decision.ratio)} the {noun} of {baseline}, {said}"
 
 
 def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Interval]) -> str:
@@ -192,7 +199,7 @@ def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Int
         else:
             sentence = f"{target} {headline.less} {baseline} at {less} {of}"
         if points - more - less:
-            sentence += f"; {points - more - less} undecided"
+            sentence += f"; {points - more - less} without a clear difference"
     whose = "its" if less + more else f"{baseline}’s"
     if points == 1:
         return f"{sentence}: {ratio_text(ratios[0])} {whose} {headline.noun}."

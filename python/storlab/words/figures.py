@@ -118,7 +118,7 @@ def _up_to(most: Interval) -> str:
 def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> str:
     """Return a clause with the numbers of points at which a target is above or below the baseline.
 
-    Example: ``SSD compared with HDD: above at 2 and undecided at 1 of 3 points``.
+    Example: ``SSD compared with HDD: above at 2 and without a clear difference at 1 of 3 points``.
     """
     points = len(ratios)
     decided = [ratio.estimate for ratio in ratios if ratio.excludes(1)]
@@ -130,8 +130,8 @@ def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> 
     if points == 1:
         return f"the difference between {target} and {baseline} is {WITHIN_NOISE}"
     parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
-    undecided = points - above - below
-    parts += [f"undecided at {undecided}"] if undecided else []
+    others = points - above - below
+    parts += [f"without a clear difference at {others}"] if others else []
     return f"{target} compared with {baseline}: {and_list(parts)} of {points} points"
 
 

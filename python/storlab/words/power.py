@@ -35,8 +35,8 @@ def drawn(target: str, account: Account, watts: Sequence[float], points: int, mi
 def refused(sides: tuple[str, str], boundaries: str) -> str:
     """Return a sentence that efficiencies at different power boundaries are not compared."""
     return (
-        f"The efficiencies of {sides[0]} and {sides[1]} are not compared: their power was taken at "
-        f"different boundaries, {boundaries}."
+        f"Power of {sides[0]} and {sides[1]} not compared: the meters cover different equipment "
+        f"({boundaries})."
     )
 
 

@@ -15,6 +15,7 @@ from storlab.model.decision import Interval
 BIAS = "Because of noise, the smallest and largest of many ratios overstate the true range."
 MISSING = "not measured"
 WITHIN_NOISE = "within run-to-run variation"
+TOO_NOISY = "too noisy to estimate"
 DIFFERENT_CONCURRENCY = "at different effective concurrency"
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.compare import Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.brief.claims import make_claims, not_significant, summarise
 from storlab.brief.fact_tables import rule
 from storlab.model.decision import Interval
 from storlab.results.store import ResultStore
@@ -25,6 +25,12 @@ SIDES = ("Disk", "Memory")
 def fresh(full_store: ResultStore) -> Comparison:
     """Return a separate comparison, to be changed."""
     return compare(load_dataset([full_store]))
+
+
+def decide(row: Row, interval: Interval | None) -> None:
+    """Replace all comparisons of a row by one of throughput; None for no comparison."""
+    row.decisions["Disk"] = {} if interval is None else {KEY: decided(interval, SIDES)}
+    row.__dict__.pop("ratios", None)
 
 
 def test_the_rule_picks_the_far_end_of_every_mix_and_size(comparison: Comparison) -> None:
@@ -62,19 +68,19 @@ def test_a_latency_at_another_concurrency_says_so(comparison: Comparison) -> Non
 
 def test_an_interval_that_includes_one_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        row.ratios["Disk"] = {KEY: decided(Interval(1.02, 0.97, 1.08, 3), SIDES)}
+        decide(row, Interval(1.02, 0.97, 1.08, 3))
     assert make_claims(fresh) == []
-    assert len(undecided(fresh)) == 4
-    assert "1.02× [0.97–1.08]" in undecided(fresh)[0]
+    assert len(not_significant(fresh)) == 4
+    assert "1.02× [0.97–1.08]" in not_significant(fresh)[0]
     (sentence,) = summarise(fresh)
     assert {"16", "1.02×"} <= set(sentence.split())
 
 
 def test_what_nothing_is_known_of_is_said_in_words(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        row.ratios["Disk"] = {KEY: decided(Interval(1.02, 0.1, 9.0, 3), SIDES)}
-    assert len(undecided(fresh)) == 4
-    assert "1.02" not in undecided(fresh)[0]
+        decide(row, Interval(1.02, 0.1, 9.0, 3))
+    assert len(not_significant(fresh)) == 4
+    assert "1.02" not in not_significant(fresh)[0]
 
 
 def test_findings_say_where_they_were_looked_for(fresh: Comparison) -> None:
@@ -88,7 +94,7 @@ def test_findings_say_where_they_were_looked_for(fresh: Comparison) -> None:
 def test_one_run_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
         known = row.ratios["Disk"][KEY].ratio
-        row.ratios["Disk"] = {KEY: decided(replace(known, low=None, high=None, n=1), SIDES)}
+        decide(row, replace(known, low=None, high=None, n=1))
     assert make_claims(fresh) == []
 
 
@@ -104,13 +110,14 @@ def test_the_summary_counts_only_what_there_is(fresh: Comparison) -> None:
     """Check that the summary omits zero counts, as in "more at none of 16 points"."""
     for place, row in enumerate(fresh.rows.values()):
         known = Interval(0.5, 0.4, 0.6, 3) if place < 3 else Interval(1.02, 0.97, 1.08, 3)
-        row.ratios["Disk"] = {KEY: decided(known, SIDES)}
+        decide(row, known)
     start = (
-        "Disk moved less data per second than Memory at 3 of 16\u00a0workload points; 13 undecided"
+        "Disk moved less data per second than Memory at 3 of 16\u00a0workload points; 13 without "
+        "a clear difference"
     )
     assert summarise(fresh)[0].startswith(start)
     first = next(iter(fresh.rows.values()))
-    first.ratios["Disk"] = {KEY: decided(Interval(2.0, 1.9, 2.1, 3), SIDES)}
+    decide(first, Interval(2.0, 1.9, 2.1, 3))
     start = (
         "Disk moved more data per second than Memory at 1 of 16\u00a0workload points and less at 2"
     )
@@ -119,12 +126,12 @@ def test_the_summary_counts_only_what_there_is(fresh: Comparison) -> None:
 
 def test_nothing_measured_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
-        row.ratios["Disk"] = {}
+        decide(row, None)
         for cell in row.cells.values():
             cell.runs = []
     assert make_claims(fresh) == []
     assert summarise(fresh) == []
-    assert undecided(fresh) == []
+    assert not_significant(fresh) == []
 
 
 def test_what_must_stand_beside_a_claim_stands_above_the_numbers_too() -> None:

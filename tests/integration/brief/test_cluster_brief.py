@@ -100,7 +100,7 @@ def test_the_lead_in_golden(together: Comparison) -> None:
 
 def test_flags_stand_with_names_of_clients(together: Comparison) -> None:
     (note,) = flag_notes(together)
-    assert note.startswith("Marked s. A client did less than 0.8 of its fair share. At small ran")
+    assert note.startswith("Flag “slow client”: A client did less than 0.8 of its fair share. At ")
     assert re.search(rf"of the mean rate: {SLOW} \(0\.\d\d\); 2 of 2\u00a0runs", note)
     assert note.endswith("and 5 more.")
 

@@ -133,7 +133,7 @@ def test_the_verb_prints_the_table(
     assert f"{cell.values['throughput_mb_s.all'].estimate:,.0f}" in text
     assert "Ratio to Memory" in text
     assert "read\n" not in text.splitlines()[0]
-    assert "B  The load generator was near the limit of its CPU" in text
+    assert "client-bound: The load generator was near the limit of its CPU" in text
 
 
 def test_the_verb_prints_json_of_chosen_metrics(

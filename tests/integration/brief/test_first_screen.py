@@ -84,8 +84,8 @@ def test_the_answers_have_the_whole_width(browser: Browser, object_made: Made) -
 @pytest.mark.parametrize("brief", ["checkpoint_made"], indirect=True)
 def test_a_number_and_its_mark_are_not_parted(browser: Browser, brief: Made) -> None:
     with Visit(browser, brief, viewport={"width": 390, "height": 844}) as visit:
-        number = visit.page.locator(".verdict.first b").bounding_box()
-        mark = visit.page.locator(".verdict.first .mark").bounding_box()
+        number = visit.page.locator(".verdict.first .who").bounding_box()
+        mark = visit.page.locator(".verdict.first .mark").first.bounding_box()
         assert number is not None
         assert mark is not None
         assert number["y"] <= mark["y"] + mark["height"] / 2 <= number["y"] + number["height"]

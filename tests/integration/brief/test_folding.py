@@ -104,8 +104,8 @@ def test_source_and_flags_stand_in_every_drawing(comparison: Comparison) -> None
         assert any(
             line.startswith("Source: ") and "20 November 2026" in line for line in figure.foot
         )
-        assert any("B client bound: Memory" in line for line in figure.foot)
-        mismatch = any("C concurrency mismatch" in line for line in figure.foot)
+        assert any(line.startswith("client-bound: Memory") for line in figure.flags)
+        mismatch = any(line.startswith("other concurrency") for line in figure.flags)
         assert mismatch == figure.latencies
 
 

@@ -113,7 +113,7 @@ def test_ratios_across_boundaries_are_refused(make: Make) -> None:
         assert EFFICIENCY not in row.ratios[SSD]
         assert EFFICIENCY in row.cells[SSD].values
     text = text_of(section_of(page_of(store), "power"))
-    assert "no ratio: device (DC) against wall (AC)" in text
+    assert "not compared: device (DC) against wall (AC)" in text
     assert "are not compared" in text
     figure = draw("efficiency_bars", comparison, comparison.sections)[0]
     assert f"{SSD} and {HDD} are not compared" in figure.title
@@ -334,7 +334,7 @@ def test_the_terminal_prints_efficiency_and_refusals(
 ) -> None:
     directory = str(make("device", "wall").directory)
     assert main(["compare", directory, "--metric", "efficiency_mb_s_w"]) == 0
-    assert "no ratio: device (DC) against wall (AC)" in capsys.readouterr().out
+    assert "not compared: device (DC) against wall (AC)" in capsys.readouterr().out
     assert main(["compare", directory, "--json"]) == 0
     first: dict[str, Any] = json.loads(capsys.readouterr().out)["points"][0]
     decision = first["ratios"][SSD]["efficiency_mb_s_w.all"]

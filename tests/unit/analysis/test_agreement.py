@@ -65,7 +65,8 @@ def test_utilisation_is_compared() -> None:
         (0.99, 1.01, "equivalent"),
         (1.01, 1.04, "equivalent"),  # excludes 1, but within the margin: too small to matter
         (0.97, 1.20, "within noise"),  # contains 1, but the ratio itself is outside
-        (0.80, 1.30, "within noise"),  # undecided: beyond the margin on both sides
+        (0.80, 1.30, "within noise"),  # beyond the margin on both sides
+        (0.20, 2.50, "too noisy"),
         (1.20, 1.40, "better"),
         (0.50, 0.60, "worse"),
     ],
@@ -82,7 +83,7 @@ def test_chance_findings_in_a_family_are_no_difference() -> None:
 
 def test_one_repeat_decides_nothing() -> None:
     found = ratio_interval([100.0], [200.0])
-    assert equivalence(found, found, 0.05) == "within noise"
+    assert equivalence(found, found, 0.05) == "one run"
 
 
 def test_margin_is_symmetric_in_the_ratio() -> None:
@@ -329,7 +330,7 @@ def test_three_verdicts_have_three_codes(verdicts: list[str], verdict: str, code
     assert found.verdict == verdict
     assert found.agree is (verdict == "agree")
     assert _exit_code(found, Summary(Path("r"), 1)) == int(code)
-    words = {"agree": "fio agree", "differ": "DO NOT AGREE", "inconclusive": "NOT DECIDED"}
+    words = {"agree": "fio agree", "differ": "DO NOT AGREE", "inconclusive": "TO TELL"}
     assert words[verdict] in _headline(found)
 
 

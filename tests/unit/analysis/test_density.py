@@ -76,7 +76,7 @@ def test_the_storage_price_is_the_price() -> None:
     base = Target(name="one", path="null:", price=500.0, cost=Cost(servers=100.0))
     assert density.costs(base) == [("servers", 100.0), ("storage", 500.0)]
     own = Target(name="one", path="null:", cost=Cost(storage=70.0))
-    assert density.storage_price(own) == 70.0
+    assert own.storage_price == 70.0
     assert density.costs(Target(name="one", path="null:", price=500.0)) == []
 
 

@@ -30,7 +30,7 @@ def of(estimate: float, low: float | None, high: float | None) -> Interval:
         (of(3.66, 3.4, 3.94), "3.7×"),
         (of(1.86, 1.6, 2.2), "1.9×"),
         (of(1.02, 0.97, 1.08), "1.02×"),
-        (of(1.2, 0.3, 4.8), "not decided"),
+        (of(1.2, 0.3, 4.8), "too noisy"),
         (of(3.31, None, None), "3.3×"),
         (of(120.0, 110.0, 131.0), "120×"),
     ],

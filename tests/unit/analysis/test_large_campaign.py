@@ -22,7 +22,7 @@ from storlab.audit.results_table import results_table
 from storlab.audit.screening import is_odd, select, spread
 from storlab.brief import selection, write_brief
 from storlab.brief.build import build_brief
-from storlab.brief.caveats import caveats
+from storlab.brief.caveats import caveats, flag_rows
 from storlab.brief.html import render_html
 from storlab.brief.selection import caveat, shown
 from storlab.cli.campaign import conclude
@@ -243,8 +243,8 @@ def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> N
     unsteady = [CellFlag("not-steady", "it drifted", 1)]
     for place, cell in enumerate(cells):
         cell.flags = Counted(unsteady if place == 7 else cell.flags, looked)
-    sentences = caveats(comparison)
-    assert sum("at 1 of 30\u00a0points" in text for text in sentences) == 1
+    rows = flag_rows(comparison, ())
+    assert sum("at 1 of 30\u00a0points" in row.where for row in rows) == 1
     assert any(found.rule == "not_steady" for found in audit_comparison(comparison))
     assert len(looked) <= len(cells) + 1  # plus the one with a message
 

@@ -11,7 +11,7 @@ import pytest
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import questions_of, verdicts
-from storlab.model.decision import Interval, Verdict
+from storlab.model.decision import Interval, Reason, Verdict
 from storlab.words.answers import compared, document, sentences, text_of
 from support.made_comparisons import (
     comparison_of,
@@ -121,7 +121,7 @@ def test_where_each_is_ahead_somewhere_it_depends() -> None:
 
 def test_alike_targets_are_not_told_apart() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
-    assert verdict.kind == "undecided"
+    assert (verdict.kind, verdict.alike) == ("within noise", 1)
     assert verdict.headline is not None
     assert verdict.headline.outcome == "within noise"
     low, high = verdict.headline.ratio.low, verdict.headline.ratio.high
@@ -133,20 +133,23 @@ def test_noise_that_hides_the_size_of_a_difference_is_told_from_likeness() -> No
     """Check that an interval wider than tenfold is not called run-to-run variation."""
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.headline is not None
-    open_ended = decided(Interval(1.0, 0.05, 20.0, 2), what="throughput")
-    (noisy_one,) = sentences(verdict.model_copy(update={"headline": open_ended}))
-    assert noisy_one != sentences(verdict)[0]
+    assert decided(Interval(1.0, 0.05, 20.0, 2)).outcome == "too noisy"
+    loud = only(
+        made({"A": 100.0, "B": 100.0}, noise=2.0, mixes=(0,), sizes=("4KiB",), repeats=2, seed=8)
+    )
+    assert loud.kind == "too noisy"
+    assert sentences(loud)[0] != sentences(verdict)[0]
 
 
 def test_several_alike_targets_are_listed() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.targets == ("A", "B", "C")
-    assert verdict.kind == "undecided"
+    assert verdict.kind == "within noise"
 
 
 def test_single_runs_decide_nothing() -> None:
     verdict = only(made({"A": 100.0, "B": 10.0}, repeats=1))
-    assert verdict.kind == "undecided"
+    assert verdict.kind == "one run"
     assert verdict.headline is not None and not verdict.headline.ratio.is_known
     assert len(sentences(verdict)) == 1
 
@@ -203,7 +206,8 @@ def test_a_study_asks_what_it_wants_in_its_order() -> None:
 
 def test_what_has_no_answer_says_so() -> None:
     verdict = only(made({"A": 2.0, "B": 1.0}, header="question = ['efficiency']"))
-    assert verdict.kind == "unanswered"
+    assert verdict.kind == "not measured"
+    assert verdict.reason == Reason(kind="no meter")
     assert (verdict.winner, verdict.headline) == ("", None)
 
 

@@ -120,9 +120,10 @@ def test_file_names_are_plain() -> None:
     )
 
 
-def test_marks_have_letters_of_their_own() -> None:
-    letters = [m.letter for m in meanings().values()]
-    assert len(set(letters)) == len(letters)
+def test_marks_have_short_labels_of_their_own() -> None:
+    labels = [m.label for m in meanings().values()]
+    assert len(set(labels)) == len(labels)
+    assert max(map(len, labels)) <= 20
 
 
 @given(st.floats(1e-3, 1e12), st.floats(1e-3, 1e12), st.integers(1, 9))

@@ -41,8 +41,8 @@ def test_no_kind_of_flag_has_two_meanings() -> None:
     assert len(flag_meanings()) + len(marks) == len(meanings())
 
 
-def test_an_unknown_kind_is_a_dagger() -> None:
-    assert meaning_of("of another version").letter == "†"
+def test_an_unknown_kind_is_its_own_label() -> None:
+    assert meaning_of("of-another-version").label == "of another version"
 
 
 def test_what_the_audit_says_has_a_reason() -> None:
@@ -52,7 +52,9 @@ def test_what_the_audit_says_has_a_reason() -> None:
 
 def test_a_familys_flag_is_known_without_another_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a family's page alone defines its flags."""
-    flag = FlagMeaning("toy-broken", "τ", "A toy broke.", severity="note", why="It was old.")
+    flag = FlagMeaning(
+        "toy-broken", "toy broken", "A toy broke.", severity="note", why="It was old."
+    )
 
     class Toys:
         page = Page(

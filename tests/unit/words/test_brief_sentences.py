@@ -9,7 +9,16 @@ from typing import Any, get_args
 from storlab.analysis.efficiency import Account
 from storlab.contracts.page import Headline, Quantity
 from storlab.contracts.registry import FAMILIES
-from storlab.model.decision import Caveat, CaveatKind, Decision, Interval, Standing, Verdict
+from storlab.model.decision import (
+    Caveat,
+    CaveatKind,
+    Decision,
+    Interval,
+    Reason,
+    ReasonKind,
+    Standing,
+    Verdict,
+)
 from storlab.words import caveats, claims, power
 from storlab.words.answers import contrast_place, note, sentences, text_of
 from storlab.workloads.common.flags import flag_meanings
@@ -55,7 +64,11 @@ WORSE = (
     standing(2, 4, what="power"),
     standing(3, 4, what="energy"),
 )
-OPEN_ONE = {"kind": "undecided", "winner": ""}
+OPEN_ONE = {"kind": "within noise", "winner": "", "alike": 1}
+UNKNOWN = {"kind": "not measured", "winner": "", "headline": None}
+MISSING_VALUE = decision().model_copy(
+    update={"outcome": "not measured", "interval": None, "reason": "HDD: no run finished"}
+)
 ANSWERS: Mapping[str, Verdict] = {
     "winner": verdict(),
     "winner of some points": verdict(points=8, won=7, comparisons=16),
@@ -68,15 +81,22 @@ ANSWERS: Mapping[str, Verdict] = {
     "drawbacks": verdict(worse=WORSE[:1]),
     "more drawbacks": verdict(worse=WORSE),
     "depends": verdict(kind="depends", winner="", points=4, ahead={"SSD": 3, "HDD": 1}),
-    "undecided": verdict(**OPEN_ONE, headline=decision(WIDE)),
-    "undecided at several points": verdict(**OPEN_ONE, headline=decision(WIDE), points=4),
-    "undecided by noise": verdict(**OPEN_ONE, headline=decision(OPEN)),
-    "one run": verdict(**OPEN_ONE, headline=decision(ONE_RUN)),
-    "undecided in all comparisons": verdict(
+    "within noise": verdict(**OPEN_ONE, headline=decision(WIDE)),
+    "within noise at some points": verdict(**OPEN_ONE, headline=decision(WIDE), points=4),
+    "too noisy": verdict(**{**OPEN_ONE, "kind": "too noisy"}, headline=decision(OPEN)),
+    "one run": verdict(**{**OPEN_ONE, "kind": "one run"}, headline=decision(ONE_RUN)),
+    "not significant in all comparisons": verdict(
         **OPEN_ONE, headline=decision(outcome="within noise", comparisons=16), comparisons=16
     ),
     "alone": verdict(kind="alone", winner="", targets=("SSD",), headline=None),
-    "unanswered": verdict(kind="unanswered", winner="", headline=None, title="Per watt"),
+    **{
+        f"not compared: {kind}": verdict(
+            **{**UNKNOWN, "kind": Reason(kind=kind).outcome},
+            question="efficiency",
+            reason=Reason(kind=kind, targets=("HDD",) if kind == "no meter" else (), detail="..."),
+        )
+        for kind in get_args(ReasonKind)
+    },
     "in text": verdict(texts=(("SSD", "CPU-bound at 8 workers"), ("HDD", "the device saturates"))),
 }
 
@@ -157,8 +177,10 @@ def test_claims_golden() -> None:
         f"bounds: {claims.bounds(decision())}",
         f"joint: {claims.joint_note(decision(WIDE, comparisons=12))}",
         f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}",
-        f"undecided: {claims.undecided(WIDE, SIDES, 'throughput', '4 KiB')}",
-        f"undecided: {claims.undecided(Interval(2.0, 0.4, 9.0, 2), SIDES, 'throughput', '4 KiB')}",
+        *(
+            f"{found.outcome}: {claims.not_significant(found, 'throughput', '4 KiB')}"
+            for found in (decision(WIDE), decision(OPEN), decision(ONE_RUN), MISSING_VALUE)
+        ),
     ]
     headline = _block_headline()
     low = CLEAR.inverse()
@@ -175,7 +197,13 @@ def _block_headline() -> Headline:
 
 
 def test_caveats_golden() -> None:
-    meaning = next(meaning for meaning in flag_meanings().values() if meaning.caveat)
+    changes = [
+        caveats.other_questions(["efficiency", "cost"], []),
+        caveats.other_questions(["efficiency"], ["throughput"]),
+        caveats.other_baseline("SSD", "HDD"),
+        caveats.other_boundaries(accepted=True),
+        caveats.only_points(["jobs=4", "jobs=8"], 12),
+    ]
     failed = [("0123abcd-r1", "SSD", "the device went away")]
     waits = {"runs": 4, "workers": 32, "cores": 8, "longest_wait_percent": 12.5}
     golden(
@@ -187,7 +215,7 @@ def test_caveats_golden() -> None:
             caveats.incomplete(12, 1024),
             caveats.repeated(failed, 1),
             caveats.repeated(failed, 5),
-            caveats.flagged(meaning, ["SSD", caveats.flagged_points("HDD", 2, 4)]),
+            caveats.changed_settings(changes),
             *(caveats.flagged_points("SSD", *counts) for counts in ((1, 1), (4, 4), (1, 4))),
             caveats.more_drifts(3),
             caveats.more_workers_than_cores(**waits, is_confined=False),

@@ -7,14 +7,14 @@ from storlab.contracts.page import FlagMeaning
 BLOCK_FLAGS = (
     FlagMeaning(
         "posix-fallback",
-        "T",
+        "no io_uring",
         "io_uring could not be used; threads did the I/O.",
         severity="note",
         why="Threads did the I/O instead of io_uring: the client costs more CPU per operation.",
     ),
     FlagMeaning(
         "flush-apart",
-        "g",
+        "flush apart",
         "Writes are followed by flushes, which their latency does not include: flushes are timed "
         "separately.",
         severity="note",

@@ -19,7 +19,7 @@ CHECKPOINT_DEFINITIONS = (
     Definition(
         "Cold restores",
         "Before a restore, what of the files lies in memory is counted, and after it what the "
-        "device read. A restore that memory may have served is marked Q.",
+        "device read. A restore that memory may have served is marked “not cold”.",
     ),
     Definition(
         "What checkpoints cost the training",

@@ -7,7 +7,7 @@ from storlab.contracts.page import FlagMeaning
 CHECKPOINT_FLAGS = (
     FlagMeaning(
         "scaled",
-        "K",
+        "scaled",
         "Checkpoints were scaled down: times and energies are not those of whole ones.",
         severity="note",
         why="Files were scaled down: only rates may be valid for whole checkpoints.",
@@ -17,7 +17,7 @@ CHECKPOINT_FLAGS = (
     ),
     FlagMeaning(
         "not-durable",
-        "J",
+        "not durable",
         "It is not proven that checkpoints had reached the device: they were not flushed, or the "
         "device counted fewer bytes than were written.",
         severity="warning",
@@ -28,7 +28,7 @@ CHECKPOINT_FLAGS = (
     ),
     FlagMeaning(
         "restore-not-cold",
-        "Q",
+        "not cold",
         "Memory may have served the restore: files were in the page cache, or the device counted "
         "fewer bytes than were read.",
         severity="warning",
@@ -39,7 +39,7 @@ CHECKPOINT_FLAGS = (
     ),
     FlagMeaning(
         "slowest",
-        "z",
+        "slowest rank",
         "The slowest rank: a checkpoint is complete only when its last rank is.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Kinds of flags that runs of any workload family can have: letter, explanation and effect."""
+"""Kinds of flags that runs of any workload family can have: label, explanation and effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.contracts.registry import FAMILIES
 _CONDITIONS = (
     FlagMeaning(
         "concurrency-mismatch",
-        "C",
+        "other concurrency",
         "Effective concurrency (Little’s law) differs from the configured one by more than 10 %: "
         "the latency is that of another number of operations in flight.",
         latencies=True,
@@ -19,7 +19,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "client-bound",
-        "B",
+        "client-bound",
         "The load generator was near the limit of its CPU: the target may be faster than this "
         "number shows.",
         severity="warning",
@@ -32,7 +32,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "busy-machine",
-        "b",
+        "busy machine",
         "The machine was busy with other work: the target may be faster than this number shows.",
         severity="warning",
         why=(
@@ -44,7 +44,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "starved",
-        "w",
+        "short of CPU",
         "The client was short of CPU for 2 % of the window or more, so throughput is understated "
         "and latencies include the waits.",
         severity="warning",
@@ -58,7 +58,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "cgroup-limit",
-        "j",
+        "cgroup limit",
         "A limit of the client’s control group, on memory or device I/O, was reached: "
         "the target may be faster than this number shows.",
         severity="warning",
@@ -69,7 +69,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "page-cache",
-        "P",
+        "page cache",
         "The I/O went through the page cache, or the file system is memory: memory may have served "
         "it.",
         severity="warning",
@@ -82,7 +82,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "device-bytes",
-        "Y",
+        "not all on device",
         "The kernel counted less than 90 % of the bytes read, or written, at the device: something "
         "else, such as a cache, served or took the rest.",
         severity="warning",
@@ -95,7 +95,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "never-written",
-        "§",
+        "never written",
         "Some data that was read had never been written: holes, unwritten extents, or blocks of "
         "one repeated byte.",
         severity="warning",
@@ -108,7 +108,7 @@ _CONDITIONS = (
     ),
     FlagMeaning(
         "medium-unproven",
-        "¿",
+        "medium unproven",
         "It is not known whether the medium served the I/O: no counter shows it.",
         severity="note",
         why="Without a counter it is not known whether the device or a cache served the I/O.",
@@ -119,7 +119,7 @@ _CONDITIONS = (
 _OUTCOMES = (
     FlagMeaning(
         "not-steady",
-        "S",
+        "not steady",
         "Throughput was not steady over the measure window.",
         severity="warning",
         why="Throughput drifted over the window: another window would give another number.",
@@ -128,7 +128,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "not-preconditioned",
-        "q",
+        "not preconditioned",
         "Preconditioning ended before the target was in a steady state.",
         severity="warning",
         why=(
@@ -140,7 +140,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "drift-between-repeats",
-        "~",
+        "drift",
         "The repeats changed with their order in time, by a step or a trend: their mean is not "
         "representative of any time.",
         severity="warning",
@@ -154,7 +154,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "verify-failed",
-        "V",
+        "wrong data",
         "Verification found data that differs from what had been written.",
         severity="warning",
         why=(
@@ -166,7 +166,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "embedded-server",
-        "L",
+        "embedded server",
         "The server was storlab’s own small S3 server, over loopback: it shares this machine’s "
         "cores with the load generator, and is not a product.",
         severity="note",
@@ -179,7 +179,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "tls-unverified",
-        "U",
+        "TLS unverified",
         "The server’s certificate was not verified.",
         severity="note",
         why="It was not checked that the server is the one that the study names.",
@@ -187,7 +187,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "open-loop-behind",
-        "O",
+        "rate not reached",
         "The offered rate was not reached.",
         severity="warning",
         why="The offered rate was not reached: latencies are those of the rate that was reached.",
@@ -196,7 +196,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "unfinished-operations",
-        "‡",
+        "unfinished I/O",
         "Operations in flight at the end of the window were slow, and so many that they could "
         "raise the 99.9th percentile.",
         severity="warning",
@@ -211,25 +211,25 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "few-operations",
-        "F",
+        "few operations",
         "Fewer than ten operations lie above this percentile.",
         latencies=True,
     ),
     FlagMeaning(
         "percentile-per-repeat",
-        "#",
+        "not merged",
         "The percentiles of the repeats cannot be merged, because runs have no histogram: the "
         "number is the median of the repeats’ own, with the smallest and largest below it.",
         latencies=True,
     ),
     FlagMeaning(
         "power-not-measured",
-        "W",
+        "power missing",
         "The target has a power meter, but its energy was not measured in some runs.",
     ),
     FlagMeaning(
         "engine-note",
-        "N",
+        "engine note",
         "The engine reports something that readers should know.",
     ),
 )
@@ -237,7 +237,7 @@ _OUTCOMES = (
 _CLIENTS = (
     FlagMeaning(
         "late-start",
-        "d",
+        "late start",
         "The first I/O of a client came more than 10 ms after the common start.",
         severity="warning",
         why="The clients did not load the target together from the start.",
@@ -245,7 +245,7 @@ _CLIENTS = (
     ),
     FlagMeaning(
         "window-cut",
-        "t",
+        "shorter window",
         "The clients were measured together for less than 99.9 % of the window.",
         severity="warning",
         why="Sums are over the part of the window that all clients have in common.",
@@ -254,14 +254,14 @@ _CLIENTS = (
     ),
     FlagMeaning(
         "clock-unsure",
-        "k",
+        "clock unsure",
         "The offset between the clocks of clients is uncertain by more than 1 ms.",
         severity="note",
         why="The times at which clients started are uncertain.",
     ),
     FlagMeaning(
         "straggler",
-        "s",
+        "slow client",
         "A client did less than 0.8 of its fair share.",
         severity="warning",
         why="The sum hides that a client was slower than the others.",
@@ -269,7 +269,7 @@ _CLIENTS = (
     ),
     FlagMeaning(
         "client-limit",
-        "l",
+        "client limit",
         "The CPU or the network of a client was more than 90 % busy.",
         severity="warning",
         why="Clients were at their limit: the target may be faster than shown.",
@@ -278,7 +278,7 @@ _CLIENTS = (
     ),
     FlagMeaning(
         "client-cache",
-        "h",
+        "client cache",
         "Less than 95 % of what a client read came over its network: a cache served the rest.",
         severity="warning",
         why="Reads were served by the memory of clients, not by the target.",
@@ -287,7 +287,7 @@ _CLIENTS = (
     ),
     FlagMeaning(
         "network-unseen",
-        "y",
+        "network unseen",
         "The counters of data_nics saw less than 1 % of the bytes that each client moved.",
         severity="note",
         why="It is not known whether caches or the network of clients affected the numbers.",

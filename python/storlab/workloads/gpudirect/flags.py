@@ -12,7 +12,7 @@ SWITCH_ON_COUNTING = "as root, echo 1 > /sys/module/nvidia_fs/parameters/rw_stat
 GPUDIRECT_FLAGS = (
     FlagMeaning(
         NOT_DIRECT,
-        "n",
+        "not direct",
         "The run was to use the direct path, but less than 99 % of its bytes did: the rest went "
         "through host memory.",
         severity="warning",
@@ -26,7 +26,7 @@ GPUDIRECT_FLAGS = (
     ),
     FlagMeaning(
         UNPROVEN,
-        "u",
+        "path unproven",
         "The run was to use the direct path, but no counter proves which path its bytes took, or "
         "facts about the machine contradict the counters.",
         severity="warning",
@@ -37,7 +37,7 @@ GPUDIRECT_FLAGS = (
     ),
     FlagMeaning(
         UNCOMPARED,
-        "v",
+        "data unverified",
         "Data in GPU memory was not compared with data in storage (verify = false).",
         severity="note",
         why="A library may report success for data that never arrived.",

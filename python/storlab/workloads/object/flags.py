@@ -7,7 +7,7 @@ from storlab.contracts.page import FlagMeaning
 OBJECT_FLAGS = (
     FlagMeaning(
         "errors",
-        "!",
+        "errors",
         "Some requests failed. They are not part of rates, bytes and latencies, except that "
         "time-outs of an open loop count in the latency from the intended start. The list of runs "
         "has their number by kind.",
@@ -22,7 +22,7 @@ OBJECT_FLAGS = (
     ),
     FlagMeaning(
         "uneven-endpoints",
-        "¶",
+        "uneven endpoints",
         "One endpoint of the store answers more slowly than the fastest one. The list of runs and "
         "the table of endpoints name it.",
         severity="warning",
@@ -35,7 +35,7 @@ OBJECT_FLAGS = (
     ),
     FlagMeaning(
         "mix-off",
-        "X",
+        "mix off",
         "The requests differ from the mix in the study by more than chance explains.",
         severity="warning",
         why=(
@@ -47,7 +47,7 @@ OBJECT_FLAGS = (
     ),
     FlagMeaning(
         "payload-mode",
-        "G",
+        "checksums",
         "Bodies were signed or had checksums, which costs CPU on both sides: compare only with "
         "runs that did the same.",
         severity="note",

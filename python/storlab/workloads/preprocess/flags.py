@@ -7,7 +7,7 @@ from storlab.contracts.page import FlagMeaning
 PREPROCESS_FLAGS = (
     FlagMeaning(
         "malformed-lines",
-        "I",
+        "malformed lines",
         "Some raw lines were malformed and left out; the list of runs has examples with reasons.",
         severity="note",
         why="The output has fewer rows than the raw files have lines: check those left out.",
@@ -15,7 +15,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "resumed",
-        "r",
+        "resumed",
         "The run continued work of an earlier process: there is no time for all stages.",
         severity="note",
         why="An earlier process did a part of the work: energy and CPU time are for the rest only.",
@@ -23,7 +23,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "workers-idle",
-        "i",
+        "idle workers",
         "The raw data had fewer parts than workers: some workers had nothing to do.",
         severity="warning",
         why="More workers than parts cannot be faster, which says nothing about the target.",
@@ -31,7 +31,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "several-passes",
-        "p",
+        "several passes",
         "Memory was so small that data was read more than once: more memory would be faster.",
         severity="note",
         why=(
@@ -42,7 +42,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "memory-exceeded",
-        "m",
+        "over memory",
         "The stages used more memory than the study allows.",
         severity="warning",
         why="A machine with only as much memory as the study allows could not have done this.",
@@ -50,7 +50,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "remote-workers",
-        "e",
+        "remote workers",
         "Workers on other machines did a part of the work; they measured their CPU and memory.",
         severity="note",
         why="Meters and counters of this machine do not include what other machines used.",
@@ -58,7 +58,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "workers-lost",
-        "x",
+        "lost workers",
         "Workers of the cluster were lost, and others did their work again.",
         severity="warning",
         why="The time of the run includes work that was done twice.",

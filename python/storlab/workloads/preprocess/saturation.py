@@ -173,7 +173,7 @@ def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
     """
     ratio = ratio_interval(many, few)
     if ratio.low is None or ratio.high is None:
-        return "within noise"
+        return "one run"
     if round(ratio.estimate, DIGITS) <= 1 - LEAST_GAIN:
         return "better" if ratio.high < 1 else "within noise"
     return "equivalent" if ratio.low > 1 - HIDDEN_GAIN else "within noise"

@@ -7,7 +7,7 @@ from storlab.contracts.page import FlagMeaning
 TRAINING_FLAGS = (
     FlagMeaning(
         "au-below-threshold",
-        "A",
+        "below threshold",
         "Accelerators were busy for less of the time than their profile requires.",
         severity="note",
         why="Storage did not keep the accelerators as busy as their profile requires.",
@@ -16,7 +16,7 @@ TRAINING_FLAGS = (
     ),
     FlagMeaning(
         "cadence-late",
-        "c",
+        "late steps",
         "Threads of emulated accelerators woke up late, by more than 1 % of their compute time: "
         "utilisation is given as measured and corrected.",
         severity="warning",
@@ -29,7 +29,7 @@ TRAINING_FLAGS = (
     ),
     FlagMeaning(
         "few-steps",
-        "f",
+        "few steps",
         "An epoch has so few steps that utilisation, which leaves out the first, is unreliable.",
         severity="warning",
         why="Utilisation leaves out the first step of an epoch, a large part of few steps.",
@@ -41,7 +41,7 @@ TRAINING_FLAGS = (
     ),
     FlagMeaning(
         "data-set-small",
-        "Z",
+        "small data set",
         "The data set is smaller than a rule of MLPerf Storage requires.",
         severity="note",
         why="A small data set may fit in a cache of the device or host, and has few steps.",
@@ -50,7 +50,7 @@ TRAINING_FLAGS = (
     ),
     FlagMeaning(
         "emulated-accelerators",
-        "H",
+        "emulated",
         "Accelerators are emulated: a step takes the profile’s time, and nothing is computed.",
         severity="note",
         why=(
