@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,11 +168,15 @@ class Dataset:
                 yield from self.of(point, column.label)
 
 
-def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
+def load_dataset(stores: Sequence[ResultStore], only: Collection[str] | None = None) -> Dataset:
     """Read all runs of these result directories; missing runs are skipped.
 
     Targets with the same name in two directories are distinguished by as much of the directories'
     paths as needed. The baseline is that of the first study.
+
+    Args:
+        stores: Result directories to read.
+        only: Ids of the planned points to read; None for all.
 
     Raises:
         ResultError: A run is damaged.
@@ -182,10 +186,10 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
         fix = "give the directory that `storlab run` printed"
         raise UsageError("DIR", "no result directory is given", fix)
     with without_collector():
-        return _loaded(stores)
+        return _loaded(stores, only)
 
 
-def _loaded(stores: Sequence[ResultStore]) -> Dataset:
+def _loaded(stores: Sequence[ResultStore], only: Collection[str] | None) -> Dataset:
     columns = _columns(stores)
     _refuse_copies(stores)
     labels = {(id(c.store), c.target.name): c.label for c in columns}
@@ -195,8 +199,10 @@ def _loaded(stores: Sequence[ResultStore]) -> Dataset:
     seen: dict[str, WorkloadPoint] = {}
     work = work_of(stores)
     for store in stores:
-        keys = _add_plan(data, store, labels, seen, work)
+        keys = _add_plan(data, store, labels, seen, work, only)
         for record in store.records():
+            if only is not None and record.point_id not in only:
+                continue
             label = labels[id(store), record.target]
             point = store.plan.points[record.point_id]
             for name, part in records_by_group(record, point).items():
@@ -268,6 +274,7 @@ def _add_plan(
     labels: dict[tuple[int, str], str],
     seen: dict[str, WorkloadPoint],
     work: Work,
+    only: Collection[str] | None,
 ) -> dict[str, str]:
     """Add the plan of a result directory to the data set; return its points' keys by point id."""
     points = points_and_groups(store.plan)
@@ -275,6 +282,8 @@ def _add_plan(
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
     ):
+        if only is not None and run.point_id not in only:
+            continue
         whole = store.plan.points[run.point_id]
         spec = store.study.workload[whole.workload_index]
         groups = (group_id(run.point_id, name) for name in groups_of(whole))

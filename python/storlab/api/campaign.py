@@ -13,6 +13,7 @@ from storlab.base.clock import utc_stamp
 from storlab.contracts.reporter import Reporter
 from storlab.lab.plan.client_devices import plan_with_devices
 from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.questions import question_checks
 from storlab.lab.run.progress import make_reporter
 from storlab.lab.run.session import run_study
 from storlab.lab.study.file import load_study
@@ -58,6 +59,7 @@ def run(
 
     with StopRequest().installed() as stop:
         store, _ = run_study(
-            loaded, plan, directory, plan_hash=plan_hash, reporter=reporter, stop=stop, clean=clean
-        )
+            loaded, plan, directory, plan_hash=plan_hash, reporter=reporter, stop=stop, clean=clean,
+            warnings=question_checks(loaded.study, plan),
+        )  # fmt: skip
     return Results([store])

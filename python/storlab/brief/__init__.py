@@ -32,6 +32,7 @@ def write_brief(
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
     data: Dataset | None = None,
+    changes: Sequence[str] = (),
     tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
     """Write the brief as HTML, its figures as SVG files and the PDF; return the path of the HTML.
@@ -49,6 +50,7 @@ def write_brief(
             search for files that it names.
         runs: Ids of single runs to draw over time.
         data: Runs of these result directories, if the caller has read them already.
+        changes: Settings under which they were read, if other than the study's, as phrases.
         tell: Function to call with the answers before anything is written.
 
     Raises:
@@ -67,7 +69,7 @@ def write_brief(
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(
         store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
-        runs=runs, data=data,
+        runs=runs, data=data, changes=changes,
     )  # fmt: skip
     tell(brief.summary.verdicts)
     stop_on_error(str(path), brief.audit.unstated)

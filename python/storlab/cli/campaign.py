@@ -119,6 +119,7 @@ def execute(
         typer.Exit: As :func:`conclude`.
         StorlabError: The study cannot be run, see ``storlab.lab.run.session.run_study``.
     """
+    from storlab.lab.preflight.questions import question_checks
     from storlab.lab.run.session import run_study
     from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 
@@ -132,6 +133,7 @@ def execute(
                 reporter=lambda: reporter_of(plan, quiet, as_json, page),
                 stop=stop,
                 clean=clean,
+                warnings=question_checks(loaded.study, plan),
             )
         conclude(
             store,

@@ -35,6 +35,7 @@ def doctor(
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.preflight.clients import check_clients
     from storlab.lab.preflight.preflight import check_machine, check_study
+    from storlab.lab.preflight.questions import question_checks
     from storlab.lab.run.session import rehearse
     from storlab.lab.site.clients import Clients
     from storlab.lab.study.file import load_study
@@ -52,7 +53,7 @@ def doctor(
             )
         else:
             checks = check_study(loaded.study, plan, Path.cwd())
-        checks += logo_checks(loaded, Path.cwd())
+        checks += [*logo_checks(loaded, Path.cwd()), *question_checks(loaded.study, plan)]
         if not _errors(checks):
             checks.append(rehearse(loaded.study, plan, Path.cwd()))
     if as_json:

@@ -93,11 +93,15 @@ class TranslatedStudyDocument(Document):
 
 
 class PlanDocument(Document):
-    """Output of storlab plan: points, order and cost of a study, and the hash of the plan."""
+    """Output of storlab plan: points, order and cost of a study, and the hash of the plan.
+
+    `warnings` name questions of the study that its runs cannot answer for all targets.
+    """
 
     schema_name: Literal["plan"] = Field(default="plan", alias="schema")
     plan_hash: str
     absent_devices: dict[str, list[str]]
+    warnings: list[Check]
     plan: Plan
 
 
@@ -319,12 +323,16 @@ class CompareDocument(Document):
 
 
 class ReportDocument(Document):
-    """Output of storlab report: files written, and answers to the study's questions."""
+    """Output of storlab report: files written, and answers to the study's questions.
+
+    `changed_settings` lists settings of the study that options of the command replaced.
+    """
 
     schema_name: Literal["report"] = Field(default="report", alias="schema")
     html: Path
     pdf: Path | None
     directory: Path
+    changed_settings: list[str]
     verdicts: list[VerdictDocument]
 
 

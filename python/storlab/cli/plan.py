@@ -49,6 +49,7 @@ def plan(
     """
     from storlab.lab.plan.client_devices import plan_with_devices
     from storlab.lab.plan.plan import absent_devices, make_plan
+    from storlab.lab.preflight.questions import question_checks
     from storlab.lab.study.file import load_study
 
     loaded = load_study(study)
@@ -58,10 +59,18 @@ def plan(
     except PreflightError as error:  # a plan can be printed even if the clients cannot be reached
         terminal.log.print(f"{error.where}: {error.what}", style="yellow", soft_wrap=True)
     absent = {} if planned.client_devices else absent_devices(loaded.study)
+    warnings = question_checks(loaded.study, planned)
     if as_json:
         from storlab.cli.documents import PlanDocument
 
-        emit_json(PlanDocument(plan_hash=planned.plan_hash, absent_devices=absent, plan=planned))
+        emit_json(
+            PlanDocument(
+                plan_hash=planned.plan_hash,
+                absent_devices=absent,
+                warnings=warnings,
+                plan=planned,
+            )
+        )
         return
     terminal.out.print(planned.study_name, style="bold", soft_wrap=True)
     terminal.out.print(_targets(loaded, planned))
@@ -75,6 +84,9 @@ def plan(
     if cluster is None or cluster.is_local:  # otherwise the cores are those of the clients
         _print_limits(loaded)
         _print_crowd(planned)
+    for check in warnings:
+        text = f"warning: {check.name}: {check.what}; fix: {check.fix}"
+        terminal.out.print(text, style="yellow", soft_wrap=True)
     _print_risk(planned, absent)
 
 

@@ -46,6 +46,38 @@ RunsOption = Annotated[
     ),
 ]
 
+QuestionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--question",
+        metavar="NAME",
+        help="Answer this question instead of the study's, such as efficiency or cost. Repeat for "
+        "more.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option("--baseline", metavar="TARGET", help="Divide ratios by this target."),
+]
+AcceptOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--accept-unequal-boundaries/--refuse-unequal-boundaries",
+        help="Also give ratios of power if the meters of both sides cover different equipment, or "
+        "refuse them; default: as the study says.",
+        show_default=False,
+    ),
+]
+PointOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--point",
+        metavar="TERMS",
+        help="Use only these points: terms such as jobs=4,block_size=256KiB, or an id of "
+        "`storlab plan --json`. Repeat for more.",
+    ),
+]
+
 HTML = (".html", ".htm")
 
 
@@ -67,6 +99,10 @@ def report(
     pdf: Annotated[bool, typer.Option("--pdf/--no-pdf", help="Also make the PDF.")] = True,
     publisher: PublisherOption = None,
     runs: RunsOption = None,
+    questions: QuestionOption = None,
+    baseline: BaselineOption = None,
+    accept: AcceptOption = None,
+    points: PointOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the brief: one offline HTML file, its figures as SVG files, and a PDF.
@@ -76,12 +112,17 @@ def report(
     Several directories, also imported ones, become one brief. All their targets are compared at
     points that they have in common. Differences in time, engine, window and machine are listed.
 
+    --question, --baseline, --accept-unequal-boundaries and --point replace settings of the study
+    without measuring again; the brief lists them.
+
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
     from storlab.brief import write_brief
+    from storlab.brief.settings import Settings, load_with
     from storlab.cli.campaign import reporter_for, unwritten_brief
     from storlab.lab.study.file import load_publisher
     from storlab.results.store import ResultStore
+    from storlab.words.caveats import changed_settings
 
     store, *others = (ResultStore.open(directory) for directory in directories)
     if others:
@@ -89,13 +130,15 @@ def report(
     elif out is not None:
         _refuse_other_files(out)
     published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)
+    settings = Settings(questions or (), baseline, accept, points or ())
+    data, changes = load_with((store, *others), settings)
     verdicts: list[Verdict] = []
     try:
         with reporter_for(quiet=False, as_json=as_json) as told:
             told.step("writing the brief")
             path = write_brief(
                 store, others, title=title, out=out, pdf=pdf, published_by=published_by,
-                runs=runs or (), tell=verdicts.extend,
+                runs=runs or (), data=data, changes=changes, tell=verdicts.extend,
             )  # fmt: skip
     except OSError as error:
         if out is None:
@@ -111,11 +154,14 @@ def report(
                 html=path,
                 pdf=pdf_path,
                 directory=store.directory,
+                changed_settings=changes,
                 verdicts=conclusion.as_json(verdicts),
             )
         )
         return
     conclusion.print_lines(conclusion.lines(verdicts))
+    if changes:
+        terminal.out.print(changed_settings(changes), soft_wrap=True)
     terminal.out.print(f"wrote {path}", soft_wrap=True)
     if pdf_path is not None:
         terminal.out.print(f"wrote {pdf_path}", soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
@@ -45,6 +45,8 @@ class Meter(Protocol):
 
 class MeterModule(Protocol):
     """Interface of a module that supports one kind of power meter."""
+
+    BOUNDARY: Boundary  # equipment that a reading includes unless the study states another
 
     def discover(self) -> list[Discovered]:
         """List the meters of this machine, including unavailable ones; never raise an error."""

@@ -23,10 +23,11 @@ from storlab.base.nearest import suggest
 from storlab.base.units import J_PER_WH, NS_PER_S, parse_duration
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
-from storlab.model.power import Reading, Sampling, SensorInfo
+from storlab.model.power import Boundary, Reading, Sampling, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 _MARGIN_NS = 3_600 * NS_PER_S  # margin on both sides of a window, for idle power
 _STEP_NS = 10_000_000  # smaller changes of the wall clock are normal under NTP
 _EPOCH_UNITS = {"epoch": NS_PER_S, "epoch_ms": 1_000_000, "epoch_us": 1_000, "epoch_ns": 1}

@@ -17,10 +17,11 @@ from storlab.base.units import GB, NS_PER_S
 from storlab.contracts.details import Details, StageTimes
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import READS, WRITES, RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 _HOW = (
     'meters = [{ kind = "declared", boundary = "device", idle_watts = 5.0, '
     'joules_per_gb_read = 0.5, joules_per_gb_written = 1.2, source = "data sheet" }]'

@@ -21,10 +21,11 @@ from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import MidpointTimer, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 ROOT = Path("/sys")
 _INPUT = re.compile(r"(power\d+)_(input|average)|(energy\d+)_(input)")
 _MICRO = 1e-6

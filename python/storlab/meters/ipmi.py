@@ -24,6 +24,7 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 from storlab.model.types import Duration
 
+BOUNDARY: Boundary = "host"  # unless the study states another
 DCMI = "dcmi power reading"
 _WATTS = re.compile(r"Instantaneous power reading:\s+(\d+)\s+Watts")
 _STAMP = re.compile(r"IPMI timestamp:\s+(.*?)(?:\s{4}Sampling period|$)", re.MULTILINE)
@@ -37,7 +38,7 @@ _SDR_WATTS = re.compile(
 class IpmiOptions(MeterOptions):
     """Fields of a meter with ``kind = "ipmi"``; without ``host``, this machine's BMC is read."""
 
-    boundary: Boundary = "host"
+    boundary: Boundary = BOUNDARY
     host: str | None = Field(default=None, min_length=1, description="the BMC's address")
     port: int = Field(default=623, ge=1, le=65_535)
     interface: Literal["lanplus", "lan"] = "lanplus"

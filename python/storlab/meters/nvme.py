@@ -16,10 +16,11 @@ from storlab.contracts.meter import Discovered
 from storlab.meters.common import MidpointTimer
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState, controller_of
 from storlab.meters.options import MeterOptions, read_options
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 INTERVAL_NS = NS_PER_S
 _WITHOUT = "measure the drive from outside (quarch, snmp, redfish), or declare its power (declared)"
 

@@ -18,10 +18,11 @@ from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
-from storlab.model.power import Reading, Sampling, SensorInfo
+from storlab.model.power import Boundary, Reading, Sampling, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 Way = Literal["energy", "instant", "average"]
 ValueT = TypeVar("ValueT")
 

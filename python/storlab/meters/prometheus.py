@@ -22,7 +22,7 @@ from storlab.contracts.meter import Discovered
 from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.prometheus_text import Found, find_series
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 from storlab.model.types import Duration
@@ -30,6 +30,7 @@ from storlab.model.types import Duration
 if TYPE_CHECKING:
     import httpx
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 MOST_FAILURES = 3  # consecutive failed scrapes
 MOST_BYTES = 64 << 20
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=1,text/plain;version=0.0.4;q=0.5"

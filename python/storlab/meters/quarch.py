@@ -20,11 +20,12 @@ from storlab.contracts.meter import Discovered
 from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.qis import DEFAULT_PORT, Channel, Qis, parse_stripe, power_channels
-from storlab.model.power import Reading, SensorInfo
+from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 from storlab.model.types import Duration
 
+BOUNDARY: Boundary = "device"  # unless the study states another
 _LOOK_S = 0.5  # time limit of each step of discovery
 _PERIOD = re.compile(r"off|\d+(?:ns|us|ms|s)", re.IGNORECASE)
 

@@ -22,6 +22,7 @@ from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
+BOUNDARY: Boundary = "host"  # unless the study states another
 ROOT = Path("/sys")
 # Exclude intel-rapl-mmio, because it repeats the same packages.
 _ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")
@@ -32,7 +33,7 @@ _HOW_READ = "run as root, or let this user read energy_uj under /sys/class/power
 class RaplOptions(MeterOptions):
     """Fields of a meter with ``kind = "rapl"``."""
 
-    boundary: Boundary = "host"
+    boundary: Boundary = BOUNDARY
     zones: list[str] | None = Field(default=None, min_length=1)  # default: packages and their DRAM
 
 

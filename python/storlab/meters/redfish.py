@@ -22,6 +22,7 @@ from storlab.model.types import Duration
 if TYPE_CHECKING:
     from storlab.meters.redfish_client import Client
 
+BOUNDARY: Boundary = "host"  # unless the study states another
 EXTRA = 'pip install "storlab[power]"'
 _SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/")
 
@@ -29,7 +30,7 @@ _SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/
 class RedfishOptions(MeterOptions):
     """Fields of a meter with ``kind = "redfish"``; ``url`` names the service or a resource."""
 
-    boundary: Boundary = "host"
+    boundary: Boundary = BOUNDARY
     url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
     chassis: str | None = Field(
         default=None, min_length=1, description="Id; needed if several have power"

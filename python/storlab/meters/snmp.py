@@ -23,6 +23,7 @@ from storlab.model.types import Duration
 if TYPE_CHECKING:
     from storlab.meters.snmp_client import Answer, Client
 
+BOUNDARY: Boundary = "wall"  # unless the study states another
 EXTRA = 'pip install "storlab[power]"'
 MOST_DIGITS = 9  # plausibility limit for the number of decimal places
 Outlet = Annotated[int, Field(ge=0)]
@@ -31,7 +32,7 @@ Outlet = Annotated[int, Field(ge=0)]
 class SnmpOptions(MeterOptions):
     """Fields of a meter with ``kind = "snmp"``: outlets of a ``mib``, or ``oid`` with ``unit``."""
 
-    boundary: Boundary = "wall"
+    boundary: Boundary = BOUNDARY
     host: str = Field(min_length=1, description="address of the PDU")
     port: int = Field(default=161, ge=1, le=65_535)
     version: Literal["2c", "3"] = "2c"

@@ -219,6 +219,7 @@ def test_report_writes_elsewhere_and_its_links_still_hold(
         "html": str(out),
         "pdf": None,
         "directory": str(made.store.directory),
+        "changed_settings": [],
     }
     links = [x for x in outline(out.read_text("utf-8")).links if not x.startswith("#")]
     assert [x for x in links if not (out.parent / x).is_file()] == []

@@ -46,6 +46,7 @@ def run_study(
     reporter: Callable[[], Reporter],
     stop: StopRequest,
     clean: bool = False,
+    warnings: Sequence[Check] = (),
 ) -> tuple[ResultStore, Summary]:
     """Execute a study into a new result directory.
 
@@ -58,6 +59,7 @@ def run_study(
         reporter: Function that creates the reporter of progress.
         stop: Stop request to watch.
         clean: Whether to remove data even if runs are missing at the end.
+        warnings: Further checks to report, such as those of the study's questions.
 
     Raises:
         GuardError: A target is refused; nothing is written.
@@ -70,7 +72,7 @@ def run_study(
     clients = clients_of(loaded.study, Path.cwd())
     with guard_of(loaded.study, plan, plan_hash=plan_hash) as guard:
         checks, facts = checks_of(loaded.study, plan, plan.runs, guard, clients)
-        checks = [*checks, *logo_checks(loaded, Path.cwd())]
+        checks = [*checks, *logo_checks(loaded, Path.cwd()), *warnings]
         refuse_errors(checks)
         environment = describe_environment(loaded.study, Path.cwd())
         folder = str(loaded.path.parent.absolute())
