@@ -369,8 +369,8 @@ def test_stages_digests_and_the_feature_specification_are_told(
     assert main(["preprocess", "day_0", "--out", "o"]) == ExitCode.OK
     printed = capsys.readouterr()
     rows = lines_of(printed.out)
-    assert rows["ingest"] == ["ingest", "2", "s", "500", "2", "1.5", "3", "MB", "4"]
-    assert rows["all"] == ["all", "6", "s", "167", "0.667", "4.5", "3", "MB"]
+    assert rows["ingest"] == ["ingest", "2", "s", "500", "2.00", "1.50", "3", "MB", "4"]
+    assert rows["all"] == ["all", "6", "s", "167", "0.667", "4.50", "3", "MB"]
     assert "rows: 1,000, in binary 131 KB, digest 0123456789abcdef" in printed.out
     assert "vocabularies: digest fedcba9876543210" in printed.out
     assert str(place / "o" / "binary" / "feature_spec.yaml") in printed.out.replace("\n", "")
@@ -384,9 +384,9 @@ def test_rates_of_what_an_earlier_process_did_are_not_told(
     engine.details = told(PreprocessJob(inputs=[str(place / "day_0")], directory="o"), resumed=3)
     assert main(["preprocess", "day_0", "--out", "o"]) == ExitCode.OK
     rows = lines_of(capsys.readouterr().out)
-    assert rows["ingest"] == ["ingest", "2", "s", "1.5", "3", "MB", "4,", "3", "before"]
-    assert rows["all"] == ["all", "6", "s", "4.5", "3", "MB"]
-    assert rows["encode"][3:5] == ["500", "2"]
+    assert rows["ingest"] == ["ingest", "2", "s", "1.50", "3", "MB", "4,", "3", "before"]
+    assert rows["all"] == ["all", "6", "s", "4.50", "3", "MB"]
+    assert rows["encode"][3:5] == ["500", "2.00"]
 
 
 def test_malformed_lines_are_told_with_the_first_of_them(
