@@ -66,12 +66,12 @@ def inline(svg: str, figure: Figure) -> str:
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
     """Make an SVG file of its own, with title, description, background and fixed colours.
 
-    Flags of the runs are part of the metadata only; a dagger after the title stands for them.
+    Flags of the runs are part of the metadata only; a dagger after the drawn title stands for them.
     """
     width, height = size_of(svg)
     title, alt = visible(figure.title), visible(figure.alt)
-    title += f" {DAGGER}" if figure.flags else ""
-    lines = _wrapped(title, int((width - 16) / BOLD_PX))
+    drawn = f"{title} {DAGGER}" if figure.flags else title
+    lines = _wrapped(drawn, int((width - 16) / BOLD_PX))
     top = LINE_HEIGHT * len(lines) + 12
     full = height + top
     text = "".join(

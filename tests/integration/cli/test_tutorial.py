@@ -19,8 +19,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 BLOCK = re.compile(
     r"(?:Write it|rests on) to `(\S+)`:\n\n```toml\n(.*?)```|```sh\n(.*?)```", re.DOTALL
 )
-# Window lengths tried until every worker gets a turn, which takes longer on a busy machine.
-WINDOWS = ("200ms", "2s", "8s")
+# Window lengths tried until every worker gets a turn, which takes longer on a busy machine, with
+# the seconds for each place that `storlab try` gets.
+WINDOWS = {"200ms": 20, "2s": 60, "8s": 200}
 SHORTER = {'"1s"': '"50ms"', '"500ms"': '"50ms"', '"256MiB"': '"4MiB"'}
 STARVED = "no operation completed in the window"
 
@@ -47,11 +48,11 @@ def walked(place: Path, window: str) -> str | None:
             continue
         script = "set -e\nPATH=$PWD/bin:$PATH\n" + commands.replace(
             "/dev/shm/in-memory", str(memory)
-        ).replace("--seconds 30", "--seconds 20 --no-report")
+        ).replace("--seconds 30", f"--seconds {WINDOWS[window]} --no-report")
         done = subprocess.run(
             ["bash", "-c", script], cwd=place, capture_output=True, text=True, check=False
         )
-        if done.returncode and STARVED in done.stdout + done.stderr and window != WINDOWS[-1]:
+        if done.returncode and STARVED in done.stdout + done.stderr and window != [*WINDOWS][-1]:
             return None
         assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
         printed += done.stdout
