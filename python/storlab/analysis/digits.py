@@ -18,16 +18,16 @@ LOOSE = 4.0  # upper / lower bound; beyond this a decided ratio is printed as "a
 SLIGHT = 1.1  # bound near 1; "at least" a smaller ratio is no information about the size
 
 
-def is_open(interval: Interval) -> bool:
-    """Return whether an interval spans more than a factor of ten, so that its size is unknown."""
-    return interval.is_open
-
-
 def is_imprecise(ratio: Interval) -> bool:
     """Return whether a ratio's interval excludes 1 but spans more than a factor of four."""
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
+
+
+def is_too_noisy(ratio: Interval) -> bool:
+    """Return whether a ratio's interval includes 1 and spans more than a factor of ten."""
+    return ratio.is_open and not is_imprecise(ratio)
 
 
 def has_unknown_size(ratio: Interval) -> bool:
@@ -48,7 +48,7 @@ def times(ratio: Interval | float, sign: str = "\u00d7") -> str:
         return f"{format_number(ratio)}{sign}"
     if is_imprecise(ratio):
         return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
-    if is_open(ratio):
+    if is_too_noisy(ratio):
         return TOO_NOISY
     return f"{_apart(ratio, ratio.estimate)}{sign}"
 
@@ -58,7 +58,7 @@ def ends_text(ratio: Interval) -> str:
 
     Empty without bounds, and if :func:`times` does not print the estimate.
     """
-    if ratio.low is None or ratio.high is None or is_open(ratio) or is_imprecise(ratio):
+    if ratio.low is None or ratio.high is None or ratio.is_open or is_imprecise(ratio):
         return ""
     return f"{_apart(ratio, ratio.low)}–{_apart(ratio, ratio.high)}"
 

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from storlab.analysis import digits
 from storlab.analysis.quantiles import student_t
 from storlab.model.decision import Interval
 
@@ -62,7 +61,7 @@ def printable(interval: Interval, values: Sequence[float]) -> Interval:
     if len(values) == 2:
         both = Interval(interval.estimate, min(values), max(values), 2)
         return both.around(interval.estimate)
-    if digits.is_open(interval):
+    if interval.is_open:
         return Interval(interval.estimate, None, None, interval.n)
     return interval
 

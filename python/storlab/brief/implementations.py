@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.implementations import Entry, SharedWork, shared_works
@@ -73,8 +74,11 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
-            f"{ratio_text(decision.ratio)} the {work.presentation.ratios[key]}"
+            f"{noun} too noisy to compare with the {noun}"
+            if digits.is_too_noisy(decision.ratio)
+            else f"{ratio_text(decision.ratio)} the {noun}"
             for key, decision in entry.ratios.items()
+            for noun in [work.presentation.ratios[key]]
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
         taken.setdefault(entry.implementation, []).append(on)

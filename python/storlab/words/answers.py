@@ -276,6 +276,8 @@ def _disadvantages(verdict: Verdict) -> str:
     first_side, second_side = best.sides
     if verdict.kind == "within noise":
         ends = digits.ends_text(best.advantage).replace("–", " to ")
+        if not ends:  # the interval of this comparison alone excludes 1, but is imprecise
+            return ""
         words = verdict.unsure or f"{{ahead}} {verdict.does}"
         size = words.format(times=f"{ends} times", other=second_side, ahead=first_side)
         most = ", where they differ most" if verdict.points > 1 else ""

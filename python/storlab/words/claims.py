@@ -185,6 +185,8 @@ def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Int
     less = sum(r.excludes(1) and r.estimate < 1 for r in ratios)
     more = sum(r.excludes(1) and r.estimate > 1 for r in ratios)
     only = "the only workload point"
+    if points == 1 and digits.is_too_noisy(ratios[0]):
+        return f"{target} and {baseline} at {only}: {headline.noun} {OUTCOMES['too noisy']}."
     if points in (less, more):
         count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
         sentence = f"{target} {headline.less if less else headline.more} {baseline} at {count}"

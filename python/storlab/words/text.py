@@ -83,11 +83,28 @@ def ratio_text(ratio: Interval) -> str:
 
 
 def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
-    """Format the geometric mean and the range of ratios, such as ``1.2× its power``."""
-    least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
+    """Format the geometric mean and the range of ratios, such as ``1.2× its power``.
+
+    Ratios that are too noisy are counted, and left out of the range.
+    """
     mean = math.exp(math.fsum(math.log(ratio.estimate) for ratio in ratios) / len(ratios))
-    ends = f"from {digits.times(least)} to {digits.times(most)}"
-    return f"{digits.times(mean)} {what} in the geometric mean{of}, {ends}"
+    text = f"{digits.times(mean)} {what} in the geometric mean{of}"
+    noisy = sum(map(digits.is_too_noisy, ratios))
+    if noisy == len(ratios):
+        return f"{text}, each {TOO_NOISY}"
+    least, most = ratio_ends(ratios)
+    more = f", and {noisy} {TOO_NOISY}" if noisy else ""
+    return f"{text}, from {least} to {most}{more}"
+
+
+def ratio_ends(ratios: Sequence[Interval]) -> tuple[str, str]:
+    """Format the smallest and the largest ratio of those that are not too noisy, if there are any.
+
+    If all are, both texts are ``too noisy``.
+    """
+    known = [ratio for ratio in ratios if not digits.is_too_noisy(ratio)] or [*ratios]
+    least, *_, most = sorted([*known, known[0]], key=lambda ratio: ratio.estimate)
+    return digits.times(least), digits.times(most)
 
 
 class Change(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
+from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
 from storlab.contracts.page import Headline, Quantity
 from storlab.contracts.registry import FAMILIES
@@ -21,6 +22,7 @@ from storlab.model.decision import (
 )
 from storlab.words import caveats, claims, power
 from storlab.words.answers import contrast_place, note, sentences, text_of
+from storlab.words.text import TOO_NOISY
 from storlab.workloads.common.flags import flag_meanings
 from support.golden import golden_text
 from support.made_comparisons import decided
@@ -149,6 +151,24 @@ def test_a_second_answer_does_not_repeat_the_first() -> None:
     first, second = verdict(caveat=caveat), verdict(caveat=caveat, headline=decision(WIDE))
     assert len(text_of(first).sentences) == 3
     assert len(text_of(second, first).sentences) == 1
+
+
+def test_ratios_whose_size_is_unknown_are_not_quoted() -> None:
+    single = decision(Interval(3.0, 1.2, 7.5, 2), outcome="within noise", comparisons=8)
+    assert len(sentences(verdict(**OPEN_ONE, headline=single, comparisons=8))) == 1
+    printed = [
+        *(
+            claims.summary("SSD", "HDD", _block_headline(), ratios)
+            for ratios in ([OPEN], [OPEN, OPEN], [OPEN, CLEAR])
+        ),
+        *(
+            power.per_joule([decision(ratio) for ratio in ratios])
+            for ratios in ([OPEN], [OPEN, OPEN], [OPEN, CLEAR])
+        ),
+    ]
+    for sentence in printed:
+        assert TOO_NOISY in sentence
+        assert digits.TOO_NOISY not in sentence.replace(TOO_NOISY, "")
 
 
 def test_claims_golden() -> None:

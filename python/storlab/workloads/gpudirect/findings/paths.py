@@ -17,7 +17,7 @@ from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
 from storlab.model.decision import Interval
-from storlab.words.text import and_list, ratio_text, spread_text
+from storlab.words.text import and_list, ratio_ends, ratio_text, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
 from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of
@@ -309,10 +309,9 @@ def _range(ratios: Sequence[Interval]) -> str:
 
     For several ratios, a note is added if all of their intervals include 1.
     """
-    least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
     if len(ratios) == 1:
-        return ratio_text(least)
-    low, high = digits.times(least), digits.times(most)
+        return ratio_text(ratios[0])
+    low, high = ratio_ends(ratios)
     span = low if low == high else f"{low} to {high}"
     decided = sum(ratio.excludes(1.0) for ratio in ratios)
     return span if decided else f"{span} (no interval excludes 1)"
