@@ -132,6 +132,10 @@ def test_the_least_clear_ratio_is_found_by_about_four_of_five(repeats: int) -> N
     assert least_clear_ratio(repeats + 1, comparisons) < ratio
 
 
+def test_any_number_of_comparisons_has_a_least_clear_ratio() -> None:
+    assert 1 < least_clear_ratio(2, 10**6) < math.inf
+
+
 def test_plan_doctor_and_run_print_the_same_warnings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

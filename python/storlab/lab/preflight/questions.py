@@ -165,7 +165,8 @@ def least_clear_ratio(repeats: int, comparisons: int) -> float:
     """
     confidence = 1 - (1 - CONFIDENCE) / max(comparisons, 1)
     quantiles = t_quantile(confidence, 1.25 * (repeats - 1)) + normal(POWER)
-    return math.exp(quantiles * SPREAD * math.sqrt(2 / repeats))
+    # Two repeats and 100,000 comparisons would overflow.
+    return math.exp(min(quantiles * SPREAD * math.sqrt(2 / repeats), 700.0))
 
 
 def _repeats(plan: Plan, comparisons: int) -> Check | None:
