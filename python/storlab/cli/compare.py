@@ -192,18 +192,14 @@ def _difference(row: Row, keys: set[str]) -> float:
 
     If there is only one target, return its largest value.
     """
-    ratios = [
-        abs(math.log(ratios[key].ratio.estimate))
-        for ratios in row.ratios.values()
-        for key in keys & ratios.keys()
-        if ratios[key].ratio.estimate > 0
+    by_key = [
+        [cell.values[key].estimate for cell in row.cells.values() if key in cell.values]
+        for key in keys
     ]
-    values = [
-        cell.values[key].estimate
-        for cell in row.cells.values()
-        for key in keys & cell.values.keys()
-    ]
-    return max(ratios if row.decisions else values, default=-math.inf)
+    if not row.decisions:
+        return max((value for values in by_key for value in values), default=-math.inf)
+    ends = [(min(values), max(values)) for values in by_key if len(values) > 1]
+    return max((math.log(most / least) for least, most in ends if least > 0), default=-math.inf)
 
 
 def _keys(comparison: Comparison, metrics: list[str], option: str) -> set[str]:

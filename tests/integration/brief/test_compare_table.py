@@ -202,6 +202,24 @@ def test_points_with_the_largest_difference_are_selected(
     assert "--sort" in capsys.readouterr().err
 
 
+def test_points_are_sorted_by_a_metric_without_ratios(
+    comparison: Comparison, full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def difference(row: Row) -> float:
+        values = [
+            cell.values["latency_p50_ns.read"].estimate
+            for cell in row.cells.values()
+            if "latency_p50_ns.read" in cell.values
+        ]
+        return max(values) / min(values)
+
+    assert "latency_p50_ns.read" not in next(iter(comparison.rows.values())).ratios["Disk"]
+    options = ("--sort", "latency_p50_ns.read", "--top", "3")
+    found = [difference(row_at(comparison, *p)) for p in places(full_store, capsys, *options)]
+    every = sorted(map(difference, comparison.rows.values()), reverse=True)
+    assert sorted(found, reverse=True) == pytest.approx(every[:3])
+
+
 def test_a_terminal_gets_one_table_that_fits(
     full_store: ResultStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
