@@ -38,6 +38,7 @@ from storlab.words.text import (
     percent,
     plural,
     range_text,
+    sentence_case,
 )
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
@@ -178,7 +179,7 @@ def table_of_points(
     ]
     return table_of(
         comparison,
-        "Mean of the repeats, with the 95 % interval below it",
+        sentence_case(mean_words(rows)),
         ["workload point"],
         [(short_of(sections[0].page, c), scale.of(c)[0]) for c in columns],
         rows,

@@ -11,7 +11,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.work_items import Worker, WorkItem, cell_work_items, interval_of, workers_of
 from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
-from storlab.brief.tables import Leaf, table_of
+from storlab.brief.tables import Leaf, mean_words, table_of
 from storlab.contracts.page import WorkItemColumn, WorkItemKind
 from storlab.figures.common import NOT_MEASURED, last_point, place_at
 from storlab.model.decision import Interval
@@ -70,7 +70,7 @@ def _table(
     ]
     return table_of(
         comparison,
-        f"{kind.caption}{left}, {where}: mean of the repeats, with the 95 % interval below it",
+        f"{kind.caption}{left}, {where}: {mean_words(leaves)}",
         [kind.word],
         [(column.head, column.unit) for column in columns],
         leaves,

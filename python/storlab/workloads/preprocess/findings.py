@@ -12,7 +12,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
-from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
+from storlab.brief.tables import Leaf, Scale, known_columns, mean_words, number_of, table_of
 from storlab.figures.common import place_of
 from storlab.words.text import and_list, breakable, plural, sentence_case
 from storlab.workloads.preprocess.audit import RULE, differences
@@ -166,8 +166,7 @@ def _by_workers(
     heads = [(column.short, scale.of(column)[0]) for column in columns]
     return table_of(
         comparison,
-        f"What each number of workers brings, {place_of(section, facet)}: mean of the repeats, "
-        "with the 95 % interval below it",
+        f"What each number of workers brings, {place_of(section, facet)}: {mean_words(leaves)}",
         ["workers"],
         [heads[0], (f"speed-up over {plural(least, 'worker')}", ""), *heads[1:], ("verdict", "")],
         leaves,

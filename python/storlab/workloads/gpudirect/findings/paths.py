@@ -15,7 +15,7 @@ from storlab.base.units import format_number
 from storlab.brief.flags import Mark, cell_marks
 from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
-from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
+from storlab.brief.tables import Leaf, Scale, mean_words, number_of, ratio_number, table_of
 from storlab.model.decision import Interval
 from storlab.words.text import and_list, ratio_ends, ratio_text, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
@@ -144,8 +144,7 @@ def _absolute(
     unit = "" if latency is None else scale.of(latency)[0]
     return table_of(
         comparison,
-        "The same work by each path, at the fewest and the most workers: mean of the repeats, with "
-        "the 95 % interval below it",
+        f"The same work by each path, at the fewest and the most workers: {mean_words(leaves)}",
         ["work", "path"],
         [
             ("throughput", "GB/s"),
