@@ -16,6 +16,8 @@ from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json
 from storlab.contracts.registry import TRANSLATORS
 
+_STDOUT = Path("-")
+
 
 def _with_translators(verb: Callable[..., None]) -> Callable[..., None]:
     """Add an option ``--from-NAME`` for each registered translator to the verb's signature."""
@@ -47,7 +49,9 @@ def init(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="File to write. Missing folders are made.", show_default=True
+            metavar="FILE",
+            help="File to write; - is stdout. Missing folders are made.",
+            show_default=True,
         ),
     ] = Path("study.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -86,7 +90,11 @@ def init(
     if template == "":
         _list_templates(as_json)
         return
-    _check_free(file, force)
+    if file != _STDOUT:
+        _check_free(file, force)
+    elif as_json:
+        what = "the study and JSON would both be written to stdout"
+        raise UsageError("--json", what, "omit --json, or name a file for the study")
     if given:
         _write_translated(file, given, as_json, force=force)
     elif template is not None:
@@ -111,11 +119,22 @@ def _list_templates(as_json: bool) -> None:
     terminal.out.print("next: storlab init --from NAME study.toml")
 
 
-def _write_template(file: Path, name: str, as_json: bool, *, quick: bool) -> None:
+def _write(file: Path, text: str) -> bool:
+    """Write a study to a file, or to stdout if its name is ``-``; return whether it is a file."""
     from storlab.base.files import write_output
+
+    if file == _STDOUT:
+        typer.echo(text, nl=False)
+        return False
+    write_output(file, text.encode())
+    return True
+
+
+def _write_template(file: Path, name: str, as_json: bool, *, quick: bool) -> None:
     from storlab.lab.study.templates import template_text
 
-    write_output(file, template_text(name, quick=quick).encode())
+    if not _write(file, template_text(name, quick=quick)):
+        return
     if as_json:
         from storlab.cli.documents import InitDocument
 
@@ -154,9 +173,10 @@ def _write_translated(
     text = study_text(translation, ", ".join(dict.fromkeys(titles)))
     for name in translation.files:
         _check_free(Path(name), force)
-    write_output(file, text.encode())
     for name, content in translation.files.items():
         write_output(Path(name), content.encode())
+    if not _write(file, text):
+        return
     names = [str(table.fields["name"]) for table in translation.targets]
     if as_json:
         from storlab.cli.documents import TranslatedJob, TranslatedStudyDocument, TranslationRemark
@@ -185,14 +205,14 @@ def _write_translated(
 
 
 def _write_starter(file: Path, as_json: bool, *, quick: bool) -> None:
-    from storlab.base.files import write_output
     from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
     from storlab.lab.study.templates import chosen_form
 
     devices = found_devices()
     targets = file_targets(Path.cwd())
     text = chosen_form(starter_study(devices, targets), quick=quick)
-    write_output(file, text.encode())
+    if not _write(file, text):
+        return
     if as_json:
         from storlab.cli.documents import InitDocument, StarterDevice, StarterTarget
 

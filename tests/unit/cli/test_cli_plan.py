@@ -397,6 +397,20 @@ def test_templates_fit_the_schema_and_can_be_planned(
         assert plan.estimated_ns < full.estimated_ns / 5
 
 
+def test_a_study_is_printed_instead_of_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--from", "nvme", "-"]) == ExitCode.OK
+    assert capsys.readouterr().out == template_text("nvme")
+    assert main(["init", "-"]) == ExitCode.OK
+    assert parse_study(capsys.readouterr().out, "-").target
+    assert main(["init", "-", "--from-fio", "fio --name=a --rw=read --size=1m"]) == ExitCode.OK
+    assert parse_study(capsys.readouterr().out, "-").workload
+    assert main(["init", "-", "--json"]) == ExitCode.USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_templates_are_listed_and_unknown_ones_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
