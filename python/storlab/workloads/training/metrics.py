@@ -24,7 +24,6 @@ from storlab.workloads.training.rules import FEW_STEPS, Settings, settings_of, s
 
 # Smallest fraction of the bytes read after the first epoch that the device must have read.
 LEAST_DEVICE_SHARE = 0.9
-HOST_MEMORY = "host_memory_bytes"  # field of ``TrainingDetails``
 # Largest tolerated delay of threads after the end of computing, as a fraction of compute time.
 MOST_LATE = 0.01
 _STEP = "step"
