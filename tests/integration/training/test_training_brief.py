@@ -279,6 +279,27 @@ def test_a_sweep_tells_no_more_than_it_tried(tmp_path: Path) -> None:
     assert f"{OLD}: at least 1 emulated accelerator kept busy" in answer  # three were never tried
 
 
+def test_two_repeats_just_above_the_threshold_decide_nothing(tmp_path: Path) -> None:
+    """Check that a sweep is judged by t-intervals, as a search is, not by the smaller repeat."""
+    store = build_training_store(tmp_path / "run", accelerators="[1, 2]", repeats=2, power=False)
+    data = load_dataset([store])
+    for point in data.points:
+        for target in (OLD, NEW):
+            for run, percent in zip(data.of(point, target), (90.1, 92.0), strict=True):
+                metrics = [
+                    metric.model_copy(update={"value": percent})
+                    if metric.name == "au_percent"
+                    else metric
+                    for metric in run.record.metrics
+                ]
+                run.record = run.record.model_copy(update={"metrics": metrics})
+    comparison = compare(data)
+    (section,) = comparison.sections
+    points = section.of_facet(section.facets()[0])
+    found = largest(comparison, section, points, 90.0)
+    assert {kept.text for kept in found.values()} == {"not decided"}
+
+
 def test_a_damaged_search_is_named(tmp_path: Path) -> None:
     store = build_training_store(
         tmp_path / "run", accelerators="1", repeats=1, power=False, capacity=True

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis.capacity_file import Found, searches
-from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.columns import COLUMNS
+from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value
+from storlab.analysis.stats import mean_interval
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
@@ -75,7 +77,9 @@ def _swept(
     place, few = "", False
     for point in points:
         cell = comparison.row(point).cells[target]
-        interval = cell.values.get(KEY)
+        # Not the printed interval: bounds of two repeats are printed as these repeats.
+        repeats = cell.repeats(COLUMNS[PLACES[KEY]])
+        interval = mean_interval(repeats) if repeats else None
         if interval is None and not cell.failed:
             break
         if interval is None or (interval.high is not None and interval.high < asked):
