@@ -118,6 +118,8 @@ class Results:
     def points(self) -> pa.Table:
         """Table with one row per workload point, target and metric: mean and 95 % interval.
 
+        Bounds of two repeats are the two values; an interval that spans more than a factor of ten,
+        or that of a single run, has no bounds.
         Percentiles come from the merged histograms of the repeats. If ``per_repeat`` is true, there
         are no histograms to merge, and the estimate is the median of the repeats' own percentiles.
         """
