@@ -32,7 +32,7 @@ def shown(comparison: Comparison, most: int | None = None) -> Comparison:
 
 
 def only_points(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Comparison:
-    """Restrict a comparison to some of its points, which each section has in the given order."""
+    """Restrict a comparison to some of its points; sections and their points are in this order."""
     place = {point.key: number for number, point in enumerate(points)}
     sections = [
         replace(
@@ -44,7 +44,8 @@ def only_points(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Comp
         )
         for section in comparison.sections
     ]
-    return _only(comparison, [section for section in sections if section.points])
+    kept = [section for section in sections if section.points]
+    return _only(comparison, sorted(kept, key=lambda section: place[section.points[0].key]))
 
 
 def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
@@ -53,9 +54,11 @@ def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) 
         return whole
     linked = {point for answer in answers for point in _linked(answer)}
     points = [
-        row.point
-        for key, row in whole.rows.items()
-        if key in part.rows or linked & {cell.point_id for cell in row.cells.values()}
+        point
+        for section in whole.sections
+        for point in section.points
+        if point.key in part.rows
+        or linked & {cell.point_id for cell in whole.row(point).cells.values()}
     ]
     return only_points(whole, points)
 

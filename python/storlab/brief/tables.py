@@ -151,7 +151,7 @@ def _point_table(
     columns = known_columns(comparison, [section], keys)
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
     rows: list[Leaf] = []
-    for point in _in_order(section):
+    for point in section.points:
         for target in comparison.planned(section.points):
             cell = comparison.row(point).cells[target]
             numbers = [number_of(cell, column, scale) for column in columns]
@@ -173,7 +173,7 @@ def table_of_points(
     rows = [
         Leaf([section.where(point)], cell, [number_of(cell, column, scale) for column in columns])
         for section in sections
-        for point in _in_order(section)
+        for point in section.points
         for target in comparison.planned(section.points)
         for cell in [comparison.row(point).cells[target]]
     ]
@@ -203,7 +203,7 @@ def _time_table(
     ]
     kinds = list(dict.fromkeys((c.operation, c.time) for c in by_key.values()))
     rows: list[Leaf] = []
-    for point in _in_order(section):
+    for point in section.points:
         for operation, time in kinds:
             heads = [
                 *_values(section, point, names),
@@ -230,11 +230,6 @@ def _time_table(
 def _time_words(name: str, time: str) -> str:
     more = {"ttfb": ", first byte", "intended_latency": ", from the intended start"}
     return f"{name}{more.get(time, '')}"
-
-
-def _in_order(section: Section) -> Iterator[WorkloadPoint]:
-    for facet in section.facets():
-        yield from section.of_facet(facet)
 
 
 def _values(section: Section, point: WorkloadPoint, names: Iterable[str]) -> list[str]:

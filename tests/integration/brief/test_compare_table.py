@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from integration.brief.brief_fixture import build_store
 from storlab._native import Histogram
 from storlab.analysis.compare import Cell, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
+from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.table import comparison_dict
+from storlab.brief.selection import only_points
+from storlab.brief.tables import scales_of, section_tables
 from storlab.cli.consoles import PipeConsole
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
@@ -218,6 +222,24 @@ def test_points_are_sorted_by_a_metric_without_ratios(
     found = [difference(row_at(comparison, *p)) for p in places(full_store, capsys, *options)]
     every = sorted(map(difference, comparison.rows.values()), reverse=True)
     assert sorted(found, reverse=True) == pytest.approx(every[:3])
+
+
+def test_tables_keep_the_order_of_selected_points(comparison: Comparison) -> None:
+    first, *_ = comparison.sections
+    jobs = [point.params["jobs"] for point in first.points]
+    part = only_points(comparison, first.points[::-1])
+    (section,) = part.sections
+    table, *_ = section_tables(part, section, scales_of(part)["block"])
+    shown = [row.heads[-1][0] for row in table.rows if row.target == comparison.baseline]
+    assert shown == [str(number) for number in reversed(jobs)]
+    assert [s.title for s in only_points(comparison, list(_backwards(comparison))).sections] == [
+        s.title for s in reversed(comparison.sections)
+    ]
+
+
+def _backwards(comparison: Comparison) -> Iterator[WorkloadPoint]:
+    for section in reversed(comparison.sections):
+        yield from reversed(section.points)
 
 
 def test_a_terminal_gets_one_table_that_fits(
