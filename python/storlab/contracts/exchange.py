@@ -46,6 +46,7 @@ class ImportedRun:
     params: dict[str, Any] = field(default_factory=dict)  # further parameters of the point
     # Format of the file, if the tool writes the same run in several; see `exchange.same_runs`.
     form: str = ""
+    zone_assumed: bool = False  # whether a file with a ``form`` has no time zone: UTC is assumed
 
 
 @runtime_checkable

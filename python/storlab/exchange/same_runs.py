@@ -22,9 +22,10 @@ def same_runs(runs: Sequence[ImportedRun], files: Sequence[str]) -> dict[int, in
     """Return the index of each run that repeats another one, with the other's index.
 
     Two results are the same run if the same tool wrote them in different formats, and they have the
-    same devices or store, the same start and the same rates. Starts of files in one folder may
-    differ by a time zone, because some formats have none. The result with more samples is kept, or
-    the first if they have equally many.
+    same devices or store, the same start and the same rates. If the time zone of only one of them
+    is assumed, and their files are in one folder, starts may differ by a time zone; then a run is
+    the same as at most one run of each other format. The result with more samples is kept, or the
+    first if they have equally many.
 
     Args:
         runs: Imported runs.
@@ -38,32 +39,47 @@ def same_runs(runs: Sequence[ImportedRun], files: Sequence[str]) -> dict[int, in
         run = runs[index]
         if not run.form or run.started_at == UNKNOWN_START:
             continue
-        candidates = kept.setdefault(_place(run), [])
-        for other in candidates:
-            if runs[other].form == run.form or files[other] == files[index]:
-                continue
-            if _is_same(run, runs[other], near=folders[other] == folders[index]):
-                found[index] = other
-                break
+        kept_there = kept.setdefault(_place(run), [])
+        alike = [
+            other
+            for other in kept_there
+            if runs[other].form != run.form
+            and files[other] != files[index]
+            and _same_rates(run, runs[other])
+        ]
+        same = [other for other in alike if _apart_s(run, runs[other]) <= _START_S]
+        same = same or [
+            other
+            for other in alike
+            if folders[other] == folders[index]
+            and _a_zone_apart(run, runs[other])
+            and all(runs[each].form != run.form for each, to in found.items() if to == other)
+        ]
+        if same:
+            found[index] = same[0]
         else:
-            candidates.append(index)
+            kept_there.append(index)
     return found
 
 
-def _is_same(run: ImportedRun, other: ImportedRun, *, near: bool) -> bool:
-    """Return whether results started at the same time with the same rates.
-
-    Args:
-        run: One result.
-        other: Another result of the same devices or store.
-        near: Whether their files are in the same folder.
-    """
+def _apart_s(run: ImportedRun, other: ImportedRun) -> float:
+    """Return the difference of two starts in seconds."""
     starts = [datetime.fromisoformat(each.started_at) for each in (run, other)]
-    apart_s = abs((starts[0] - starts[1]).total_seconds())
-    zoned_s = abs(apart_s - _ZONE_S * round(apart_s / _ZONE_S))
-    zoned = near and apart_s <= _MOST_ZONES_S and zoned_s <= _ZONED_START_S
-    if apart_s > _START_S and not zoned:
-        return False
+    return abs((starts[0] - starts[1]).total_seconds())
+
+
+def _a_zone_apart(run: ImportedRun, other: ImportedRun) -> bool:
+    """Return whether starts differ by a time zone, and the zone of only one of them is assumed."""
+    apart_s = _apart_s(run, other)
+    rest_s = abs(apart_s - _ZONE_S * round(apart_s / _ZONE_S))
+    return (
+        run.zone_assumed != other.zone_assumed
+        and apart_s <= _MOST_ZONES_S
+        and rest_s <= _ZONED_START_S
+    )
+
+
+def _same_rates(run: ImportedRun, other: ImportedRun) -> bool:
     rates, others = _rates(run), _rates(other)
     return set(rates) == set(others) and all(
         abs(rate - others[kind]) <= _RATE * others[kind] for kind, rate in rates.items()

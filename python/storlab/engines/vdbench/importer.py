@@ -209,6 +209,7 @@ def _run(report: Report, parameters: Parameters | None, version: str) -> Importe
         clients=clients,
         facts={"size": size} if size else {},
         params={"vdbench_options": params} if params else {},
+        zone_assumed=report.utc_offset is None,
     )
 
 

@@ -8,6 +8,7 @@ aggregates, which are imported if no percentiles have to be averaged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -52,7 +53,8 @@ class WarpImport(FileImporter):
                 return [_of_records(warp_records.read_records(text.encode()))]
             if warp_summary.looks_like(text):
                 return [_of_summary(warp_summary.read_summary(text))]
-            return [_of_summary(summary) for summary in warp_text_output.read_text(text)]
+            summaries = warp_text_output.read_text(text)
+            return [replace(_of_summary(summary), zone_assumed=True) for summary in summaries]
         except WarpFormatError as error:
             raise ResultError(
                 f"{file}: {error.field}",
