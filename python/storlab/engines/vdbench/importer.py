@@ -22,6 +22,7 @@ from storlab.engines.vdbench.result import (
     form_of,
     is_flatfile,
     is_printed,
+    number,
     read_reports,
     version_in,
 )
@@ -225,9 +226,9 @@ def _fields(
             "parmfile.html"
         )
         params |= {
-            name: text
+            name: report.columns[name]
             for name in ("rhpct", "whpct", "compratio", "dedupratio")
-            if (text := report.columns.get(name)) and float(text) != (name in _RATIOS)
+            if report.setting(name) not in (None, float(name in _RATIOS))
         }
     fields: dict[str, Any] = {
         "access": _access(report, load, params, notes),
@@ -256,8 +257,8 @@ _RATIOS = ("compratio", "dedupratio")  # their default is 1; that of percentages
 
 def _access(report: Report, load: Load | None, params: dict[str, str], notes: list[str]) -> str:
     seeks = load.seeks if load else set()
-    if not seeks and (text := report.columns.get("seekpct")):
-        seeks = {max(0.0, float(text))}
+    if not seeks and (seek := report.setting("seekpct")) is not None:
+        seeks = {max(0.0, seek)}
     if not seeks:
         notes.append("seekpct is not in the file: random access, the default, is assumed")
     if seeks == {0.0}:
@@ -285,7 +286,8 @@ def _block_size(
         return sizes[0][0]  # the last operation of a file may be shorter
     if len(sizes) == 1 and len(sizes[0]) > 3 and len(sizes[0]) % 2 == 0:
         weights = {
-            f"{size}B": float(p) for size, p in zip(sizes[0][::2], asked[0][1::2], strict=True)
+            f"{size}B": number(share, f"{report.name}: xfersize")
+            for size, share in zip(sizes[0][::2], asked[0][1::2], strict=True)
         }
         expected = sum(size * w for size, w in zip(sizes[0][::2], weights.values(), strict=True))
         if abs(mean * sum(weights.values()) / expected - 1) < 0.05:
@@ -302,8 +304,8 @@ def _read_percent(report: Report, counts: Counts, load: Load | None) -> float:
     """Return the percentage of reads: as requested, or as measured if workloads differ."""
     if load is not None and len(load.read_percents) == 1:
         return next(iter(load.read_percents))
-    if load is None and (text := report.columns.get("rdpct")):
-        return float(text)
+    if load is None and (percent := report.setting("rdpct")) is not None:
+        return percent
     reads = counts.totals["read"].operations if "read" in counts.totals else 0
     return round(100 * reads / sum(t.operations for t in counts.totals.values()), 1)
 
@@ -321,7 +323,7 @@ def _jobs(report: Report, load: Load | None, notes: list[str]) -> int:
             if f"{kind}_rate" in values and f"{kind}_resp" in values
         )
     text = report.columns.get("threads", report.loops.get("threads", ""))
-    threads = round(float(text)) if text.replace(".", "").isdigit() else 0
+    threads = round(float(text)) if text.replace(".", "", 1).isdigit() else 0
     if threads > 0:
         devices = max(1, round(depth / threads))
         notes.append(
@@ -344,7 +346,7 @@ def _target_size(report: Report, load: Load | None) -> int | None:
     if load is not None and load.size:
         return load.size
     # The flatfile has four decimals of GiB, which are a tenth of a MiB.
-    return round(float(report.columns.get("lunsize", 0)) * GIB / MIB) * MIB or None
+    return round((report.setting("lunsize") or 0) * GIB / MIB) * MIB or None
 
 
 def _metrics(average: Row, counts: Counts) -> list[Metric]:

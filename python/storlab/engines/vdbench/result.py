@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,6 +139,15 @@ class Report:
             return self.columns["reqrate"]
         found = _RATE.search(self.starting)
         return found[1] if found else ""
+
+    def setting(self, column: str) -> float | None:
+        """Return a requested setting of the flatfile as a number; None if it is not in the file.
+
+        Raises:
+            VdbenchFormatError: It is not a number.
+        """
+        text = self.columns.get(column)
+        return None if text is None else number(text, f"{self.name}: {column}")
 
     @property
     def interval_s(self) -> int:
@@ -355,6 +365,17 @@ def _bounds(text: str, error: float | None = None) -> Bounds | None:
     if error is None:
         error = 0.5 * 10.0 ** -len(text.partition(".")[2])
     return Bounds(value - error, value + error)
+
+
+def number(text: str, field: str) -> float:
+    """Parse a finite number; raise VdbenchFormatError, which names the field, for other texts."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise VdbenchFormatError(field, f'is "{text}", not a number')
+    return value
 
 
 def _second(tod: str) -> float:

@@ -258,6 +258,24 @@ def test_a_damaged_row_is_named() -> None:
         runs(summary(READS).replace(line, line[:45]))
 
 
+@pytest.mark.parametrize("column", ["seekpct", "rdpct", "rhpct", "compratio", "lunsize"])
+@pytest.mark.parametrize("value", ["seqnz", "nan"])
+def test_a_setting_that_is_not_a_number_is_named(column: str, value: str) -> None:
+    with pytest.raises(ResultError) as refused:
+        runs(flatfile(Run("rd1", READS.loads, columns={column: value})))
+    assert refused.value.where == f"summary.html: rd1: {column}"
+    assert f'"{value}"' in refused.value.what
+
+
+def test_shares_of_sizes_that_are_not_numbers_are_named(tmp_path: Path) -> None:
+    run = Run("rd2", [Load(30, 70, size=6144, write_ms=2.0, write_max=8.0)] * 3)
+    place = output(tmp_path / "out", PARAMETERS.replace("8k,50)", "8k,half)"), run)
+    with pytest.raises(ResultError) as refused:
+        of_directory(place)
+    assert refused.value.where == f"{place}: rd2: xfersize"
+    assert '"half"' in refused.value.what
+
+
 def test_reports_on_a_part_are_not_runs() -> None:
     for title in ("SD report for sd=sd1", "Host summary report(s) for host=h1"):
         assert not VdbenchImport().matches(summary(READS, title=title))
