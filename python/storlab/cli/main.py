@@ -144,11 +144,13 @@ class VerbCommand(TyperCommand):
     def make_context(self, info_name: Any, args: list[str], *arguments: Any, **more: Any) -> Any:
         """Parse the command line, as the base class does.
 
-        Typer has no options whose value can be left out, so an empty one is added to a last
-        ``--from``, with which ``init`` lists its templates.
+        Typer has no options whose value can be left out, so ``--from`` of ``init`` gets an empty
+        one before another option and at the end: then ``init`` lists its templates.
         """
-        if args[-1:] == ["--from"]:
-            args = [*args, ""]
+        if self.name == "init" and "--from" in args:
+            after = args.index("--from") + 1
+            if after == len(args) or args[after].startswith("-"):
+                args = [*args[:after], "", *args[after:]]
         try:
             return super().make_context(info_name, args, *arguments, **more)
         except TyperException as error:

@@ -418,6 +418,11 @@ def test_templates_are_listed_and_unknown_ones_refused(
     assert main(["init", "--from"]) == ExitCode.OK
     listed = capsys.readouterr().out
     assert [name for name in template_names() if name not in listed] == []
+    for arguments in (["--from", "--json"], ["--json", "--from"], ["--from", "--quick", "--json"]):
+        assert main(["init", *arguments]) == ExitCode.OK
+        assert list(json.loads(capsys.readouterr().out)["templates"]) == list(template_names())
+    assert main(["gate", "--json", "--from"]) == ExitCode.USAGE
+    assert "--from" in capsys.readouterr().out
     assert main(["init", "--from", "nvem"]) == ExitCode.USAGE
     assert '"nvme"' in capsys.readouterr().err
     assert main(["init", "--from", "nvme", "--from-fio", "x.fio"]) == ExitCode.USAGE
