@@ -46,7 +46,9 @@ class Meter(Protocol):
 class MeterModule(Protocol):
     """Interface of a module that supports one kind of power meter."""
 
-    BOUNDARY: Boundary  # equipment that a reading includes unless the study states another
+    # Equipment that a reading includes unless the study states another; without it, the default of
+    # MeterSpec.boundary.
+    BOUNDARY: Boundary
 
     def discover(self) -> list[Discovered]:
         """List the meters of this machine, including unavailable ones; never raise an error."""

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,6 +14,7 @@ from storlab.analysis.stats import ratio_interval
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.contracts.check import Check
+from storlab.contracts.registry import METERS
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.questions import LARGEST_UNCLEAR, least_clear_ratio, question_checks
 from storlab.lab.study.file import load_study
@@ -65,6 +67,15 @@ def write(
 def checks(study: Path) -> list[Check]:
     loaded = load_study(study)
     return question_checks(loaded.study, make_plan(loaded))
+
+
+@pytest.mark.parametrize(("other", "names"), [(DRIVE, []), (RAPL, ["power"])])
+def test_a_meter_without_a_boundary_measures_the_device(
+    other: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METERS.loaded, "clamp", ModuleType("clamp"))
+    study = write(tmp_path, first='meters = [{ kind = "clamp" }]', other=other)
+    assert [check.name for check in checks(study)] == names
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,9 @@ def _boundaries(metered: Sequence[Target]) -> Check | None:
 def _boundaries_of(target: Target) -> list[Boundary]:
     """Return the power boundaries of a target's meters, as stated or by default."""
     return [
-        meter.boundary if "boundary" in meter.model_fields_set else get_meter(meter.kind).BOUNDARY
+        meter.boundary
+        if "boundary" in meter.model_fields_set
+        else getattr(get_meter(meter.kind), "BOUNDARY", meter.boundary)
         for meter in target.meters
     ]
 
