@@ -30,18 +30,19 @@ def load_with(stores: Sequence[ResultStore], settings: Settings) -> tuple[Datase
     The directories are not changed, only ``study`` of the open stores.
 
     Returns:
-        The runs, and a phrase for each setting that differs from the study's.
+        The runs, and a phrase for each setting that differs from the studies'.
 
     Raises:
         UsageError: No family of the results has a question, no target the name of the baseline, or
             no point matches a selection.
     """
     changes: list[str] = []
-    header = stores[0].study.study
     if settings.questions:
         _check_questions(stores, settings.questions)
-        if list(settings.questions) != header.question:
-            changes.append(words.other_questions(settings.questions, header.question))
+        stated = [name for store in stores for name in store.study.study.question]
+        before = list(dict.fromkeys(stated))
+        if list(settings.questions) != before:
+            changes.append(words.other_questions(settings.questions, before))
     accepted = settings.accept_unequal_boundaries
     if accepted is not None and any(
         store.study.study.accept_unequal_boundaries != accepted for store in stores

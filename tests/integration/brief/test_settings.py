@@ -15,6 +15,7 @@ from storlab.base.errors import ExitCode, UsageError
 from storlab.brief.settings import Settings, load_with
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
+from storlab.words import caveats
 
 SSD, HDD = "1x SSD", "16x HDD"
 
@@ -50,6 +51,18 @@ def test_refused_power_is_compared_once_the_boundaries_are_accepted(directory: P
     (verdict,) = verdicts(accepted)
     assert (verdict.kind, accepted.baseline, len(changes)) == ("winner", SSD, 3)
     assert verdict.caveat is not None and verdict.caveat.kind == "unequal boundaries"
+
+
+def test_questions_are_compared_with_those_of_all_studies(directory: Path, tmp_path: Path) -> None:
+    sides = {SSD: "device", HDD: "wall"}
+    more = build_power_store(tmp_path / "more", sides, repeats=2, mixes=(30, 70))
+    stores = [ResultStore.open(directory), ResultStore.open(more.directory)]
+    for store, asked in zip(stores, ("efficiency", "throughput"), strict=True):
+        header = store.study.study.model_copy(update={"question": [asked]})
+        store.study = store.study.model_copy(update={"study": header})
+    _, changes = load_with(stores, Settings(questions=["efficiency"]))
+    assert changes == [caveats.other_questions(["efficiency"], ["efficiency", "throughput"])]
+    assert all(store.study.study.question == ["efficiency"] for store in stores)
 
 
 def test_only_the_selected_points_are_read(directory: Path) -> None:
