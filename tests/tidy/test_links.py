@@ -13,6 +13,8 @@ PAGES = [name for name in tree.source(".md") if "tests" not in name.parts]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:py|rs|md|c))`")
+STUDY = re.compile(r"storlab \w+ (studies/[\w.-]+\.toml)")
+OWN_STUDIES = {"studies/nightly.toml"}  # of the reader's repository, in examples of CI jobs
 BELOW = ("", "python/storlab", "crates", "docs")  # folders that a path in a text may be relative to
 
 
@@ -40,3 +42,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_path_that_is_named_exists(page: Path) -> None:
     named = PATH.findall(FENCE.sub("", tree.read(page)))
     assert not [p for p in named if not any((tree.ROOT / b / p).exists() for b in BELOW)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_study_that_a_command_names_exists(page: Path) -> None:
+    named = set(STUDY.findall(tree.read(page))) - OWN_STUDIES
+    assert not [study for study in named if not (tree.ROOT / study).exists()]

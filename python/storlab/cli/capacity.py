@@ -70,9 +70,10 @@ def capacity(
     bisects. A target keeps a number of accelerators busy if the 95 % interval of their mean
     utilisation lies at or above the threshold. If the interval includes the threshold, up to twice
     as many further runs are made. The study's own list of accelerators is not used. To continue an
-    interrupted search, give the same --out again.
+    interrupted search, give the same --out again. `storlab init --from training study.toml` writes
+    a study to begin with.
 
-    Example: storlab capacity studies/unet3d.toml --threshold 90 --out results/capacity
+    Example: storlab capacity study.toml --threshold 90 --out results/capacity
     """
     from storlab.analysis.capacity import Rule, evaluate_searches
     from storlab.cli.campaign import reporter_for
