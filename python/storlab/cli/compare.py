@@ -14,7 +14,7 @@ from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -49,9 +49,10 @@ def compare(
         typer.Option(
             "--point",
             "-p",
-            metavar="TEXT",
-            help="Print only points whose description contains this text, such as '8 jobs'; may "
-            "be repeated.",
+            metavar="TERMS",
+            help="Print only these points, with every target: terms such as "
+            "jobs=4,block_size=256KiB, parts of a description such as '8 jobs', or an id of "
+            "`storlab plan --json`. Repeat for more.",
         ),
     ] = None,
     sort: Annotated[
@@ -152,39 +153,70 @@ def _on_a_screen(comparison: Comparison) -> Comparison:
 
 
 def _selected(
-    comparison: Comparison, texts: list[str], sort: str | None, top: int | None
+    comparison: Comparison, wanted: list[str], sort: str | None, top: int | None
 ) -> Comparison:
     """Restrict a comparison to the points that the options choose.
 
     Args:
         comparison: Comparison of all points.
-        texts: Parts of the description of each point.
+        wanted: Selections of points, see :func:`_matching`; empty for all.
         sort: Metric whose differences order the points.
         top: Largest number of points.
 
     Raises:
-        UsageError: A text matches no point, or the metric was not measured.
+        UsageError: A selection matches no point, or the metric was not measured.
     """
     from storlab.brief.selection import only_points
 
-    if not texts and sort is None and top is None:
+    if not wanted and sort is None and top is None:
         return comparison
     names = {
         point.key: f"{point.workload}: {section.where(point)}".replace("\u00a0", " ")
         for section in comparison.sections
         for point in section.points
     }
-    found = list(names)
-    for text in texts:
-        found = [key for key in found if text.lower() in names[key].lower()]
-        if not found:
+    kept: set[str] = set() if wanted else {*names}
+    for wish in wanted:
+        kept |= (matching := _matching(comparison, names, wish))
+        if not matching:
             examples = "; ".join(list(names.values())[:3])
-            what = f'no point of the results is described by "{text}"'
-            raise UsageError("--point", what, f"use a part of a description, such as: {examples}")
+            fix = f"use terms such as jobs=4, or a part of a description, such as: {examples}"
+            raise UsageError("--point", f'"{wish}" matches no point of the results', fix)
+    found = [key for key in names if key in kept]
     if sort is not None:
         keys = _keys(comparison, [sort], "--sort")
         found.sort(key=lambda key: _difference(comparison.rows[key], keys), reverse=True)
     return only_points(comparison, [comparison.rows[key].point for key in found[:top]])
+
+
+def _matching(comparison: Comparison, names: Mapping[str, str], wish: str) -> set[str]:
+    """Return the keys of the points that a selection matches.
+
+    Args:
+        comparison: Comparison of all points.
+        names: Descriptions of its points by key.
+        wish: Terms such as ``jobs=4``, or parts of a description, joined by commas, that must all
+            hold; or the beginning of a point's id.
+    """
+    from storlab.lab.plan.crosscheck import terms_hold
+
+    parts = wish.split(",")
+    terms = ",".join(part for part in parts if "=" in part)
+    texts = [part.strip().lower() for part in parts if "=" not in part]
+    targets = {column.label: column.target.name for column in comparison.dataset.targets}
+    matching, by_id = set(), set()
+    for (key, label), point_id in comparison.dataset.point_ids.items():
+        if key not in names:
+            continue
+        point = comparison.rows[key].point
+        values = {"target": targets[label], "workload": point.workload, **point.params}
+        if all(text in names[key].lower() for text in texts) and (
+            not terms or terms_hold(values, terms)
+        ):
+            matching.add(key)
+        if point_id.startswith(wish):
+            by_id.add(key)
+    return matching or by_id
 
 
 def _difference(row: Row, keys: set[str]) -> float:

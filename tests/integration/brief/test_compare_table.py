@@ -185,11 +185,28 @@ def places(store: ResultStore, capsys: pytest.CaptureFixture[str], *options: str
 def test_points_are_selected_by_their_description(
     full_store: ResultStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = places(full_store, capsys, "--point", "256 KiB", "-p", "4 JOBS")
+    found = places(full_store, capsys, "--point", "256 KiB, 4 JOBS")
     assert len(found) == 2
     assert {place[1:] for place in found} == {(262144, 4)}
     assert main(["compare", str(full_store.directory), "--point", "3 jobs"]) == 2
     assert "fix" in capsys.readouterr().err
+
+
+def test_points_are_selected_by_the_terms_of_report(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = places(full_store, capsys, "--point", "256 KiB, 4 jobs")
+    for terms in ("jobs=4,block_size=256KiB", "jobs=4,256 kib", "target=Disk,jobs=4,256 kib"):
+        assert places(full_store, capsys, "--point", terms) == described
+    more = places(full_store, capsys, "--point", "jobs=1", "-p", "jobs=4,block_size=256KiB")
+    every = places(full_store, capsys)
+    assert more == [p for p in every if p[2] == 1 or p[1:] == (262144, 4)]
+    point_id, point = next(iter(full_store.plan.points.items()))
+    params = point.params
+    found = places(full_store, capsys, "--point", point_id)
+    assert found == [(params["read_percent"], params["block_size"], params["jobs"])]
+    assert main(["compare", str(full_store.directory), "--point", "jobs=77"]) == 2
+    assert '"jobs=77"' in capsys.readouterr().err
 
 
 def test_points_with_the_largest_difference_are_selected(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from storlab.base.errors import UsageError
@@ -180,9 +180,14 @@ def _matches(point: Point, wish: str) -> bool:
     wanted: dict[str, Any] = {"target": point.target, "workload": point.workload, **point.params}
     if point.clients is not None:
         wanted["clients"] = point.clients
-    for term in wish.split(","):
+    return terms_hold(wanted, wish)
+
+
+def terms_hold(values: Mapping[str, Any], terms: str) -> bool:
+    """Return whether all terms, such as ``jobs=4,block_size=256KiB``, hold for a point's values."""
+    for term in terms.split(","):
         name, _, value = (part.strip() for part in term.partition("="))
-        if name not in wanted or not _same(wanted[name], value):
+        if name not in values or not _same(values[name], value):
             return False
     return True
 
