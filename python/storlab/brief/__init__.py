@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from storlab.base.files import make_folder, parse_json, read_input, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from storlab.analysis.dataset import Dataset
+    from storlab.analysis.compare import Comparison
     from storlab.brief.model import Brief
-    from storlab.model.decision import Verdict
     from storlab.model.publisher import BriefTable
     from storlab.results.store import ResultStore
 
@@ -31,9 +30,8 @@ def write_brief(
     pdf: bool = True,
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
-    data: Dataset | None = None,
+    whole: Comparison | None = None,
     changes: Sequence[str] = (),
-    tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
     """Write the brief as HTML, its figures as SVG files and the PDF; return the path of the HTML.
 
@@ -49,9 +47,8 @@ def write_brief(
         published_by: A ``[brief]`` table to use instead of the one in the study, and the folder to
             search for files that it names.
         runs: Ids of single runs to draw over time.
-        data: Runs of these result directories, if the caller has read them already.
+        whole: Comparison of these result directories, if the caller has made it already.
         changes: Settings under which they were read, if other than the study's, as phrases.
-        tell: Function to call with the answers before anything is written.
 
     Raises:
         ResultError: A run is damaged.
@@ -69,9 +66,8 @@ def write_brief(
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(
         store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
-        runs=runs, data=data, changes=changes,
+        runs=runs, whole=whole, changes=changes,
     )  # fmt: skip
-    tell(brief.summary.verdicts)
     stop_on_error(str(path), brief.audit.unstated)
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")

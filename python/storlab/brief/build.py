@@ -11,7 +11,7 @@ from typing import Any
 from storlab import __version__
 from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
-from storlab.analysis.dataset import Dataset, load_dataset
+from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import Section, title_of, value_text
 from storlab.analysis.proofs import proofs_of
 from storlab.analysis.table import comparison_dict
@@ -98,7 +98,7 @@ def build_brief(
     name: str = "brief",
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
-    data: Dataset | None = None,
+    whole: Comparison | None = None,
     changes: Sequence[str] = (),
 ) -> Brief:
     """Build the content of a brief from result directories.
@@ -115,11 +115,11 @@ def build_brief(
         published_by: A ``[brief]`` table to use instead of the one in the study, and the folder to
             search for files that it names.
         runs: Ids of single runs to draw over time.
-        data: Runs of these result directories, if the caller has read them already.
+        whole: Comparison of these result directories, if the caller has made it already.
         changes: Settings under which they were read, if other than the study's, as phrases.
     """
     stores = [store, *others]
-    whole = compare(data or load_dataset(stores))
+    whole = whole or compare(load_dataset(stores))
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
     scales = tables.scales_of(whole)

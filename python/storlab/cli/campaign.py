@@ -19,7 +19,6 @@ from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.analysis.compare import Comparison
-    from storlab.analysis.dataset import Dataset
     from storlab.cli.documents import RunDocument
     from storlab.contracts.reporter import Reporter
     from storlab.lab.run.campaign import Summary
@@ -177,15 +176,17 @@ def conclude(
     data = load_dataset([store])
     records = data.records
     code = _exit_code(records, summary)
+    comparison: Comparison | None = None
     verdicts: list[Verdict] = []
     brief, problem = None, None
     try:
         if code is not ExitCode.INTERRUPTED:
+            comparison = compare(data)
+            verdicts = conclusion.answers(comparison)
             if report and summary.missing == 0:
                 with reporter_for(quiet, as_json) as told:
                     told.step("writing the brief")
-                    brief = _brief(data, verdicts.extend)
-            verdicts = verdicts or conclusion.answers(compare(data))
+                    brief = _brief(comparison)
     except KeyboardInterrupt:
         code, verdicts = ExitCode.INTERRUPTED, []
     except OSError as error:
@@ -200,8 +201,8 @@ def conclude(
         emit_json(_document(store, records, summary, brief, problem, code, verdicts))
     else:
         _print_runs(records, summary)
-        if tables is not None and code is not ExitCode.INTERRUPTED:
-            tables(compare(data))
+        if tables is not None and comparison is not None and code is not ExitCode.INTERRUPTED:
+            tables(comparison)
         _print_end(store, records, summary, brief, code, conclusion.lines(verdicts))
         if problem is not None:
             report_error(problem, as_json=False)
@@ -209,12 +210,12 @@ def conclude(
         raise typer.Exit(int(code))
 
 
-def _brief(data: Dataset, tell: Callable[[list[Verdict]], None]) -> Path | None:
-    if all(record.status != "finished" for record in data.records):
+def _brief(comparison: Comparison) -> Path | None:
+    if all(record.status != "finished" for record in comparison.dataset.records):
         return None
     from storlab.brief import write_brief
 
-    return write_brief(data.stores[0], data=data, tell=tell)
+    return write_brief(comparison.dataset.stores[0], whole=comparison)
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:

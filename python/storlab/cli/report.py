@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from storlab.base.errors import UsageError
 from storlab.base.files import directory_problem, output_error
 from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
-
-if TYPE_CHECKING:
-    from storlab.model.decision import Verdict
 
 DirectoriesArgument = Annotated[
     list[Path],
@@ -117,6 +114,7 @@ def report(
 
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
+    from storlab.analysis.compare import compare
     from storlab.brief import write_brief
     from storlab.brief.settings import Settings, load_with
     from storlab.cli.campaign import reporter_for, unwritten_brief
@@ -132,18 +130,19 @@ def report(
     published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)
     settings = Settings(questions or (), baseline, accept, points or ())
     data, changes = load_with((store, *others), settings)
-    verdicts: list[Verdict] = []
     try:
         with reporter_for(quiet=False, as_json=as_json) as told:
             told.step("writing the brief")
+            comparison = compare(data)
             path = write_brief(
                 store, others, title=title, out=out, pdf=pdf, published_by=published_by,
-                runs=runs or (), data=data, changes=changes, tell=verdicts.extend,
+                runs=runs or (), whole=comparison, changes=changes,
             )  # fmt: skip
     except OSError as error:
         if out is None:
             raise unwritten_brief(store, error) from error
         raise output_error(out, error) from error
+    verdicts = conclusion.answers(comparison)
     made = path.with_suffix(".pdf")
     pdf_path = made if pdf and made.exists() else None
     if as_json:

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import csv
 
 from storlab.analysis import verdict
-from storlab.analysis.compare import CellFlag, compare
-from storlab.analysis.dataset import load_dataset
+from storlab.analysis.compare import CellFlag, Comparison, compare
+from storlab.analysis.dataset import Dataset, load_dataset
 from storlab.audit import screening
 from storlab.audit.from_results import audit_comparison
 from storlab.audit.results_table import results_table
@@ -75,6 +75,24 @@ def test_the_end_of_a_campaign_reads_each_run_once(
     conclude(campaign, Summary(campaign.directory, 120), as_json=True, report=True)
     assert json.loads(capsys.readouterr().out)["runs"]["finished"] == 120
     assert reads.count("run.json") == 120
+
+
+def test_the_end_of_a_campaign_compares_once(
+    campaign: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Comparison] = []
+    shown: list[Comparison] = []
+
+    def counted(data: Dataset) -> Comparison:
+        made.append(compare(data))
+        return made[-1]
+
+    for module in ("analysis.compare", "brief.build"):
+        monkeypatch.setattr(f"storlab.{module}.compare", counted)
+    done = Summary(campaign.directory, 120)
+    conclude(campaign, done, as_json=False, report=True, tables=shown.append)
+    assert len(made) == 1
+    assert shown[0] is made[0]
 
 
 def test_merged_histograms_of_a_record_are_those_of_its_samples(campaign: ResultStore) -> None:
