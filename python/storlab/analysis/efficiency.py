@@ -125,7 +125,10 @@ class Account:
         if name in UNCHANGED_METRICS:
             return printable(mean_interval(values, confidence), values) if values else None
         spread = self.spread(name)
-        return None if spread is None else printable(spread.interval(confidence), values)
+        if spread is None:
+            return None
+        meter = normal(0.5 + confidence / 2) * (spread.meter or 0.0)
+        return printable(spread.interval(confidence), values, meter)
 
     def _divides_nothing(self, name: str) -> bool:
         """Return whether a metric is data per energy, but no data was moved (trim, HEAD)."""

@@ -69,7 +69,7 @@ def _power(comparison: Comparison, left: Sequence[str]) -> Reason:
     lacking = [target for target in left if target not in metered]
     if lacking:
         missing = {cell.power_missing for cell in cells if cell.target in lacking and cell.measured}
-        kind = "no meter" if missing <= {NO_METER} else "no reading"
+        kind = "no meter" if missing == {NO_METER} else "no reading"
         return Reason.model_validate({"kind": kind, "targets": _some(comparison, lacking)})
     some = _some(comparison, left)
     for row in comparison.rows.values():

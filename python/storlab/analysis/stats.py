@@ -48,20 +48,26 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     return Interval(mean, mean - half, mean + half, len(data))
 
 
-def printable(interval: Interval, values: Sequence[float]) -> Interval:
+def printable(interval: Interval, values: Sequence[float], meter: float = 0.0) -> Interval:
     """Return the interval of a mean as it is printed and drawn, for which it has to say something.
 
     Student's factor for two repeats is 12.7, which leads far beyond anything observed: the bounds
-    become the two values. An interval that spans more than a factor of ten loses its bounds.
+    become the two values. An interval that spans more than a factor of ten, or reaches from zero
+    or below to a positive bound, loses its bounds.
 
     Args:
         interval: Mean of the repeats, or a percentile of all their operations.
         values: The value of each repeat.
+        meter: Relative uncertainty of the values that all repeats share, at the interval's
+            confidence; it widens the bounds of two repeats.
     """
     if len(values) == 2:
-        both = Interval(interval.estimate, min(values), max(values), 2)
+        margin = math.exp(meter)
+        both = Interval(interval.estimate, min(values) / margin, max(values) * margin, 2)
         return both.around(interval.estimate)
-    if interval.is_open:
+    if interval.low is None or interval.high is None:
+        return interval
+    if interval.is_open or interval.low <= 0 < interval.high:
         return Interval(interval.estimate, None, None, interval.n)
     return interval
 

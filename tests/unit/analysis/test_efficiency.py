@@ -100,6 +100,12 @@ def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
     many = account(*same, *same, *same).value("efficiency_mb_s_w")
     assert many is not None
     assert many.low == pytest.approx(found.low)
+    # Of two repeats, the bounds are the two values, widened by the meter.
+    two = account(*(entry(j, 1000, uncertainty_j=0.02 * j) for j in (100, 125)))
+    power = two.value("efficiency_mb_s_w")
+    assert power is not None
+    assert power.low == pytest.approx(8 * math.exp(-1.959964 * 0.02), rel=1e-4)
+    assert power.high == pytest.approx(10 * math.exp(1.959964 * 0.02), rel=1e-4)
 
 
 def test_one_repeat_gives_no_bounds_and_none_gives_nothing() -> None:

@@ -109,6 +109,14 @@ def test_two_repeats_stand_in_place_of_an_interval() -> None:
     assert cell_texts(both) == ("1,112", "59.0 to 2,164")
 
 
+def test_an_interval_that_reaches_zero_has_no_printed_bounds() -> None:
+    values = [0.0, 10.0, 20.0]
+    shown = printable(mean_interval(values).within(0.0, None), values)
+    assert (shown.estimate, shown.is_known) == (10.0, False)
+    stalled = printable(mean_interval([0.0, 0.0, 0.0]), [0.0, 0.0, 0.0])
+    assert (stalled.low, stalled.high) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
