@@ -88,7 +88,8 @@ def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
     Ratios that are too noisy are counted, and left out of the range.
     """
     mean = math.exp(math.fsum(math.log(ratio.estimate) for ratio in ratios) / len(ratios))
-    text = f"{digits.times(mean)} {what} in the geometric mean{of}"
+    shown = rounded(mean, min(last_place(mean, 2), *map(digits.last_digit, ratios)))
+    text = f"{shown}\u00d7 {what} in the geometric mean{of}"
     noisy = sum(map(digits.is_too_noisy, ratios))
     if noisy == len(ratios):
         return f"{text}, each {TOO_NOISY}"
