@@ -62,9 +62,11 @@ def printable(interval: Interval, values: Sequence[float], meter: float = 0.0) -
             confidence; it widens the bounds of two repeats.
     """
     if len(values) == 2:
-        margin = math.exp(meter)
+        margin = _exp(meter)
         both = Interval(interval.estimate, min(values) / margin, max(values) * margin, 2)
-        return both.around(interval.estimate)
+        interval = both.around(interval.estimate)
+        if not meter:
+            return interval
     if interval.low is None or interval.high is None:
         return interval
     if interval.is_open or interval.low <= 0 < interval.high:

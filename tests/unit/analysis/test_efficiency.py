@@ -106,6 +106,11 @@ def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
     assert power is not None
     assert power.low == pytest.approx(8 * math.exp(-1.959964 * 0.02), rel=1e-4)
     assert power.high == pytest.approx(10 * math.exp(1.959964 * 0.02), rel=1e-4)
+    # A meter that is wrong by more than it measures leaves no bounds.
+    vague = account(*(entry(j, 1000, uncertainty_j=900 * j) for j in (100, 125)))
+    unbounded = vague.value("efficiency_mb_s_w")
+    assert unbounded is not None
+    assert not unbounded.is_known
 
 
 def test_one_repeat_gives_no_bounds_and_none_gives_nothing() -> None:
