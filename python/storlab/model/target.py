@@ -343,7 +343,10 @@ def s3_address_problem(address: str) -> tuple[str, str] | None:
     if parts.query or parts.fragment:
         return "has a query or a fragment", fix
     if not _BUCKET.fullmatch(parts.path.strip("/")):
-        return "has no valid bucket name after the host", fix
+        return (
+            "has no valid bucket name: 3 to 63 lower-case letters, digits, dots and hyphens",
+            fix,
+        )
     return None
 
 

@@ -28,7 +28,8 @@ _FACTS = {
     "cost": ("cost", "price", "price"),
     "density": ("capacity", "capacity", "capacity"),
 }
-"""By name of the question: what is compared, the fact that it needs, and the field of a target."""
+"""For each question: the quantity to compare, the fact that each target must declare or measure for
+it, and the field of the target table that states this fact."""
 
 
 def question_checks(study: StudyBase, plan: Plan) -> list[Check]:

@@ -34,8 +34,7 @@ def template_text(name: str, *, quick: bool = False) -> str:
     """
     names = template_names()
     if name not in names:
-        listed = f"{suggest(name, names)}; `storlab init --from` lists all"
-        raise UsageError("--from", f'there is no template "{name}"', listed)
+        raise UsageError("--from", f'there is no template "{name}"', suggest(name, names))
     return chosen_form((_DIRECTORY / f"{name}.toml").read_text(), quick=quick)
 
 
