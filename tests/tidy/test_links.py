@@ -13,7 +13,7 @@ PAGES = [name for name in tree.source(".md") if "tests" not in name.parts]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:py|rs|md|c))`")
-STUDY = re.compile(r"storlab \w+ (studies/[\w.-]+\.toml)")
+STUDY = re.compile(r"storlab \w+ (studies/[\w./-]+\.toml)")
 OWN_STUDIES = {"studies/nightly.toml"}  # of the reader's repository, in examples of CI jobs
 BELOW = ("", "python/storlab", "crates", "docs")  # folders that a path in a text may be relative to
 

@@ -190,7 +190,7 @@ def test_plan_of_a_cluster_says_what_each_client_does(
     assert "more workers (up to 4,000) than there are cores" in printed
 
 
-@pytest.mark.parametrize("study", sorted((ROOT / "studies").glob("*.toml")), ids=lambda p: p.name)
+@pytest.mark.parametrize("study", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda p: p.name)
 def test_ready_made_studies_fit_the_schema_and_can_be_planned(study: Path) -> None:
     validator = jsonschema.Draft202012Validator(study_schema())
     assert list(validator.iter_errors(tomllib.loads(study.read_text()))) == []

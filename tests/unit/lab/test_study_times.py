@@ -1,4 +1,4 @@
-"""Times stated in demos, templates and their short forms equal those of ``storlab plan``."""
+"""Times stated in ready-made studies and in templates equal those of ``storlab plan``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import loaded_study
 from storlab.lab.study.templates import template_names, template_text
 
-DEMOS = sorted((Path(__file__).parents[3] / "studies").glob("*.toml"))
-TEXTS = {path.stem: path.read_text() for path in DEMOS}
+STUDIES = Path(__file__).parents[3] / "studies"
+TEXTS = {str(path.relative_to(STUDIES)): path.read_text() for path in STUDIES.rglob("*.toml")}
 TEXTS |= {name: template_text(name) for name in template_names()}
 TEXTS |= {f"{name}, quick": template_text(name, quick=True) for name in template_names()}
 _STATED = re.compile(r"^# Time by `storlab plan`(?: on (\d+) cores)?: (.+)\.$", re.MULTILINE)
