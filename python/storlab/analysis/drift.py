@@ -98,7 +98,7 @@ def _tested(page: Page, statistics: Sequence[str]) -> list[str]:
         for operation in page.operations.main
         for statistic in statistics
     ]
-    return list(dict.fromkeys([*page.metrics.headline.keys, *latencies]))
+    return list(dict.fromkeys([*page.metrics.headline, *latencies]))
 
 
 def _in_time_order(repeats: Sequence[Repeat]) -> list[Repeat]:

@@ -23,7 +23,7 @@ from storlab.brief.all_mixes import family_section
 from storlab.brief.answers import answers
 from storlab.brief.audit_input import audited
 from storlab.brief.caveats import caveats, flag_rows
-from storlab.brief.claims import Claim, make_claims, not_significant, summarise
+from storlab.brief.claims import Claim, make_claims
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
 from storlab.brief.family_additions import additions_of, all_additions
@@ -144,10 +144,8 @@ def build_brief(
             changed=changed_settings(changes) if changes else "",
         ),
         findings=Findings(
-            of_targets=summarise(whole),
             of_families=_of_families(whole),
             claims=claims,
-            not_significant=not_significant(comparison),
             rule=fact_tables.rule(comparison),
             heat=heat_tables(comparison),
             caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],

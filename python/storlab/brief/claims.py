@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis import digits
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison, Row, decide
 from storlab.analysis.points import Section, WorkloadPoint
@@ -22,7 +21,7 @@ from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
 from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quantity_named
-from storlab.model.decision import NOT_SIGNIFICANT, Decision, Verdict
+from storlab.model.decision import Decision
 from storlab.words import claims as words
 from storlab.words import power as power_words
 from storlab.words.claims import THROUGHPUT, what_of
@@ -40,12 +39,6 @@ class Claim:
     kind: str  # "throughput", "latency", or for fixed work "time" or "energy"
     finding: Assertion
     joint: Decision  # the same comparison, with an outcome that holds for all comparisons together
-    use_cases: tuple[str, ...]
-    index: int  # index of the leading target, which decides its colour
-    big: str  # number to print large
-    unit: str  # text below the large number
-    bounds: str  # bounds of the ratio's interval as text
-    short: str  # short sentence for a card that already shows workload point and ratio
     marks: tuple[Mark, ...] = field(default_factory=tuple)
     asked: bool = False  # whether it answers a question of the study
 
@@ -53,16 +46,6 @@ class Claim:
     def decision(self) -> Decision:
         """Decision by the interval of this comparison alone."""
         return self.finding.decision
-
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        """Ids of the runs of both targets."""
-        return tuple(run for side in self.decision.runs for run in side)
-
-    @property
-    def note(self) -> str:
-        """Note to print if the difference is not significant in all comparisons together."""
-        return words.joint_note(self.joint)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the claim as plain values for the data embedded in the brief."""
@@ -125,33 +108,6 @@ def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list
     )
 
 
-def cards(
-    claims: Sequence[Claim], judged: Sequence[Verdict], answered: Sequence[set[str]]
-) -> list[Claim]:
-    """Return the claims to print with a large number.
-
-    Such a claim is significant in all comparisons together, has a known size, and is not yet in an
-    answer.
-    If any of them concern a question of the study, only those are returned. Otherwise all but
-    claims about latency are returned, unless a question has no significant difference.
-
-    Args:
-        claims: All claims.
-        judged: Verdicts on the questions.
-        answered: Ids of the points that each answer already covers.
-    """
-    fresh = [
-        claim
-        for claim in claims
-        if claim.joint.decided
-        and not digits.has_unknown_size(claim.decision.ratio)
-        and set(claim.decision.points) not in answered
-    ]
-    asked = [claim for claim in fresh if claim.asked]
-    is_open = any(verdict.kind in NOT_SIGNIFICANT for verdict in judged)
-    return asked or [c for c in fresh if c.kind != "latency" and not is_open]
-
-
 def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[str, ...]]:
     return [question.keys for question in questions_of(comparison, sections) if not question.per]
 
@@ -207,60 +163,13 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
     points = section.points if facet is None else section.of_facet(facet)
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     known = {key for cell in cells for key in cell.values}
-    return next((key for key in section.page.metrics.headline.keys if key in known), "")
+    return next((key for key in section.page.metrics.headline if key in known), "")
 
 
 def _title(section: Section, point: WorkloadPoint) -> str:
     """Describe the workload point of a claim, with the scale factor if the work was scaled down."""
     where, scale_note = section.where(point), section.page.text.scale_note(point.params)
     return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
-
-
-def not_significant(comparison: Comparison) -> list[str]:
-    """Return clauses about comparisons without a winner, each with its outcome."""
-    clauses = []
-    for section in comparison.sections:
-        for facet in section.facets():
-            point = last_point(comparison, section, facet)
-            if point is None:
-                continue
-            row = comparison.row(point)
-            for target in comparison.others:
-                key = _headline_key(comparison, section, facet)
-                decision = row.decisions[target].get(key)
-                if decision is not None and not decision.decided:
-                    noun = section.page.metrics.headline.noun
-                    where = _title(section, point)
-                    clauses.append(words.not_significant(decision, noun, where))
-    return clauses
-
-
-def summarise(comparison: Comparison) -> list[str]:
-    """Count for each target the points at which it beats the baseline or loses, and by how much.
-
-    Each workload family has its own sentence, as a mean over disk reads and GETs has no meaning.
-    """
-    several = len(comparison.kinds) > 1
-    summaries = (
-        (sections, _summary(comparison, target, sections))
-        for sections in comparison.kinds.values()
-        for target in comparison.others
-    )
-    return [
-        f"{sections[0].workload}: {sentence}" if several else sentence
-        for sections, sentence in summaries
-        if sentence
-    ]
-
-
-def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -> str:
-    ratios = []
-    for section in sections:
-        key = _headline_key(comparison, section)
-        rows = [comparison.row(point) for point in section.points]
-        ratios += [row.ratios[target][key].ratio for row in rows if key in row.ratios[target]]
-    headline = sections[0].page.metrics.headline
-    return words.summary(target, comparison.baseline, headline, ratios) if ratios else ""
 
 
 def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
@@ -292,12 +201,6 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
         kind="latency" if column.is_latency else KINDS.get(column.unit, "throughput"),
         finding=finding,
         joint=joint or decision,
-        use_cases=tuple(row.use_cases),
-        index=comparison.targets.index(decision.sides[0]),
-        big=digits.times(decision.advantage),
-        unit=text.unit,
-        bounds=words.bounds(decision),
-        short=text.short,
         marks=marks,
         asked=look.asked,
     )

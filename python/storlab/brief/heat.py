@@ -143,7 +143,7 @@ def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str,
     """Yield key and name of each quantity: the family's own findings, or throughput and latency."""
     page = section.page
     if page.metrics.findings:
-        keys = (*page.metrics.headline.keys, *page.metrics.findings)
+        keys = (*page.metrics.headline, *page.metrics.findings)
         for quantity in page.metrics.quantities:
             if quantity.key in keys:
                 yield quantity.key, quantity.title

@@ -76,11 +76,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         brief: Content of the brief.
         figures_href: Folder of the SVG files relative to the page, with a trailing slash.
     """
-    cards = brief.cards
     return _template().render(
         brief=brief,
-        cards=cards,
-        listed=[claim for claim in brief.findings.claims if claim not in cards],
         css=style_sheet(),
         js=brief_script(),
         bundle=_script(vega_bundle()),

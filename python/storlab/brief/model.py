@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.audit.finding import Finding
-from storlab.brief.claims import Claim, cards
+from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 from storlab.model.decision import Verdict
 from storlab.words.answers import AnswerText
-
-CARDS = 4  # claims with a large number; further ones are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +326,6 @@ class Answer:
         at = self.verdict.headline
         return [] if at is None else list(zip(at.sides, at.points, strict=False))
 
-    @property
-    def is_large(self) -> bool:
-        """Whether the answer's number is printed large above the findings."""
-        return bool(self.verdict.winner) and not self.texts
-
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -374,10 +367,8 @@ class FlagRow:
 class Findings:
     """Part of a brief with statements about single comparisons, and caveats of all of them."""
 
-    of_targets: list[str]  # sentences on how often each target is ahead, and by how much
     of_families: list[str]  # sentences that workload families add
     claims: list[Claim]
-    not_significant: list[str]  # comparisons without a clear difference, and those not made
     rule: str  # rule by which the claims were chosen
     heat: list[HeatTable]
     caveats: list[str]
@@ -450,13 +441,6 @@ class Brief:
     data: dict[str, Any]
     files: dict[str, bytes]  # content of files to write next to the page, by name
     publisher: Publisher
-
-    @property
-    def cards(self) -> list[Claim]:
-        """Claims to print with a large number, except those that a large answer already states."""
-        answers = self.summary.answers
-        large = [{point for _, point in answer.points} for answer in answers if answer.is_large]
-        return cards(self.findings.claims, self.summary.verdicts, large)[:CARDS]
 
     def audit_points(self, finding: Finding) -> list[str]:
         """Return ids of the points in the appendix whose runs a finding of the audit is about."""

@@ -27,7 +27,6 @@ import typst
 import vl_convert
 
 from storlab.base.display_safe import visible
-from storlab.brief.claims import Claim
 from storlab.brief.flags import labels_text
 from storlab.brief.model import (
     Answer,
@@ -101,24 +100,6 @@ def _set(compiled: Callable[[], Pages]) -> Pages:
         raise PdfError(re.sub(r"\s+", " ", str(error))) from error
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "where": claim.decision.where,
-        "target": claim.decision.sides[0],
-        "point_ids": claim.decision.points,
-        "use_cases": claim.use_cases,
-        "index": claim.index,
-        "big": claim.big,
-        "unit": claim.unit,
-        "bounds": claim.bounds,
-        "marks": labels_text(claim.marks),
-        "sentence": claim.finding.statement,
-        "short": claim.short,
-        "caveat": claim.finding.caveat,
-        "note": claim.note,
-    }
-
-
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **asdict(answer.text),
@@ -134,8 +115,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 def _model(brief: Brief) -> dict[str, Any]:
     body, reference = brief.body, brief.reference
-    claims = [_claim(claim) for claim in brief.findings.claims]
-    cards = [claims[brief.findings.claims.index(claim)] for claim in brief.cards]
     return {
         "title": brief.head.title,
         "subtitle": brief.head.subtitle,
@@ -151,12 +130,8 @@ def _model(brief: Brief) -> dict[str, Any]:
         "not_compared": " ".join(brief.summary.not_compared),
         "differing": " ".join(brief.summary.differing),
         "changed": brief.summary.changed,
-        "summary": brief.findings.of_targets,
         "of_families": brief.findings.of_families,
         "signs": DRAWN_SIGNS,
-        "cards": cards,
-        "listed": [c for c in claims if c not in cards],
-        "not_significant": brief.findings.not_significant,
         "heat": [_heat(table) for table in brief.findings.heat],
         "caveats": brief.findings.caveats,
         "flags": [

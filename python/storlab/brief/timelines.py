@@ -140,7 +140,7 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 
 def _candidates(comparison: Comparison, claims: Sequence[Claim]) -> list[_Place]:
-    told = {run_id for claim in claims for run_id in claim.run_ids}
+    told = {run_id for claim in claims for side in claim.decision.runs for run_id in side}
     # The throughput of fixed work varies by design between its stages, so dips mean nothing.
     places = [p for p in _places(comparison) if not FAMILIES[p[0].kind].fixed_work]
     first = [place for place in places if place[3].record.run_id in told]

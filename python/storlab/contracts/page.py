@@ -137,24 +137,6 @@ class WorkItemKind:
     worker: str = ""  # kind of worker whose times get a table, such as rank; empty for none
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """Main metric of a workload family, with phrases to compare two targets in it."""
-
-    keys: tuple[str, ...]  # column keys; the first that was measured is used
-    more: str  # verb phrase in "{target} <more> {baseline}" if the number is larger
-    less: str
-    noun: str  # such as "its throughput"
-
-
-THROUGHPUT = Headline(
-    keys=("throughput_mb_s.all",),
-    more="moved more data per second than",
-    less="moved less data per second than",
-    noun="throughput",
-)
-
-
 def margins(
     rates: Mapping[str, float] = MappingProxyType({}),
     times: Mapping[str, float] = MappingProxyType({}),
@@ -318,7 +300,8 @@ class Metrics:
     # resource metrics such as CPU time; those of group RUNS are shown for each run
     costs: tuple[Quantity, ...] = ()
     times: tuple[Time, ...] = ()  # distributions besides latency
-    headline: Headline = THROUGHPUT
+    # keys of the main metric; the first that was measured is used
+    headline: tuple[str, ...] = ("throughput_mb_s.all",)
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL
     findings: tuple[str, ...] = ()  # keys of metrics in findings; if empty, rates and latencies

@@ -122,7 +122,7 @@ def _points(comparison: Comparison) -> Iterator[PointRecord]:
 
 def kept_keys(page: Page) -> list[str]:
     """Return the quantities that a history shows: a family's headline and compared metrics."""
-    return list(dict.fromkeys([*page.metrics.headline.keys, *ratio_keys(page)]))
+    return list(dict.fromkeys([*page.metrics.headline, *ratio_keys(page)]))
 
 
 def _point(comparison: Comparison, row: Row, cell: Cell, keys: list[str]) -> PointRecord:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storlab.analysis import digits
 from storlab.analysis.columns import STATISTICS, TIMES, Column
 from storlab.audit.from_claims import ClaimNumber, NumberKind
 from storlab.base.units import format_number
-from storlab.contracts.page import Headline, Page, Quantity
+from storlab.contracts.page import Page, Quantity
 from storlab.model.decision import Decision, Interval
-from storlab.words.outcomes import OUTCOMES
 from storlab.words.text import (
-    BIAS,
     DIFFERENT_CONCURRENCY,
-    WITHIN_NOISE,
     cell_texts,
     latency_unit,
-    mean_ratio,
     percent_digits,
-    plural,
     ratio_text,
-    sentence_case,
 )
 
 THROUGHPUT = "throughput_mb_s.all"
@@ -36,8 +29,6 @@ class Words:
     """Sentences of a claim about two targets, and the numbers in them."""
 
     sentence: str
-    short: str  # version for a card that already shows place and ratio
-    unit: str  # text of the line below the ratio
     numbers: tuple[ClaimNumber, ...]
 
 
@@ -69,7 +60,6 @@ def words_of(
     less = claimed.better == "less"
     times = times_of(claimed, ratio_text(claimed.advantage))
     second = f"{second_side}’s"
-    below = f"{second} {what}"
     first, other = _values(values, unit, quantity)
     change = _change(claimed, NOUNS.get(unit, "") if quantity is not None else "")
     more = f", {change.words}" if change is not None else ""
@@ -85,12 +75,7 @@ def words_of(
         sentence = (
             f"{subject} {first.words} at {where}: {times.words} {second} {other.words}{more}."
         )
-    if moved:
-        short = f"{first_side} moved {first.words}, {second_side} {other.words}{more}."
-    else:
-        on = f"{first.words} on {first_side}, {other.words} on {second_side}"
-        short = f"{sentence_case(what)}: {on}{more}."
-    return Words(sentence, short, below, numbers)
+    return Words(sentence, numbers)
 
 
 def _values(
@@ -136,73 +121,7 @@ def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
     return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}")
 
 
-def bounds(decision: Decision) -> str:
-    """Return a line such as ``95 % interval 1.2–1.5``; empty if the ratio has no precise size."""
-    ends = digits.ends_text(decision.advantage)
-    return f"95\u00a0% interval {ends}" if ends else ""
-
-
-def joint_note(joint: Decision) -> str:
-    """Return a note that a difference is not significant if all comparisons count as one test.
-
-    The note is empty if it is significant.
-    """
-    if joint.decided:
-        return ""
-    return f"Not significant if all {joint.comparisons:,} comparisons are taken together."
-
-
 def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float]) -> str:
     """Return the caveat that latencies were measured at different effective concurrency."""
     first, other = (format_number(value) for value in concurrency)
     return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
-
-
-def not_significant(decision: Decision, noun: str, where: str) -> str:
-    """Return a clause with the outcome of a comparison in which neither side is better.
-
-    It names the ratio, unless that is too uncertain or one side has no value.
-    """
-    target, baseline = decision.sides
-    said = OUTCOMES[decision.outcome]
-    if decision.reason:
-        return f"{target} at {where}: {noun} {said} ({decision.reason})"
-    if decision.outcome == "too noisy":
-        return f"{target} at {where}: {noun} {said}"
-    return f"{target} at {where}: {ratio_text(decision.ratio)} the {noun} of {baseline}, {said}"
-
-
-def summary(target: str, baseline: str, headline: Headline, ratios: Sequence[Interval]) -> str:
-    """Return a sentence with the points at which a target is better or worse, and its mean ratio.
-
-    Args:
-        target: Target that is the numerator of the ratios.
-        baseline: Target that is the denominator.
-        headline: Phrases for the family's main metric.
-        ratios: One ratio per point; at least one.
-    """
-    points = len(ratios)
-    less = sum(r.excludes(1) and r.estimate < 1 for r in ratios)
-    more = sum(r.excludes(1) and r.estimate > 1 for r in ratios)
-    only = "the only workload point"
-    if points == 1 and digits.is_too_noisy(ratios[0]):
-        return f"{target} and {baseline} at {only}: {headline.noun} {OUTCOMES['too noisy']}."
-    if points in (less, more):
-        count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
-        sentence = f"{target} {headline.less if less else headline.more} {baseline} at {count}"
-    elif not less + more:
-        places = only if points == 1 else f"any of {points} workload points"
-        sentence = f"{target} and {baseline} differ in {headline.noun} {WITHIN_NOISE} at {places}"
-    else:
-        of = f"of {plural(points, 'workload point')}"
-        if more:
-            sentence = f"{target} {headline.more} {baseline} at {more} {of}"
-            sentence += f" and less at {less}" if less else ""
-        else:
-            sentence = f"{target} {headline.less} {baseline} at {less} {of}"
-        if points - more - less:
-            sentence += f"; {points - more - less} without a clear difference"
-    whose = "its" if less + more else f"{baseline}’s"
-    if points == 1:
-        return f"{sentence}: {ratio_text(ratios[0])} {whose} {headline.noun}."
-    return f"{sentence}: {mean_ratio(ratios, f'{whose} {headline.noun}')}. {BIAS}"

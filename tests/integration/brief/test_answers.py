@@ -86,8 +86,6 @@ def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None
 
 
 def test_cards_name_the_winner_in_its_colour(made: Made) -> None:
-    assert '<p class="big s2"><span class="name">Memory</span> 3.3×' in made.html
-    assert '<p class="big s1">' not in made.html  # the disk is nowhere ahead
     assert '<div class="verdict first t2">' in made.html
     assert "Where Memory is better" in made.html
     assert "Where it is worse" in made.html
@@ -115,7 +113,6 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     assert table.columns[0][0].startswith("read p99")
     brief = build_brief(store, beside=tmp_path)
     assert [answer.text.title for answer in brief.summary.answers] == ["Latency", "Throughput"]
-    assert brief.cards[0].decision.quantity == "latency_p99_ns.read"
     caveat = brief.summary.answers[0].verdict.caveat
     assert caveat is not None and caveat.kind == "different concurrency"
 

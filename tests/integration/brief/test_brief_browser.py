@@ -93,7 +93,7 @@ def test_the_page_never_scrolls_sideways(browser: Browser, made: Made, width: in
         scroll_through(visit.page)
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         clipped = visit.page.evaluate(
-            """() => [...document.querySelectorAll('.claim, .figure figcaption, .facts, h1, h2')]
+            """() => [...document.querySelectorAll('.verdict, .figure figcaption, .facts, h1, h2')]
               .filter(e => e.scrollWidth > e.clientWidth + 1)
               .map(e => e.textContent.slice(0, 60))"""
         )
@@ -229,7 +229,7 @@ def test_paper_has_what_is_folded(browser: Browser, made: Made, script: bool) ->
         assert folded == unfolded > 12
 
 
-CLIPPED = """() => [...document.querySelectorAll('table, figure, .claim, .facts, h1, h2, li')]
+CLIPPED = """() => [...document.querySelectorAll('table, figure, .facts, h1, h2, li')]
   .filter(e => e.getBoundingClientRect().right > 701
     || (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible'))
   .map(e => e.textContent.slice(0, 60))"""

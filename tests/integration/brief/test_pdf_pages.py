@@ -97,7 +97,7 @@ def test_the_title_of_a_point_stands_above_its_runs_on_each_page(workplace: Path
     model["points"] = []
     for answer in model["answers"]:
         answer["better"] = answer["worse"] = []
-    model["heat"] = model["cards"] = model["listed"] = []
+    model["heat"] = []
     title, pages = 0, set()
     for word, page in places(workplace, model):
         pages.add(page)

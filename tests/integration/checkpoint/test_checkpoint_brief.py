@@ -14,6 +14,7 @@ from integration.checkpoint.checkpoint_fixture import build_checkpoint_store
 from integration.conftest import Made
 from integration.object.test_object_brief import mean, tables_of
 from integration.training.test_training_brief import check_figures, figures_of
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
@@ -23,7 +24,7 @@ from storlab.audit.from_results import audit_results
 from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
-from storlab.brief.claims import make_claims, not_significant, summarise
+from storlab.brief.claims import make_claims
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
 from storlab.model.result import RunRecord
@@ -132,9 +133,6 @@ def test_findings_state_ratios_and_percentages_correctly(
         assert all(float(p) <= 100 for p in re.findall(r"(\d+)\s% less", claim.finding.statement))
         assert "slower" not in claim.finding.statement
         assert "scaled" in {m.kind for m in claim.marks}
-    (sentence,) = summarise(checkpoint_comparison)
-    assert sentence.startswith(f"{NEW} took less time for a checkpoint than {OLD}")
-    assert not_significant(checkpoint_comparison) == []
 
 
 def test_what_is_modelled_is_marked_wherever_it_stands_large(
@@ -160,7 +158,7 @@ def test_seen_from_the_other_side_it_is_the_same(tmp_path: Path) -> None:
     time = claims["durable_time_s.all"]
     assert time.decision.sides == (NEW, OLD)
     assert time.decision.advantage.estimate > 2
-    assert f"ahead by {time.big}" in time.finding.statement
+    assert f"ahead by {digits.times(time.decision.advantage)}" in time.finding.statement
 
 
 def test_the_audit_reads_claims_back(checkpoint_comparison: Comparison) -> None:
@@ -216,8 +214,6 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
     keys = {claim.decision.quantity for claim in make_claims(comparison)}
     assert "write_time_s.all" in keys
     assert not any(key.startswith("durable") for key in keys)
-    (sentence,) = summarise(comparison)
-    assert "took less time for a checkpoint" in sentence
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="mark-not-durable"' in html
     assert "Optimal interval" not in html  # no mtbf is set

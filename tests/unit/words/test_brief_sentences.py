@@ -8,8 +8,7 @@ from typing import Any, get_args
 
 from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
-from storlab.contracts.page import Headline, Quantity
-from storlab.contracts.registry import FAMILIES
+from storlab.contracts.page import Quantity
 from storlab.model.decision import (
     Caveat,
     CaveatKind,
@@ -68,9 +67,6 @@ WORSE = (
 )
 OPEN_ONE = {"kind": "within noise", "winner": "", "alike": 1}
 UNKNOWN = {"kind": "not measured", "winner": "", "headline": None}
-MISSING_VALUE = decision().model_copy(
-    update={"outcome": "not measured", "interval": None, "reason": "HDD: no run finished"}
-)
 ANSWERS: Mapping[str, Verdict] = {
     "winner": verdict(),
     "winner of some points": verdict(points=8, won=7, comparisons=16),
@@ -157,14 +153,8 @@ def test_ratios_whose_size_is_unknown_are_not_quoted() -> None:
     single = decision(Interval(3.0, 1.2, 7.5, 2), outcome="within noise", comparisons=8)
     assert len(sentences(verdict(**OPEN_ONE, headline=single, comparisons=8))) == 1
     printed = [
-        *(
-            claims.summary("SSD", "HDD", _block_headline(), ratios)
-            for ratios in ([OPEN], [OPEN, OPEN], [OPEN, CLEAR])
-        ),
-        *(
-            power.per_joule([decision(ratio) for ratio in ratios])
-            for ratios in ([OPEN], [OPEN, OPEN], [OPEN, CLEAR])
-        ),
+        power.per_joule([decision(ratio) for ratio in ratios])
+        for ratios in ([OPEN], [OPEN, OPEN], [OPEN, CLEAR])
     ]
     for sentence in printed:
         assert TOO_NOISY in sentence
@@ -192,28 +182,9 @@ def test_claims_golden() -> None:
     lines = []
     for name, (claimed, values, unit, quantity) in examples.items():
         words = claims.words_of(claimed, values, unit, quantity)
-        lines += [f"{name}: {words.sentence}", f"  {words.short}", f"  {words.unit}"]
-    lines += [
-        f"bounds: {claims.bounds(decision())}",
-        f"joint: {claims.joint_note(decision(WIDE, comparisons=12))}",
-        f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}",
-        *(
-            f"{found.outcome}: {claims.not_significant(found, 'throughput', '4 KiB')}"
-            for found in (decision(WIDE), decision(OPEN), decision(ONE_RUN), MISSING_VALUE)
-        ),
-    ]
-    headline = _block_headline()
-    low = CLEAR.inverse()
-    for ratios in (
-        [CLEAR], [low], [WIDE], [CLEAR, CLEAR], [low] * 3, [WIDE, WIDE], [CLEAR, low, WIDE],
-        [CLEAR, WIDE], [low, WIDE],
-    ):  # fmt: skip
-        lines.append(f"summary: {claims.summary('SSD', 'HDD', headline, ratios)}")
+        lines.append(f"{name}: {words.sentence}")
+    lines.append(f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}")
     golden("claims", lines)
-
-
-def _block_headline() -> Headline:
-    return FAMILIES["block"].page.metrics.headline
 
 
 def test_caveats_golden() -> None:

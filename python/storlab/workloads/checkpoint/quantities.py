@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from storlab.contracts import question
-from storlab.contracts.page import Counted, Headline, Quantity
+from storlab.contracts.page import Counted, Quantity
 from storlab.contracts.question import Question
 from storlab.workloads.common.metrics import FLUSH
 
@@ -123,12 +123,7 @@ CHECKPOINT_QUANTITIES = (
         "share lost, with failures, at Daly’s", "%",
     ),
 )  # fmt: skip
-CHECKPOINT_HEADLINE = Headline(
-    keys=("durable_time_s.all", "write_time_s.all"),
-    more="took more time for a checkpoint than",
-    less="took less time for a checkpoint than",
-    noun="checkpoint time",
-)
+CHECKPOINT_HEADLINE = ("durable_time_s.all", "write_time_s.all")
 CHECKPOINT_FINDINGS = (
     "durable_time_s.all",
     "durable_mb_s.all",
@@ -140,7 +135,7 @@ CHECKPOINT_QUESTIONS = (
     Question(
         "durable_time",
         "Time to durable",
-        CHECKPOINT_HEADLINE.keys,
+        CHECKPOINT_HEADLINE,
         "makes a checkpoint durable {times} as fast as {other}",
         asked="always",
     ),

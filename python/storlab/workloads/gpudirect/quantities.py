@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storlab.contracts import question
-from storlab.contracts.page import Headline, Quantity
+from storlab.contracts.page import Quantity
 
 RATE = "Throughput and client CPU"
 LATENCY = "Latency"
@@ -73,12 +73,7 @@ GPUDIRECT_QUANTITIES = (
         "energy_j", "energy of the measure window", "J", "", ENERGY, short="energy", power=True
     ),
 )  # fmt: skip
-GPUDIRECT_HEADLINE = Headline(
-    keys=("throughput_mb_s.all",),
-    more="moved more data per second than",
-    less="moved less data per second than",
-    noun="throughput",
-)
+GPUDIRECT_HEADLINE = ("throughput_mb_s.all",)
 P99 = ("latency_p99_ns.read", "latency_p99_ns.write")
 GPUDIRECT_QUESTIONS = (
     *question.USUAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from storlab.contracts import question
-from storlab.contracts.page import Counted, Headline, Quantity
+from storlab.contracts.page import Counted, Quantity
 from storlab.contracts.question import Question
 from storlab.workloads.preprocess.job import STAGES
 
@@ -97,19 +97,14 @@ PREPROCESS_QUANTITIES = (
     ),
 )  # fmt: skip
 """Metrics of preprocessing; per stage if stages may have different bottlenecks."""
-PREPROCESS_HEADLINE = Headline(
-    keys=("completion_time_s.all",),
-    more="took more time to preprocess the same rows than",
-    less="took less time to preprocess the same rows than",
-    noun="completion time",
-)
+PREPROCESS_HEADLINE = ("completion_time_s.all",)
 PREPROCESS_FINDINGS = ("completion_time_s.all", "energy_wh.all")
 ROWS = "rows_s.all"
 PREPROCESS_QUESTIONS = (
     Question(
         "bottleneck",
         "What bounds it",
-        PREPROCESS_HEADLINE.keys,
+        PREPROCESS_HEADLINE,
         "preprocesses the same rows {times} as fast as {other}",
         asked="always",
         textual="storlab.workloads.preprocess.saturation:bounds",
