@@ -28,13 +28,13 @@ from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, c
 from storlab.brief.density import density_section
 from storlab.brief.family_additions import additions_of, all_additions
 from storlab.brief.flags import Mark, general, legend
-from storlab.brief.folding import folded, paired
 from storlab.brief.heat import heat_tables
 from storlab.brief.implementations import (
     implementation_data,
     implementations,
     implementations_section,
 )
+from storlab.brief.main_figures import main_figures
 from storlab.brief.model import (
     Audit,
     Body,
@@ -127,7 +127,8 @@ def build_brief(
     additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)
-    sections, ratios = _sections(comparison, scales), _ratios(comparison)
+    sections, extras = _sections(comparison, scales, extras)
+    ratios = _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
     runs_listed = Runs(tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores}))
@@ -290,18 +291,26 @@ def section_anchor(section: Section) -> str:
     return "mix-" + slug(section.workload, section.title, section.points[0].engine)
 
 
-def _sections(comparison: Comparison, scales: tables.Scales) -> list[SectionBlock]:
-    """Build a section per mix; each family's section over all of its mixes comes first."""
-    sections_of: list[SectionBlock] = []
+def _sections(
+    comparison: Comparison, scales: tables.Scales, extras: Sequence[ExtraSection]
+) -> tuple[list[SectionBlock], list[ExtraSection]]:
+    """Build a section per mix; each family's section over all of its mixes comes first.
+
+    Returns:
+        These sections, and ``extras`` with their figures split into main part and appendix.
+    """
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     mixes = [(s, _section(comparison, s, scales[s.kind])) for family in families for s in family]
-    blocks = folded(mixes)
-    for family in families:
-        groups, scale = _scoped(comparison, family, "family"), scales[family[0].kind]
-        whole = family_section(comparison, family, groups, scale)
-        sections_of += [whole] if whole is not None else []
+    every = [
+        family_section(comparison, f, _scoped(comparison, f, "family"), scales[f[0].kind])
+        for f in families
+    ]
+    blocks, wholes, extras = main_figures(mixes, [w for w in every if w is not None], extras)
+    sections_of: list[SectionBlock] = []
+    for family, whole in zip(families, every, strict=True):
+        sections_of += [wholes.pop(0)] if whole is not None else []
         sections_of += [blocks.pop(0) for _ in family]
-    return sections_of
+    return sections_of, extras
 
 
 def _identities(comparison: Comparison) -> list[tuple[str, str, str]]:
@@ -337,9 +346,9 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
 def _with_rates(
     groups: list[FigureGroup], comparison: Comparison, section: Section
 ) -> list[FigureGroup]:
-    """Put the figure of each client's operation rate first, and single figures side by side."""
+    """Put the figure of each client's operation rate first."""
     rates = _group(CLIENT_RATES, comparison, [section])
-    return paired([*([rates] if rates else []), *groups])
+    return [*([rates] if rates else []), *groups]
 
 
 def _extras(
@@ -360,7 +369,7 @@ def _extras(
         cluster_section(comparison, _client_groups(comparison), scales),
         *(_own_section(comparison, kind, scales[kind]) for kind in comparison.kinds),
         power_section(comparison, _overview(comparison, "power")),
-        density_section(comparison, paired([group for group in cost if group is not None])),
+        density_section(comparison, [group for group in cost if group is not None]),
         published_section(comparison, published, beside, scales),
         timelines_section(comparison, claims, drawn),
         chosen,
@@ -409,8 +418,7 @@ def _group(
     drawings = [Drawing(figure, render(figure)) for figure in draw(kind, comparison, sections)]
     if not drawings:
         return None
-    folded = len(drawings) > kind.most_open
-    return FigureGroup(kind.name, kind.heading, kind.lead, drawings, folded)
+    return FigureGroup(kind.name, kind.heading, kind.lead, drawings, kind.main)
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:

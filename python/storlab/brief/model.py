@@ -58,7 +58,7 @@ class FigureGroup:
     heading: str
     lead: str
     drawings: list[Drawing]
-    folded: bool = False  # collapsed until opened by the reader
+    main: bool = True  # whether in the main part of a brief; else in the appendix of its page
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ class SectionBlock:
     anchor: str
     title: str
     use_cases: list[tuple[str, str]]  # name, and its block size or other parameter
-    groups: list[FigureGroup]
+    groups: list[FigureGroup]  # figures of the main part
     tables: list[DataTable]
     short: str  # title in the navigation
     numbers: str  # heading above the tables
-    folded: bool = False  # whether its figures are collapsed at first
+    more: list[FigureGroup] = field(default_factory=list)  # figures of the page's appendix
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,8 @@ class ExtraSection:
     title: str
     short: str  # title in the navigation
     lead: list[str]
-    groups: list[FigureGroup] = field(default_factory=list)
+    groups: list[FigureGroup] = field(default_factory=list)  # figures of the main part
+    more: list[FigureGroup] = field(default_factory=list)  # figures of the page's appendix
     tables: list[DataTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -381,9 +382,23 @@ class Body:
 
     mappings: list[Mapping]
     sections: list[SectionBlock]
-    overview: list[FigureGroup]
+    overview: list[FigureGroup]  # ratios of all mixes, in the page's appendix
     ratios: list[DataTable]
     extras: list[ExtraSection]
+
+    @property
+    def main(self) -> list[Drawing]:
+        """Figures of the main part, in page order."""
+        groups = [group for section in self.sections for group in section.groups]
+        groups += [group for extra in self.extras for group in extra.groups]
+        return [drawing for group in groups for drawing in group.drawings]
+
+    @property
+    def appendix(self) -> list[tuple[str, str, list[FigureGroup]]]:
+        """Figures of the page's appendix: anchor and title of each section, and its groups."""
+        own = [(section.anchor, section.title, section.more) for section in self.sections]
+        own += [(extra.anchor, extra.title, extra.more) for extra in self.extras]
+        return [place for place in (*own, ("ratios", "Ratios", self.overview)) if place[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +466,5 @@ class Brief:
     @property
     def drawings(self) -> list[Drawing]:
         """All figures of the brief, in page order."""
-        groups = [*self.body.overview, *(g for s in self.body.sections for g in s.groups)]
-        groups += [group for extra in self.body.extras for group in extra.groups]
-        return [drawing for group in groups for drawing in group.drawings]
+        more = (group for _, _, groups in self.body.appendix for group in groups)
+        return [*self.body.main, *(drawing for group in more for drawing in group.drawings)]

@@ -87,7 +87,7 @@ def _workplace(brief: Brief) -> Iterator[str]:
         )
         if brief.publisher.logo is not None:
             (root / _logo_file(brief)).write_bytes(brief.publisher.logo.content)
-        for drawing in brief.drawings:
+        for drawing in brief.body.main:
             pdf = vl_convert.svg_to_pdf(with_colours(drawing.svg, LIGHT))
             (root / f"{drawing.figure.name}.pdf").write_bytes(pdf)
         yield str(root / "brief.typ")
@@ -140,7 +140,6 @@ def _model(brief: Brief) -> dict[str, Any]:
         ],
         "mappings": [asdict(mapping) for mapping in body.mappings],
         "sections": [_section(section) for section in body.sections],
-        "overview": [_group(group) for group in body.overview],
         "baseline": brief.head.baseline,
         "ratios": [_table(table) for table in body.ratios],
         "show_target": len(brief.targets) > 2,
@@ -179,7 +178,7 @@ def _section(section: SectionBlock) -> dict[str, Any]:
         "numbers": section.numbers,
         "anchor": section.anchor,
         "use_cases": section.use_cases,
-        "groups": [_group(group, folded=section.folded) for group in section.groups],
+        "groups": [_group(group) for group in section.groups],
         "tables": [_table(table) for table in section.tables],
     }
 
@@ -207,7 +206,7 @@ def _flags(flags: Sequence[str]) -> str:
     return "; ".join([*flags[:MOST_LABELS], *more])
 
 
-def _group(group: FigureGroup, *, folded: bool = False) -> dict[str, Any]:
+def _group(group: FigureGroup) -> dict[str, Any]:
     drawings = [
         {
             "file": f"{d.figure.name}.pdf",
@@ -222,7 +221,6 @@ def _group(group: FigureGroup, *, folded: bool = False) -> dict[str, Any]:
         "heading": group.heading,
         "lead": group.lead,
         "drawings": drawings,
-        "folded": group.folded or folded,
     }
 
 

@@ -73,7 +73,7 @@ def timelines_section(
                 "throughput. Flags stand where they held, as far as that is known of moments, else "
                 "over the whole run; errors where they happened.",
                 drawings,
-                folded=True,
+                main=False,
             )
         ],
     )

@@ -94,7 +94,7 @@ class FigureKind:
     """Kind of figure, with its heading and its place in the brief.
 
     Figures of scope "section" are drawn once per mix. Others are drawn once for all mixes: "family"
-    before the figures per mix, "workload" in the section on ratios, "power" in the section on
+    before the figures per mix, "workload" beside the table of ratios, "power" in the section on
     power, and "own" in a further section of the family. Scope "campaign" belongs to no family.
     """
 
@@ -104,5 +104,4 @@ class FigureKind:
     lead: str
     parts: tuple[Part, ...] = ()  # drawn in this order at the last point of each small multiple
     place: str = ""  # "module:function" that takes comparison and sections, if there are no parts
-    # If a section has more figures than this, a page shows them folded; 0 folds them always.
-    most_open: int = 99
+    main: bool = True  # whether in the main part of a brief; else in the appendix of its page

@@ -42,7 +42,6 @@ WORTH = FigureKind(
     "Work divided by the declared price of the storage, and declared cost divided by work. The "
     "95 % intervals are those of the measured work.",
     place="storlab.figures.work_per_cost:draw_money",
-    most_open=4,
 )
 DENSITY = FigureKind(
     "density",
@@ -50,7 +49,6 @@ DENSITY = FigureKind(
     "Work per terabyte",
     "Work divided by the declared capacity, with the 95 % interval of the measured work.",
     place="storlab.figures.work_per_cost:draw_density",
-    most_open=2,
 )
 CLIENT_RATES = FigureKind(
     "client_rates",
@@ -73,7 +71,7 @@ CLIENT_LATENCY = FigureKind(
     "Latency by clients",
     "Marker: mean, with its 95 % interval. Tick: 99th percentile. Logarithmic scale.",
     place="storlab.figures.latency_points:draw",
-    most_open=0,
+    main=False,
 )
 CLIENT_BALANCE = FigureKind(
     "client_balance",
@@ -82,7 +80,6 @@ CLIENT_BALANCE = FigureKind(
     "Throughput of each client divided by the mean of all clients: mean of the repeats, and a line "
     "from the lowest to the highest repeat.",
     parts=(Drawn("storlab.figures.clients:draw"),),
-    most_open=2,
 )
 EVERY = (
     DENSITY,

@@ -203,15 +203,15 @@ def test_a_page_is_short_until_more_is_asked_for(browser: Browser, whole: Made) 
         assert words <= 6_000
         unfold(visit.page)
         assert visit.page.evaluate(WORDS) > 2 * words
-        for name in ("numbers", "ratio-table", "configuration", "audit", "runs"):
+        for name in ("numbers", "ratios", "configuration", "audit", "runs"):
             expect(visit.page.locator(f"#{name} table, #{name} dl").first).to_be_visible()
 
 
 def test_a_link_into_something_folded_opens_it(browser: Browser, made: Made) -> None:
     with Visit(browser, made) as visit:
-        table = visit.page.locator("#ratio-table table").first
+        table = visit.page.locator("#ratios table").first
         assert table.is_hidden()
-        visit.page.locator('a[href="#ratio-table"]').first.click()
+        visit.page.locator('a[href="#ratios"]').first.click()
         expect(table).to_be_visible()
         run = visit.page.locator("#runs tbody tr[id]").first
         assert run.is_hidden()

@@ -51,7 +51,7 @@ def model_of(workplace: Path) -> dict[str, Any]:
     """Return the brief without figures, which these tests do not need."""
     model: dict[str, Any] = json.loads((workplace / "brief.json").read_text("utf-8"))
     sections = [{**section, "groups": [], "tables": []} for section in model["sections"]]
-    return {**model, "sections": sections, "overview": [], "ratios": [], "extras": []}
+    return {**model, "sections": sections, "ratios": [], "extras": []}
 
 
 def pairs(found: list[tuple[str, int]]) -> list[tuple[int, int]]:

@@ -238,7 +238,7 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
     section = timelines_section(comparison, make_claims(comparison))
     assert section is not None
     (group,) = section.groups
-    assert group.folded
+    assert not group.main
     assert len(group.drawings) == MOST_DRAWN
     assert "24 of 24\u00a0runs" in section.lead[0]  # of 32
     foot = group.drawings[0].figure.foot

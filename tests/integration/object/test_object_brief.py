@@ -119,7 +119,7 @@ def tables_of(html: str, anchor: str) -> list[Table]:
     name = re.escape(anchor)
     found = re.search(rf'<section [^>]*id="{name}".*?</section>', html, re.S)
     assert found is not None, anchor
-    folded = "ratio-table" if anchor == "ratios" else f"numbers-{name}"
+    folded = anchor if anchor == "ratios" else f"numbers-{name}"
     appendix = re.search(rf'<details class="fold" id="{folded}">.*?</details>', html, re.S)
     text = found.group(0) + (appendix.group(0) if appendix else "")
     reader = Tables()

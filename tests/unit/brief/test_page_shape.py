@@ -1,37 +1,61 @@
-"""Folded and unfolded parts of a page."""
+"""Which figures are in the main part of a brief, and which in the appendix of its page."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-from storlab.brief.folding import OPEN, folded, paired
-from storlab.brief.model import FigureGroup, SectionBlock
+from storlab.brief.main_figures import MOST, count, main_figures
+from storlab.brief.model import ExtraSection, FigureGroup, SectionBlock
 
 
-def group(name: str, figures: int, *, tucked: bool = False) -> FigureGroup:
-    return FigureGroup(name, name, "", [None] * figures, tucked)  # type: ignore[list-item]
+def group(name: str, figures: int, *, main: bool = True) -> FigureGroup:
+    return FigureGroup(name, name, "", [None] * figures, main)  # type: ignore[list-item]
 
 
-def mix(title: str, figures: int, clients: int | None = None) -> tuple[Any, SectionBlock]:
-    block = SectionBlock(title, title, [], [group("any", figures)], [], title, "")
+def mix(title: str, *groups: FigureGroup, clients: int | None = None) -> tuple[Any, SectionBlock]:
+    block = SectionBlock(title, title, [], list(groups), [], title, "")
     return SimpleNamespace(points=[SimpleNamespace(clients=clients)]), block
 
 
-def test_as_many_mixes_are_open_as_a_reader_looks_through() -> None:
-    found = folded([mix(str(number), OPEN // 4) for number in range(6)])
-    assert [block.folded for block in found] == [False] * 4 + [True] * 2
-    assert [block.folded for block in folded([mix("large", 3 * OPEN), mix("next", 1)])] == [
-        False,
-        True,
-    ]
+def shown(mixes: list[tuple[Any, SectionBlock]], extras: Any = ()) -> list[list[str]]:
+    """Return the kinds of figures that each mix has in the main part."""
+    blocks, _, _ = main_figures(mixes, [], extras)
+    for (_, before), after in zip(mixes, blocks, strict=True):
+        kinds = [g.kind for g in (*after.groups, *after.more)]
+        assert sorted(kinds) == sorted(g.kind for g in before.groups), "a figure is lost"
+    return [[g.kind for g in block.groups] for block in blocks]
 
 
-def test_of_a_cluster_the_mixes_of_all_clients_are_open() -> None:
-    found = folded([mix(str(clients), 2, clients) for clients in (1, 3, 6)])
-    assert [block.folded for block in found] == [True, True, False]
+def test_minor_kinds_are_in_the_appendix() -> None:
+    groups = [group("major", 1), group("minor", 3, main=False)]
+    extra = ExtraSection("power", "Power", "Power", [], groups)
+    assert shown([mix("one", *groups)]) == [["major"]]
+    _, _, (split,) = main_figures([], [], [extra])
+    assert [[g.kind for g in part] for part in (split.groups, split.more)] == [["major"], ["minor"]]
 
 
-def test_lone_figures_stand_side_by_side() -> None:
-    groups = [group("a", 1), group("b", 2), group("c", 1), group("d", 1, tucked=True)]
-    assert [each.heading for each in paired(groups)] == ["a", "c", "b", "d"]
+def test_last_kinds_of_all_mixes_go_first() -> None:
+    kinds = [group("throughput", 1), group("latency", 2)]
+    mixes = [mix(str(number), *kinds) for number in range(5)]
+    assert shown(mixes) == [["throughput", "latency"]] * 5
+    extra = ExtraSection("power", "Power", "Power", [], [group("power", 2)])
+    assert shown(mixes, [extra]) == [["throughput"]] * 5
+
+
+def test_too_many_mixes_are_spread_evenly() -> None:
+    mixes = [mix(str(number), group("throughput", 2)) for number in range(15)]
+    kept = [number for number, kinds in enumerate(shown(mixes)) if kinds]
+    assert kept == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert 2 * len(kept) == MOST
+
+
+def test_one_mix_stays_however_many_figures_it_has() -> None:
+    mixes = [mix("large", group("throughput", 3 * MOST)), mix("next", group("throughput", 1))]
+    blocks, _, _ = main_figures(mixes, [], [])
+    assert [count(block.groups) for block in blocks] == [3 * MOST, 0]
+
+
+def test_of_a_cluster_the_mixes_of_all_clients_are_shown() -> None:
+    mixes = [mix(str(n), group("throughput", 2), clients=n) for n in (1, 3, 6)]
+    assert shown(mixes) == [[], [], ["throughput"]]

@@ -24,7 +24,7 @@ RATES_VS_JOBS = FigureKind(
     "Operations per second",
     "Mean of the repeats with its 95 % interval; every dot is one run.",
     place="storlab.figures.throughput_vs_jobs:draw_rates",
-    most_open=0,
+    main=False,
 )
 LATENCY_POINTS = FigureKind(
     "latency_points",
@@ -46,7 +46,7 @@ LATENCY_CDF = FigureKind(
     "Latency distribution",
     "Histograms merged over the repeats. The vertical axis counts nines.",
     parts=(Drawn("storlab.figures.latency_cdf:draw"),),
-    most_open=0,
+    main=False,
 )
 ERRORS = FigureKind(
     "errors",
@@ -62,7 +62,7 @@ TIME_SERIES = FigureKind(
     "Over time",
     "One line per repeat: throughput, and the 99th percentile of each interval.",
     parts=(Drawn("storlab.figures.time_series:draw"),),
-    most_open=0,
+    main=False,
 )
 POWER_OVER_TIME = FigureKind(
     "power_over_time",
@@ -71,7 +71,7 @@ POWER_OVER_TIME = FigureKind(
     "Throughput and power on one clock, one line per repeat. Framed: what was measured, over "
     "which energy is integrated. Dashed: declared, not measured.",
     parts=(Drawn("storlab.figures.power_over_time:draw"),),
-    most_open=0,
+    main=False,
 )
 EFFICIENCY_BARS = FigureKind(
     "efficiency_bars",
@@ -97,7 +97,7 @@ EFFICIENCY_VS_AXIS = FigureKind(
             ratio="{larger} moves {times} as much data per joule as {smaller}",
         ),
     ),
-    most_open=4,
+    main=False,
 )
 RATIOS = FigureKind(
     "ratios",
@@ -106,7 +106,7 @@ RATIOS = FigureKind(
     "Ratio to the baseline with its 95 % interval. A line without a marker: the interval includes "
     "1. ≠: the two latencies were taken at different effective concurrency.",
     place="storlab.figures.ratios:draw",
-    most_open=0,
+    main=False,
 )
 RATIOS_OF_FIXED_WORK = FigureKind(
     "ratios_of_fixed_work",
@@ -115,5 +115,5 @@ RATIOS_OF_FIXED_WORK = FigureKind(
     "Ratio to the baseline with its 95 % interval. A line without a marker: the interval includes "
     "1.",
     place="storlab.figures.ratios:draw_fixed",
-    most_open=0,
+    main=False,
 )

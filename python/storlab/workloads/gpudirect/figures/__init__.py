@@ -19,9 +19,6 @@ _LATENCY = (
     "repeats’ merged histograms, until the data is in GPU memory (path host: in host memory). "
     "Logarithmic scale."
 )
-# Numbers of drawings that a page shows without a click: four (one per transfer size) fill a screen.
-# Less important figures are collapsed if they have more than two drawings.
-_ONCE, _FEW = 4, 2
 
 THROUGHPUT = FigureKind(
     "gpudirect_throughput",
@@ -51,7 +48,6 @@ LATENCY = FigureKind(
         Drawn(f"{_HERE}:latency", "swept", ("read", "p99")),
         Drawn(f"{_HERE}:latency", "swept", ("write", "p99")),
     ),
-    most_open=_ONCE,
 )
 MEDIAN = FigureKind(
     "gpudirect_median",
@@ -62,7 +58,7 @@ MEDIAN = FigureKind(
         Drawn(f"{_HERE}:latency", "swept", ("read", "p50")),
         Drawn(f"{_HERE}:latency", "swept", ("write", "p50")),
     ),
-    most_open=_FEW,
+    main=False,
 )
 CPU = FigureKind(
     "gpudirect_cpu",
@@ -74,7 +70,7 @@ CPU = FigureKind(
         Drawn(f"{_HERE}:draw", "swept", ("cpu",)),
         Bars("client CPU", {"per GB": "cpu_s_per_gb.all"}, name="cpu", when="single"),
     ),
-    most_open=_FEW,
+    main=False,
 )
 PATHS = FigureKind(
     "gpudirect_paths",
@@ -83,7 +79,6 @@ PATHS = FigureKind(
     f"One drawing for each target and transfer size: a line is a path. {_MEAN} Latency, CPU and "
     "energy are on logarithmic scales; energy per GB is what the target’s meters include.",
     place="storlab.workloads.gpudirect.figures.by_path:draw",
-    most_open=8,
 )
 GPUDIRECT_FIGURES = (
     THROUGHPUT,
@@ -95,8 +90,8 @@ GPUDIRECT_FIGURES = (
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,
-    # Collapsed, since its values are those of the efficiency figure at the sweep's last point.
-    replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
+    # In the appendix: its values are those of the efficiency figure at the sweep's last point.
+    replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", main=False),
     RATIOS_OF_FIXED_WORK,
 )
 """Kinds of figures in the order of the brief."""

@@ -22,7 +22,7 @@ THROUGHPUT = FigureKind(
     "Mean of the repeats with its 95 % interval; every dot is one run. All three have the "
     "same scale, so that the parts can be seen to make the whole.",
     place="storlab.workloads.object.figures.throughput:draw",
-    most_open=0,
+    main=False,
 )
 STACKED = FigureKind(
     "object_stacked",
