@@ -79,7 +79,29 @@ class Assertion:
     beside: frozenset[str] = frozenset()  # kinds of warnings printed next to the statement
     numbers: tuple[ClaimNumber, ...] = ()  # numbers in the statement
     # power boundary (device, enclosure, host, wall) of each side's meter; None if not metered
-    boundaries: tuple[str | None, str | None] = (None, None)
+    boundaries: tuple[str | None, ...] = (None, None)
+
+    @property
+    def quantity(self) -> str:
+        """Column key of the compared metric."""
+        return self.decision.quantity
+
+    @property
+    def sides(self) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Both targets with their runs."""
+        return list(zip(self.decision.sides, self.decision.runs, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class StatedValue:
+    """Mean of one target in a sentence of a brief."""
+
+    statement: str
+    quantity: str  # column key, such as latency_mean_ns.read
+    sides: Sequence[tuple[str, tuple[str, ...]]]  # the only target with its runs
+    numbers: tuple[ClaimNumber, ...]
+    beside: frozenset[str] = frozenset()  # kinds of warnings printed next to the statement
+    boundaries: tuple[str | None, ...] = (None,)  # power boundary; None if not metered
 
 
 @dataclass(frozen=True)
@@ -90,7 +112,7 @@ class BriefClaims:
     directories may differ in parameters that do not define the work, such as the engine's.
     """
 
-    claims: Sequence[Assertion]
+    claims: Sequence[Assertion | StatedValue]
     records: Mapping[str, RunRecord]
     places: Mapping[str, str] = field(default_factory=dict)
 
@@ -138,16 +160,16 @@ def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
         raise AuditError(where, errors)
 
 
-def _audit(claim: Assertion, model: BriefClaims) -> Iterator[Finding]:
+def _audit(claim: Assertion | StatedValue, model: BriefClaims) -> Iterator[Finding]:
     records = model.records
     wrong_runs = list(_run_problems(claim, model))
     if wrong_runs:
         yield _finding(claim, "; ".join(wrong_runs), "A claim may use only "
-                       "finished runs of the two targets that it names, and these runs must do "
+                       "finished runs of the targets that it names, and these runs must do "
                        "the same work.")  # fmt: skip
         return
-    metric = claim.decision.quantity
-    runs = [[records[run] for run in side] for side in claim.decision.runs]
+    metric, is_ratio = claim.quantity, isinstance(claim, Assertion)
+    runs = [[records[run] for run in side] for _, side in claim.sides]
     if is_power(metric):
         sides = zip(runs, claim.boundaries, strict=True)
         values = [[summed(metric, side, boundary)] for side, boundary in sides]
@@ -157,23 +179,26 @@ def _audit(claim: Assertion, model: BriefClaims) -> Iterator[Finding]:
     twice = [text for side in runs for record in side for text in _record_problems(claim, record)]
     if twice:
         yield _finding(claim, "; ".join(twice), "One run contradicts itself.")
-    if any(len(k) != len(v) or min(k) <= 0 for k, v in zip(known, values, strict=True)):
+    pairs = zip(known, values, strict=True)
+    if any(len(k) != len(v) or (is_ratio and min(k) <= 0) for k, v in pairs):
         yield _finding(claim, f"some runs have no {metric}", "The claimed value was not measured "
                        "in every run that the claim names.")  # fmt: skip
         return
     estimates = [estimate(metric, r, v) for r, v in zip(runs, known, strict=True)]
-    again = ratio_interval(known[0], known[1], claim.decision.confidence)
-    again = again.around(estimates[0] / estimates[1])
-    again = again.scaled(claim.decision.share)
-    yield from _ratio_findings(claim, again)
+    again = Interval(1.0, None, None, 1)
+    if isinstance(claim, Assertion):
+        again = ratio_interval(known[0], known[1], claim.decision.confidence)
+        again = again.around(estimates[0] / estimates[1])
+        again = again.scaled(claim.decision.share)
+        yield from _ratio_findings(claim, again)
     yield from _number_findings(claim, estimates, again)
     yield from _context_findings(claim, runs, model)
 
 
-def _run_problems(claim: Assertion, model: BriefClaims) -> Iterator[str]:
+def _run_problems(claim: Assertion | StatedValue, model: BriefClaims) -> Iterator[str]:
     records = model.records
     finished: list[RunRecord] = []
-    for target, runs in zip(claim.decision.sides, claim.decision.runs, strict=True):
+    for target, runs in claim.sides:
         names = {records[run].target for run in runs if run in records}
         if len(names) > 1:
             yield f"the runs of {target} are of {' and '.join(sorted(names))}"
@@ -190,7 +215,7 @@ def _run_problems(claim: Assertion, model: BriefClaims) -> Iterator[str]:
     other = _of_other_work(finished, model.places)
     if other:
         yield f"runs {' and '.join(run.run_id for run in other)} did different work"
-    if set.intersection(*map(set, claim.decision.runs)):
+    if isinstance(claim, Assertion) and set.intersection(*map(set, claim.decision.runs)):
         yield "a run is counted on both sides of the ratio"
 
 
@@ -231,7 +256,7 @@ def _ratio_findings(claim: Assertion, again: Interval) -> Iterator[Finding]:
             yield _finding(claim, f"{sure} % interval {text}",
                            "The interval does not follow from the runs.")  # fmt: skip
             return
-    if not again.excludes(1.0):
+    if claim.decision.decided and not again.excludes(1.0):
         yield _finding(claim, f"95 % interval {again.low} to {again.high}",
                        "The interval includes 1, so the difference may be noise.")  # fmt: skip
 
@@ -243,7 +268,7 @@ def _near(first: float, other: float) -> bool:
 
 
 def _number_findings(
-    claim: Assertion, estimates: Sequence[float], again: Interval
+    claim: Assertion | StatedValue, estimates: Sequence[float], again: Interval
 ) -> Iterator[Finding]:
     """Yield a finding for each number of a claim that differs from its value in the runs.
 
@@ -251,13 +276,13 @@ def _number_findings(
 
     Args:
         claim: Claim of a brief, with its numbers.
-        estimates: Mean of each of the two targets, recomputed from the runs.
+        estimates: Mean of each target, recomputed from the runs.
         again: Ratio of the targets with its interval, recomputed from the runs.
     """
-    mean, base = estimates
-    ratio = again.estimate
-    # The interval of power includes the meter's uncertainty, which cannot be recomputed from runs.
-    ends = claim.decision.ratio if is_power(claim.decision.quantity) else again
+    mean, base = estimates[0], estimates[-1]
+    ratio, ends = again.estimate, again
+    if isinstance(claim, Assertion) and is_power(claim.quantity):
+        ends = claim.decision.ratio  # includes the meter's uncertainty, which runs do not contain
     for number in claim.numbers:
         factor = _UNITS.get(number.unit, 1.0)
         truth, text = {
@@ -304,13 +329,13 @@ def _last_digit(number: ClaimNumber) -> float:
 
 
 def _context_findings(
-    claim: Assertion, runs: list[list[RunRecord]], model: BriefClaims
+    claim: Assertion | StatedValue, runs: list[list[RunRecord]], model: BriefClaims
 ) -> Iterator[Finding]:
     """Yield a finding for each caveat that is missing from a claim.
 
     Caveats are flags of the runs, different concurrency, and different power boundaries.
     """
-    metric = claim.decision.quantity
+    metric = claim.quantity
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
     flags |= {DRIFT for side in runs if _drifts(side[0], model)}
     beside = (
@@ -322,6 +347,8 @@ def _context_findings(
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "The claim omits a warning that its runs have.")  # fmt: skip
+    if isinstance(claim, StatedValue):
+        return
     if metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
         implied = [mean_outstanding(side) for side in runs]
         first, other = implied
@@ -449,9 +476,9 @@ def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
     return next(energies, None)
 
 
-def _record_problems(claim: Assertion, record: RunRecord) -> Iterator[str]:
+def _record_problems(claim: Assertion | StatedValue, record: RunRecord) -> Iterator[str]:
     """Yield a problem if a run's recorded mean latency differs from that of the engine's totals."""
-    name, _, operation = claim.decision.quantity.partition(".")
+    name, _, operation = claim.quantity.partition(".")
     totals = _chosen(record, operation).get(operation)
     if totals is None:
         return
@@ -473,8 +500,8 @@ def _chosen(record: RunRecord, operation: str) -> dict[str, OperationTotals]:
     }
 
 
-def _finding(claim: Assertion, recomputed: str, why: str) -> Finding:
-    rows = [run for side in claim.decision.runs for run in side]
+def _finding(claim: Assertion | StatedValue, recomputed: str, why: str) -> Finding:
+    rows = [run for _, side in claim.sides for run in side]
     return Finding(
         rule=RULE,
         severity="error",

@@ -29,7 +29,7 @@ def family_section(
     return SectionBlock(
         anchor=f"all-{slug(first.workload, first.engine)}",
         title="All mixes" if not first.prefix else f"All mixes of {name}",
-        use_cases=[],
+        opening=None,
         groups=groups,
         tables=[table for table in candidates if table is not None],
         short="All mixes" if not first.prefix else f"All of {name}",

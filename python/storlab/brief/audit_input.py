@@ -1,4 +1,4 @@
-"""Audit a brief before it is written: recompute its claims from their runs."""
+"""Audit a brief before it is written: recompute the numbers in its sentences from their runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison, result_rules
 from storlab.brief.answers import headlines
 from storlab.brief.claims import Claim, make_claims
+from storlab.brief.model import Opening
+from storlab.brief.openings import opening
 from storlab.brief.published import RULE as OWN_PUBLISHED
 from storlab.brief.published import printed_wrong
+from storlab.brief.tables import scales_of
 from storlab.results.store import ResultStore
 
 
-def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
-    """Recompute claims from their runs; then audit printed published values and the comparison."""
+def audited(
+    comparison: Comparison, claims: Iterable[Claim], openings: Iterable[Opening] = ()
+) -> list[Finding]:
+    """Recompute claims and openings from their runs; then audit published values and comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
-    assertions = [claim.finding for claim in claims]
+    stated = [
+        *(claim.finding for claim in claims),
+        *(checked for text in openings for checked in text.checked),
+        *headlines(comparison),
+    ]
     return [
-        *audit_brief(BriefClaims([*assertions, *headlines(comparison)], records, places)),
+        *audit_brief(BriefClaims(stated, records, places)),
         *printed_wrong(comparison),
         *audit_comparison(comparison),
     ]
@@ -42,4 +51,6 @@ def audit_directory(directory: Path) -> list[Finding]:
         ResultError: A run is damaged.
     """
     comparison = compare(load_dataset([ResultStore.open(directory)]))
-    return audited(comparison, make_claims(comparison))
+    scales = scales_of(comparison)
+    openings = (opening(comparison, s, scales[s.kind]) for s in comparison.sections)
+    return audited(comparison, make_claims(comparison), openings)

@@ -12,7 +12,7 @@ from storlab import __version__
 from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.points import Section, title_of, value_text
+from storlab.analysis.points import Section
 from storlab.analysis.proofs import proofs_of
 from storlab.analysis.table import comparison_dict
 from storlab.analysis.verdict import verdicts
@@ -46,8 +46,6 @@ from storlab.brief.model import (
     FigureGroup,
     Findings,
     Head,
-    Mapping,
-    MappingRow,
     PointRuns,
     Publisher,
     Reference,
@@ -57,6 +55,7 @@ from storlab.brief.model import (
     TargetCard,
 )
 from storlab.brief.not_compared import not_compared
+from storlab.brief.openings import opening
 from storlab.brief.power import power_method, power_section
 from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
@@ -132,7 +131,8 @@ def build_brief(
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
     runs_listed = Runs(tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores}))
-    findings = audited(whole, claims)
+    openings = [section.opening for section in sections if section.opening is not None]
+    findings = audited(whole, claims, openings)
     brief = Brief(
         head=_head(whole, stores, comparison.baseline, title),
         targets=_cards(whole),
@@ -153,7 +153,6 @@ def build_brief(
             flags=flag_rows(whole, _legend(sections, ratios, extras, runs_listed.points)),
         ),
         body=Body(
-            mappings=_mappings(comparison),
             sections=sections,
             overview=_overview(comparison, "workload"),
             ratios=ratios,
@@ -322,17 +321,10 @@ def _family(comparison: Comparison, identity: tuple[str, str, str]) -> list[Sect
 
 
 def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> SectionBlock:
-    cases: dict[str, str] = {}
-    for point in section.points:
-        size = section.facet_text(point.params.get(section.axes.facet or ""))
-        for name in comparison.row(point).use_cases:
-            cases.setdefault(name, size)
-            if size not in cases[name]:
-                cases[name] += f", {size}"
     return SectionBlock(
         anchor=section_anchor(section),
         title=section.title,
-        use_cases=list(cases.items()),
+        opening=opening(comparison, section, scale),
         groups=_with_rates(_scoped(comparison, [section], "section"), comparison, section),
         tables=[
             *tables.section_tables(comparison, section, scale),
@@ -419,26 +411,6 @@ def _group(
     if not drawings:
         return None
     return FigureGroup(kind.name, kind.heading, kind.lead, drawings, kind.main)
-
-
-def _mappings(comparison: Comparison) -> list[Mapping]:
-    """Build a table per workload that lists use cases with their parameters and sections."""
-    mappings = []
-    for identity in _identities(comparison):
-        rows: dict[tuple[str, ...], MappingRow] = {}
-        head: list[str] = []
-        for section in _family(comparison, identity):
-            names = [n for n in (*section.axes.section, section.axes.facet) if n is not None]
-            head = head or [title_of(section.page, name) for name in names]
-            for point in section.points:
-                cases = comparison.row(point).use_cases
-                values = [value_text(section.page, name, point.params) for name in names]
-                key = (section_anchor(section), *cases, *values)
-                if cases and len(values) == len(head) and key not in rows:
-                    rows[key] = MappingRow("; ".join(cases), values, section_anchor(section))
-        if rows:
-            mappings.append(Mapping(head, list(rows.values())))
-    return mappings
 
 
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:

@@ -148,7 +148,7 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
     kind, _ = latency_kind(comparison, section)
     page = section.page
     if page.metrics.findings:
-        first = _headline_key(comparison, section, facet)
+        first = headline_key(comparison, section, facet)
         return list(dict.fromkeys([*asked, *([first] if first else []), *page.metrics.findings]))
     times = [
         *((kind, operation) for operation in page.operations.moved),
@@ -158,7 +158,7 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
     return list(dict.fromkeys([*asked, THROUGHPUT, *named]))
 
 
-def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
+def headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
     """Return the key of the first headline column that was measured; empty if none was."""
     points = section.points if facet is None else section.of_facet(facet)
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.audit.finding import Finding
+from storlab.audit.from_claims import Assertion, StatedValue
 from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 from storlab.model.decision import Verdict
 from storlab.words.answers import AnswerText
+from storlab.words.openings import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +192,31 @@ class DataTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Text about one block size (or other facet) of a section."""
+
+    head: str  # use cases; often empty
+    profile: str  # load in words, such as "random I/O, 256 KiB, queue depth 8"
+    sentences: list[list[Piece]]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Text that opens the section of a workload mix, with the numbers for the audit to check."""
+
+    paragraphs: list[Paragraph]
+    closing: list[str]  # caveats of all paragraphs
+    marks: list[Mark]  # of all numbers
+    checked: list[Assertion | StatedValue]
+
+
+@dataclass(frozen=True, slots=True)
 class SectionBlock:
     """Section of one workload mix, or of all mixes of a workload family."""
 
     anchor: str
     title: str
-    use_cases: list[tuple[str, str]]  # name, and its block size or other parameter
+    opening: Opening | None
     groups: list[FigureGroup]  # figures of the main part
     tables: list[DataTable]
     short: str  # title in the navigation
@@ -215,23 +236,6 @@ class ExtraSection:
     more: list[FigureGroup] = field(default_factory=list)  # figures of the page's appendix
     tables: list[DataTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class MappingRow:
-    """Row of the table that maps use cases to parameters."""
-
-    use_cases: str
-    values: list[str]
-    anchor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """Table of the use cases that the measured points of a workload family represent."""
-
-    head: list[str]
-    rows: list[MappingRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +384,6 @@ class Findings:
 class Body:
     """Part of a brief with figures and tables of numbers."""
 
-    mappings: list[Mapping]
     sections: list[SectionBlock]
     overview: list[FigureGroup]  # ratios of all mixes, in the page's appendix
     ratios: list[DataTable]

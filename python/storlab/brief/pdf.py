@@ -37,6 +37,7 @@ from storlab.brief.model import (
     FigureGroup,
     HeatTable,
     Number,
+    Opening,
     PointRuns,
     SectionBlock,
 )
@@ -44,7 +45,7 @@ from storlab.figures.footer import MOST_LABELS
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
-from storlab.words.text import breakable
+from storlab.words.text import breakable, sentence_case
 
 Pages = TypeVar("Pages")
 
@@ -138,7 +139,6 @@ def _model(brief: Brief) -> dict[str, Any]:
             {"label": row.mark.label, "meaning": row.mark.meaning, "where": row.where}
             for row in brief.findings.flags
         ],
-        "mappings": [asdict(mapping) for mapping in body.mappings],
         "sections": [_section(section) for section in body.sections],
         "baseline": brief.head.baseline,
         "ratios": [_table(table) for table in body.ratios],
@@ -177,9 +177,24 @@ def _section(section: SectionBlock) -> dict[str, Any]:
         "title": section.title,
         "numbers": section.numbers,
         "anchor": section.anchor,
-        "use_cases": section.use_cases,
+        "opening": None if section.opening is None else _opening(section.opening),
         "groups": [_group(group) for group in section.groups],
         "tables": [_table(table) for table in section.tables],
+    }
+
+
+def _opening(opening: Opening) -> dict[str, Any]:
+    return {
+        "paragraphs": [
+            {
+                "head": paragraph.head,
+                "profile": sentence_case(paragraph.profile),
+                "pieces": [piece for sentence in paragraph.sentences for piece in (*sentence, " ")],
+            }
+            for paragraph in opening.paragraphs
+        ],
+        "closing": opening.closing,
+        "marks": labels_text(opening.marks),
     }
 
 

@@ -84,8 +84,6 @@ def without(brief: Brief, table: BriefTable | None) -> Brief:
     """
     names = set(table.leave_out) if table is not None else set()
     body, reference, publisher = brief.body, brief.reference, brief.publisher
-    if "workloads" in names:
-        body = replace(body, mappings=[])
     if "ratios" in names:
         body = replace(body, ratios=[], overview=[])
     if "configuration" in names:

@@ -11,7 +11,6 @@ from storlab.model.types import StudyTable
 
 Text = Annotated[str, Field(min_length=1)]
 Section = Literal[
-    "workloads",
     "ratios",
     "implementations",
     "clients",

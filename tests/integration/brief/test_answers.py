@@ -28,7 +28,7 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
             "read/write, 4 MiB, 8 jobs, the median of 4 points.",
             "No statistically clear disadvantage found.",
             "On Memory, the load generator was near the limit of its CPU: the target may be faster "
-            "than this number shows.",
+            "than shown.",
         ]
     }
 

@@ -20,8 +20,7 @@ _CONDITIONS = (
     FlagMeaning(
         "client-bound",
         "client-bound",
-        "The load generator was near the limit of its CPU: the target may be faster than this "
-        "number shows.",
+        "The load generator was near the limit of its CPU: the target may be faster than shown.",
         severity="warning",
         why=(
             "The load generator was at its limit: the target may be faster than shown, and a "
@@ -33,7 +32,7 @@ _CONDITIONS = (
     FlagMeaning(
         "busy-machine",
         "busy machine",
-        "The machine was busy with other work: the target may be faster than this number shows.",
+        "The machine was busy with other work: the target may be faster than shown.",
         severity="warning",
         why=(
             "The machine was busy with other work: the target may be faster than shown, and a "
@@ -60,7 +59,7 @@ _CONDITIONS = (
         "cgroup-limit",
         "cgroup limit",
         "A limit of the client’s control group, on memory or device I/O, was reached: "
-        "the target may be faster than this number shows.",
+        "the target may be faster than shown.",
         severity="warning",
         why="The client’s control group limited the load, not only the target.",
         energies=True,
