@@ -78,6 +78,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
     """
     return _template().render(
         brief=brief,
+        contents=_contents(brief),
         css=style_sheet(),
         js=brief_script(),
         bundle=_script(vega_bundle()),
@@ -93,6 +94,36 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
     )
+
+
+def _contents(brief: Brief) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Return the entries of the navigation: words, anchor, and the entries of a menu, if any.
+
+    All workloads are one menu, and so is the appendix, so that the entries fit into one row.
+    """
+    body, reference = brief.body, brief.reference
+    drawn = any(group.main for group in body.overview)
+    sections = [(section.short, section.anchor) for section in body.sections]
+    appendix = [
+        ("More figures", "more-figures", bool(body.appendix)),
+        ("All numbers", "numbers", bool(sections)),
+        ("Method", "method", True),
+        ("Configuration", "configuration", bool(reference.configuration or reference.environment)),
+        ("Audit", "audit", True),
+        ("Runs", "runs", True),
+    ]
+    workloads = (
+        [("Workloads", "", sections)]
+        if len(sections) > 1
+        else [(short, anchor, []) for short, anchor in sections]
+    )
+    return [
+        ("Findings", "findings", []),
+        *workloads,
+        *([("Ratios", "ratio-figures" if drawn else "ratios", [])] if body.ratios else []),
+        *((extra.short, extra.anchor, []) for extra in body.extras),
+        ("Appendix", "appendix", [(words, anchor) for words, anchor, has in appendix if has]),
+    ]
 
 
 @cache  # compiling takes a quarter of a second

@@ -13,7 +13,7 @@ from storlab.audit.screening import spread
 from storlab.brief.model import ExtraSection, FigureGroup, SectionBlock
 from storlab.figures.common import clients_of
 
-MOST = 16  # figures in the main part
+MOST = 16  # figures in the main part, besides those of ratios
 
 
 def main_figures(

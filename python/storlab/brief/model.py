@@ -385,7 +385,7 @@ class Body:
     """Part of a brief with figures and tables of numbers."""
 
     sections: list[SectionBlock]
-    overview: list[FigureGroup]  # ratios of all mixes, in the page's appendix
+    overview: list[FigureGroup]  # ratios of all mixes
     ratios: list[DataTable]
     extras: list[ExtraSection]
 
@@ -393,6 +393,7 @@ class Body:
     def main(self) -> list[Drawing]:
         """Figures of the main part, in page order."""
         groups = [group for section in self.sections for group in section.groups]
+        groups += [group for group in self.overview if group.main]
         groups += [group for extra in self.extras for group in extra.groups]
         return [drawing for group in groups for drawing in group.drawings]
 
@@ -401,7 +402,8 @@ class Body:
         """Figures of the page's appendix: anchor and title of each section, and its groups."""
         own = [(section.anchor, section.title, section.more) for section in self.sections]
         own += [(extra.anchor, extra.title, extra.more) for extra in self.extras]
-        return [place for place in (*own, ("ratios", "Ratios", self.overview)) if place[2]]
+        own += [("ratios", "Ratios", [group for group in self.overview if not group.main])]
+        return [place for place in own if place[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +467,12 @@ class Brief:
         known = {point.point_id for point in self.runs.points}
         named = (row.split(":")[0].rpartition("-r")[0] or row.split(":")[0] for row in finding.rows)
         return [point for point in dict.fromkeys(named) if point in known]
+
+    @property
+    def number_rows(self) -> int:
+        """Number of rows of all tables in the appendix, without runs."""
+        tables = [table for section in self.body.sections for table in section.tables]
+        return sum(len(table.rows) for table in (*tables, *self.body.ratios))
 
     @property
     def drawings(self) -> list[Drawing]:

@@ -24,7 +24,7 @@ def proof_sections(comparison: Comparison) -> list[ExtraSection]:
     texts = proof_texts(comparison)
     if not texts:
         return []
-    return [ExtraSection("proof", TITLE, "Proof of the medium", [LEAD], notes=texts)]
+    return [ExtraSection("proof", TITLE, "Proof", [LEAD], notes=texts)]
 
 
 def proof_texts(comparison: Comparison) -> list[str]:

@@ -137,7 +137,7 @@ def build_store(
     cases = ",".join(
         f'{{ name = "{name}", match = {{ read_percent = {mix}, block_size = "{size}" }} }}'
         for mix in mixes
-        for name, size in USE_CASES[mix]
+        for name, size in USE_CASES.get(mix, ())
     )
     text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases, workload=workload)
     behaviours = {}

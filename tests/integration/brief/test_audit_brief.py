@@ -280,7 +280,7 @@ def test_a_run_that_says_two_things(claims: list[Assertion], records: dict[str, 
 
 
 def test_the_brief_shows_the_audit(made: Made) -> None:
-    assert '<section id="audit"' in made.html
+    assert '<details class="fold" id="audit"' in made.html
     assert 'href="#audit"' in made.html
     assert "effective concurrency" in made.html
     start = made.html.index('id="storlab-data">') + len('id="storlab-data">')

@@ -36,8 +36,8 @@ class Visit:
 
 
 def unfold(page: Page) -> None:
-    """Open everything that readers can open."""
-    page.evaluate("for (const d of document.querySelectorAll('details')) { d.open = true; }")
+    """Open everything that readers can open, except menus."""
+    page.evaluate("for (const d of document.querySelectorAll('main details')) { d.open = true; }")
 
 
 def scroll_through(page: Page) -> None:
@@ -183,6 +183,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(store, write_brief(store, pdf=False))
 
 
+@pytest.fixture(scope="module")
+def many_mixes(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Provide a campaign of eight mixes."""
+    mixes = tuple(range(10, 90, 10))
+    store = build_store(tmp_path_factory.mktemp("many") / "run", mixes=mixes, repeats=2)
+    return Made(store, write_brief(store, pdf=False))
+
+
 WORDS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   let count = 0;
@@ -220,13 +228,69 @@ def test_a_link_into_something_folded_opens_it(browser: Browser, made: Made) -> 
 
 
 @pytest.mark.parametrize("script", [True, False])
-def test_paper_has_what_is_folded(browser: Browser, made: Made, script: bool) -> None:
+def test_paper_has_the_main_part_and_what_is_open(
+    browser: Browser, made: Made, script: bool
+) -> None:
     with Visit(browser, made, java_script_enabled=script) as visit:
-        folded = visit.page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+        main = visit.page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
         for summary in visit.page.locator("details.fold > summary").all():
             summary.click()
-        unfolded = visit.page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
-        assert folded == unfolded > 12
+        everything = visit.page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+        assert main <= 8
+        assert everything > 12
+
+
+def menus(page: Page) -> list[str]:
+    """Return the names of visible menus of the navigation."""
+    summaries = page.locator(".menu > summary").all()
+    return [each.inner_text() for each in summaries if each.is_visible()]
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize(
+    ("width", "wanted"), [(1366, ["Workloads", "Appendix"]), (390, ["Sections"])]
+)
+def test_the_navigation_is_one_row_without_scrolling(
+    browser: Browser, many_mixes: Made, width: int, wanted: list[str], script: bool
+) -> None:
+    options = {"viewport": {"width": width, "height": 768}, "java_script_enabled": script}
+    with Visit(browser, many_mixes, **options) as visit:
+        page = visit.page
+        assert menus(page) == wanted
+        entries = page.locator(".bar > li").all() if width > 1000 else []
+        boxes = [box for entry in entries if (box := entry.bounding_box())]
+        assert len({box["y"] for box in boxes}) <= 1
+        assert all(box["x"] + box["width"] <= width for box in boxes)
+        for name in wanted:
+            page.locator(".menu > summary", has_text=name).first.focus()
+            page.keyboard.press("Enter")
+            links = page.locator(".menu[open] a")
+            assert links.count() >= 5
+            for link in links.all():
+                link.scroll_into_view_if_needed()
+                box = link.bounding_box()
+                assert box is not None
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width
+                assert box["y"] + box["height"] < 769
+        if width > 1000:
+            assert page.locator(".menu[open]").count() == 1
+
+
+def test_a_menu_closes_by_escape_and_by_a_choice(browser: Browser, made: Made) -> None:
+    with Visit(browser, made, viewport={"width": 390, "height": 844}) as visit:
+        summary = visit.page.locator(".menu.all > summary")
+        summary.click()
+        visit.page.keyboard.press("Tab")
+        visit.page.keyboard.press("Escape")
+        assert visit.page.locator(".menu[open]").count() == 0
+        assert summary.evaluate("e => e === document.activeElement")
+        summary.click()
+        visit.page.locator('.menu[open] a[href="#ratio-figures"]').click()
+        assert visit.page.locator(".menu[open]").count() == 0
+        box = visit.page.locator("#ratio-figures h2").bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] < 844
 
 
 CLIPPED = """() => [...document.querySelectorAll('table, figure, .facts, h1, h2, li')]
@@ -317,7 +381,7 @@ def test_heads_of_tables_stay_in_sight(
 def test_drawings_are_readable_on_a_phone(browser: Browser, made: Made) -> None:
     with Visit(browser, made, viewport={"width": 390, "height": 844}) as visit:
         sizes = visit.page.evaluate(
-            """() => [...document.querySelectorAll('.mix .group:not(.tucked) svg')].map(svg =>
+            """() => [...document.querySelectorAll('.mix svg')].map(svg =>
               Math.min(...[...svg.querySelectorAll('text')].map(t => {
                 const px = parseFloat(getComputedStyle(t).fontSize);
                 return px * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;

@@ -117,11 +117,11 @@ class Tables(HTMLParser):
 def tables_of(html: str, anchor: str) -> list[Table]:
     """Return the tables of numbers in one section of a page, including the appendix."""
     name = re.escape(anchor)
-    found = re.search(rf'<section [^>]*id="{name}".*?</section>', html, re.S)
-    assert found is not None, anchor
-    folded = anchor if anchor == "ratios" else f"numbers-{name}"
-    appendix = re.search(rf'<details class="fold" id="{folded}">.*?</details>', html, re.S)
-    text = found.group(0) + (appendix.group(0) if appendix else "")
+    inside = [rf'<(section|details) [^>]*id="{name}".*?</\1>']
+    inside += [rf'<div id="(numbers-)?{name}"><h3>.*?(?=<h3|</details>)']
+    found = [each for each in (re.search(part, html, re.S) for part in inside) if each]
+    assert found, anchor
+    text = "".join(each.group(0) for each in found)
     reader = Tables()
     reader.feed(re.sub(r"<(svg|script).*?</\1>|<details>.*?</details>", "", text, flags=re.S))
     return reader.found

@@ -43,7 +43,7 @@ def test_the_page_never_scrolls_sideways(browser: Browser, two_families: Made, w
 
 def test_a_number_of_a_mix_leads_to_its_runs(browser: Browser, object_made: Made) -> None:
     with Visit(browser, object_made) as visit:
-        numbers = visit.page.locator("#numbers details").first
+        numbers = visit.page.locator("#numbers")
         numbers.locator("summary").first.click()
         link = numbers.locator("table.data a.n").first
         wanted = str(link.get_attribute("href"))

@@ -20,7 +20,7 @@
     try { localStorage.setItem("storlab-theme", choice); } catch { /* private windows may refuse to store the choice */ }
   });
 
-  /* Open a collapsed part that a link leads into. For printing, open all and collapse them afterwards. */
+  /* Open a collapsed part that a link leads into. */
   function unfold() {
     let place;
     try { place = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
@@ -30,8 +30,6 @@
     for (; place; place = place.parentElement) {
       if (place.tagName === "DETAILS" && !place.open) { place.open = true; folded = true; }
     }
-    const only = wanted.querySelectorAll(":scope > details.fold");
-    if (wanted.tagName === "SECTION" && only.length === 1) { only[0].open = true; }
     if (folded) { wanted.scrollIntoView({ behavior: "instant" }); }
   }
   window.addEventListener("hashchange", unfold);
@@ -56,14 +54,19 @@
     pins.observe(table.parentElement);
   }
 
-  let closed = [];
-  window.addEventListener("beforeprint", function () {
-    closed = [...document.querySelectorAll("details.fold:not([open])")];
-    for (const each of closed) { each.open = true; }
+  /* Close a menu of the navigation after a choice, a click elsewhere, or Escape. */
+  const menus = document.querySelectorAll(".menu");
+  document.addEventListener("click", function (event) {
+    for (const menu of menus) {
+      if (event.target.closest("a") || !menu.contains(event.target)) { menu.open = false; }
+    }
   });
-  window.addEventListener("afterprint", function () {
-    for (const each of closed) { each.open = false; }
-    closed = [];
+  document.addEventListener("keydown", function (event) {
+    for (const menu of menus) {
+      if (event.key !== "Escape" || !menu.open) { continue; }
+      if (menu.contains(document.activeElement)) { menu.firstElementChild.focus(); }
+      menu.open = false;
+    }
   });
 
   /* Replace static figures by interactive ones that show values on hover, once they come into view. */

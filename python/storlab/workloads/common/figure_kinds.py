@@ -106,7 +106,6 @@ RATIOS = FigureKind(
     "Ratio to the baseline with its 95 % interval. A line without a marker: the interval includes "
     "1. ≠: the two latencies were taken at different effective concurrency.",
     place="storlab.figures.ratios:draw",
-    main=False,
 )
 RATIOS_OF_FIXED_WORK = FigureKind(
     "ratios_of_fixed_work",
