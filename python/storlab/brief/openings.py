@@ -172,7 +172,7 @@ def _ranked(of: _Facet, column: Column) -> list[str]:
     ranked = sorted(known, key=lambda target: sign * cells[target].values[column.key].estimate)
     if len(ranked) > 1:
         best = decide(cells[ranked[0]], cells[ranked[1]], column, accepted=True)
-        if best is not None and not best.decided:  # then the order of values is by chance
+        if best is not None and best.outcome in ("within noise", "too noisy"):  # order by chance
             ranked[:2] = sorted(ranked[:2], key=known.index)
     return ranked
 
@@ -185,6 +185,7 @@ def _sentence(of: _Facet, columns: Sequence[Column], *, is_sweep: bool) -> list[
     pair = ranked[:2]
     points = _ends(of, columns[0], pair) if is_sweep else [of.last]
     known = [c for c in columns if all(c.key in of.cells(of.last)[t].values for t in pair)]
+    compared = len(of.decisions)
     made = [_clause(of, column, pair, points) for column in known]
     if not pair or any(clause is None for clause, _ in made):
         return []
@@ -195,7 +196,7 @@ def _sentence(of: _Facet, columns: Sequence[Column], *, is_sweep: bool) -> list[
         _place(of, points),
         targets=len(planned),
         missing=[target for target in planned if target not in ranked],
-        other_concurrency=any(isinstance(c, Assertion) and c.caveat for c in checked),
+        other_concurrency=any(decision.concurrency for decision in of.decisions[compared:]),
     )
     statement = words.text_of(pieces)
     of.checked += [replace(each, statement=statement) for each in checked]
@@ -326,24 +327,24 @@ def _closing(comparison: Comparison, facets: Sequence[_Facet]) -> list[str]:
 def _power(
     comparison: Comparison, facets: Sequence[_Facet], decisions: Sequence[Decision]
 ) -> list[str]:
-    """Return sentences on power that is refused, not measured, or at unequal boundaries."""
+    """Return sentences on power that is not compared, not measured, or at unequal boundaries."""
     refused = next((d for d in decisions if d.outcome == "refused"), None)
     if refused is not None:
         return [power_words.refused(refused.sides, refused.reason)]
     cells = [cell for facet in facets for cell in facet.cells(facet.last).values()]
-    measured = [cell for cell in cells if cell.measured]
-    sentences = []
-    boundaries = next((d.boundaries for d in decisions if d.boundaries), "")
-    if boundaries:
-        sentences.append(power_words.boundary_caveat(boundaries))
     weak: dict[str, list[str]] = {}
-    for cell in measured:
-        word = cell.power.provenance if cell.power is not None else ""
-        if word in NOT_MEASURED and cell.target not in weak.get(word, []):
-            weak.setdefault(word, []).append(cell.target)
-    if weak:
-        sentences.append(power_words.weak(weak))
+    lacking: dict[str, str] = {}
+    boundaries: dict[str, str] = {}
+    for cell in (cell for cell in cells if cell.measured):
+        if cell.power is None:
+            lacking[cell.target] = cell.power_missing or NO_METER
+            continue
+        boundaries[cell.target] = cell.power.label
+        if cell.power.provenance in NOT_MEASURED:
+            names = weak.setdefault(cell.power.provenance, [])
+            names += [] if cell.target in names else [cell.target]
+    is_unequal = any(decision.boundaries for decision in decisions)
+    sentences = words.power(weak, boundaries if is_unequal else {})
     if is_metered(comparison):
-        lacking = {c.target: c.power_missing or NO_METER for c in measured if c.power is None}
         sentences += [power_words.not_metered(*item) for item in lacking.items()]
     return sentences

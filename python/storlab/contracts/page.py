@@ -305,7 +305,8 @@ class Metrics:
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL
     findings: tuple[str, ...] = ()  # keys of metrics in findings; if empty, rates and latencies
-    # keys of the metrics in a one-line summary of a run; by default the rate
+    # Keys of the metrics in a one-line summary of a run (by default the rate), and in the text that
+    # opens a section (by default the headline and the findings): the first over the sweep.
     run_line: tuple[str, ...] = ()
     # name of a metric per watt, by name of the metric to divide by mean power
     per_watt: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ A sentence is a sequence of pieces, because each of its numbers links to runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from storlab.model.decision import Outcome
@@ -107,6 +107,23 @@ def sentence(
     return [*pieces, "."]
 
 
+def power(weak: Mapping[str, Sequence[str]], unequal: Mapping[str, str]) -> list[str]:
+    """Return sentences on power that was not measured, and on unequal power boundaries.
+
+    Args:
+        weak: Targets whose power was not measured, by provenance, such as ``declared``.
+        unequal: Power boundaries by target, if they are compared although they differ.
+    """
+    sentences = [
+        f"The power of {and_list(names)} is {word}, not measured" for word, names in weak.items()
+    ]
+    if unequal:
+        each = ", ".join(f"{target}: {boundary}" for target, boundary in unequal.items())
+        last = f"{sentences.pop()}, and" if sentences else "Power is compared"
+        sentences.append(f"{last} at unequal boundaries ({each})")
+    return [f"{text}." for text in sentences]
+
+
 def _was(what: str) -> str:
     """Return the verb after a metric: were for samples per second, was for throughput per watt."""
     counted, per, _ = what.partition(" per ")
@@ -142,7 +159,7 @@ def _ratios(clause: Clause) -> list[Piece]:
         return [" (", *_lead(leads[0], clause, suffix), ")"]
     if len({lead.outcome for lead in leads}) == 1 and leads[0].ratio is None:
         places = " and ".join(f"at {lead.place}" for lead in leads)
-        return [f": {OUTCOMES[leads[0].outcome]} {places}"]
+        return [f": the difference is {OUTCOMES[leads[0].outcome]} {places}"]
     pieces: list[Piece] = [": "]
     for lead in leads:
         pieces += [*_lead(lead, clause, suffix), f" at {lead.place}", ", "]

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from integration.brief.brief_fixture import ENVIRONMENT, INTERVAL_NS, WINDOW_NS, _summarise
 from storlab._native import Histogram
+from storlab.audit.from_claims import StatedValue
 from storlab.brief.build import build_brief
 from storlab.brief.html import render_html
 from storlab.brief.model import Brief
@@ -32,6 +33,7 @@ from storlab.contracts.registry import study_class
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import Sample
 from storlab.results.store import ResultStore
+from storlab.words.openings import text_of
 
 EXAMPLES = 1_000 if os.environ.get("STORLAB_TEST_THOROUGH") else 5
 STUDY = """
@@ -247,6 +249,18 @@ def divided(brief: Brief) -> Iterator[tuple[str, str, str]]:
                 yield new.text, old.text, ratio.text
 
 
+def opening_sentences(brief: Brief) -> list[str]:
+    """Return the sentences that open the brief's only mix, which are in the tables' words."""
+    opening = brief.body.sections[-1].opening
+    assert opening is not None
+    (paragraph,) = opening.paragraphs
+    assert paragraph.sentences
+    cells = {n.text for t in brief.body.sections[-1].tables for r in t.rows for n in r.numbers}
+    for value in (checked for checked in opening.checked if isinstance(checked, StatedValue)):
+        assert value.numbers[0].text in cells
+    return [text_of(pieces) for pieces in paragraph.sentences]
+
+
 @settings(max_examples=EXAMPLES)
 @given(RESULTS)
 def test_printed_numbers_agree(results: Results) -> None:
@@ -270,6 +284,7 @@ def test_printed_numbers_agree(results: Results) -> None:
             for digits in filter(None, texts_of_rate):
                 assert any(map(Number.of(digits).rounds, rates)), (surface, digits)
     sentences = [claim.finding.statement for claim in brief.findings.claims]
+    sentences += opening_sentences(brief)
     for text in (*sentences, *(drawing.figure.title for drawing in brief.drawings)):
         for *texts_of_time, unit in TIME.findall(text.replace("\u00a0", " ")):
             for number in map(Number.of, filter(None, texts_of_time)):

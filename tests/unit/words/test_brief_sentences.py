@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -10,16 +10,18 @@ from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
 from storlab.contracts.page import Quantity
 from storlab.model.decision import (
+    Better,
     Caveat,
     CaveatKind,
     Decision,
     Interval,
+    Outcome,
     Reason,
     ReasonKind,
     Standing,
     Verdict,
 )
-from storlab.words import caveats, claims, power
+from storlab.words import caveats, claims, openings, power
 from storlab.words.answers import contrast_place, note, sentences, text_of
 from storlab.words.text import TOO_NOISY
 from storlab.workloads.common.flags import flag_meanings
@@ -238,3 +240,61 @@ def test_power_golden() -> None:
             power.weak({"declared": ["SSD"], "modelled": ["HDD", "Tape"]}),
         ],
     )
+
+
+def clause(
+    leads: Sequence[openings.Lead],
+    *,
+    what: str = "throughput",
+    unit: str = "MB/s",
+    better: Better = "more",
+    sides: Sequence[str] = SIDES,
+) -> openings.Clause:
+    printed_unit = {"ns": " ms", "1/s": ""}.get(unit, f" {unit}")
+    values = (("1,687", f"4,168{printed_unit}"), ("235", f"729{printed_unit}"))
+    ends = len(leads) or 2
+    printed = [
+        openings.Side(side, tuple(openings.Linked(text, "") for text in own[-ends:]))
+        for side, own in zip(sides, values, strict=False)
+    ]
+    return openings.Clause(what, unit, better, printed, leads)
+
+
+def lead(place: str, ratio: str = "", outcome: Outcome = "better") -> openings.Lead:
+    ahead = "HDD" if outcome == "worse" else "SSD"
+    return openings.Lead(openings.Linked(ratio, "") if ratio else None, outcome, ahead, place)
+
+
+def test_openings_golden() -> None:
+    first, last = lead("1 job", "7.2×"), lead("8 jobs", "5.7×")
+    noise = [lead(place, outcome="within noise") for place in ("1 job", "8 jobs")]
+    noisy = lead("8 jobs", outcome="too noisy")
+    behind = lead("1 job", "1.3×", "worse")
+    latency = clause([last], what="mean read latency", unit="ns", better="less")
+    writes = latency._replace(what="mean write latency")
+    examples: Mapping[str, tuple[Sequence[openings.Clause], dict[str, Any]]] = {
+        "sweep": ([clause([first, last])], {}),
+        "sweep, less is better": ([clause([first, last], unit="s", better="less")], {}),
+        "sweep of one target": ([clause([], sides=SIDES[:1])], {"targets": 1}),
+        "sweep of four targets": ([clause([first, last])], {"targets": 4}),
+        "sweep without a difference": ([clause(noise)], {}),
+        "sweep with one open end": ([clause([first, noisy])], {}),
+        "sweep that crosses": ([clause([behind, last])], {}),
+        "sweep with a target missing": ([clause([], sides=SIDES[:1])], {"missing": ["HDD"]}),
+        "point": ([latency, writes], {"other_concurrency": True}),
+        "point, open": ([latency._replace(leads=[noisy])], {}),
+        "point, behind": ([latency, writes._replace(leads=[behind])], {}),
+        "plural": ([clause([last], what="samples per second", unit="1/s")], {}),
+    }
+    lines = []
+    for name, (clauses, more) in examples.items():
+        place = "from 1 to 8 jobs" if name.startswith("sweep") else "at 8 jobs"
+        text = openings.text_of(openings.sentence(clauses, place, **{"targets": 2, **more}))
+        lines.append(f"{name}: {text}")
+    ends = (("1 job", "8 jobs", ("1", "8")), ("depth 1", "depth 16", ("1", "16")))
+    lines += [f"span: {openings.span(*each)}" for each in ends]
+    declared, unequal = {"declared": SIDES}, {"SSD": "device", "HDD": "enclosure"}
+    for weak, boundaries in ((declared, {}), (declared, unequal), ({}, unequal)):
+        lines += [f"power: {text}" for text in openings.power(weak, boundaries)]
+    lines += [f"caveat: {openings.ONE_RUN}", f"nothing: {openings.NOTHING_MEASURED}"]
+    golden("openings", lines)
