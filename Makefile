@@ -24,7 +24,8 @@ PORTABLE := base block
 PYTEST_SPREAD ?= -n 4 --dist loadfile --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
-DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
+# The study without a suffix is that of block I/O.
+DEMOS := "" -object -training -checkpoint -preprocess
 PACKED := target/wheels/.packed
 # The release build is for this machine's processor: 4 % less CPU time of preprocessing than x86-64-v2,
 # 2 % less of I/O (docs/platforms.md has the table), which is too little to choose at run time. For
@@ -122,12 +123,12 @@ python/storlab/_native.pyi: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	$(MATURIN) generate-stubs --profile dev --quiet --out target/stubs
 	cp target/stubs/storlab/_native.pyi $@
 
-demo: build  ## five short studies, one of each kind of work; prints where their briefs lie
-	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
-	$(BIN)/storlab run studies/demo-object.toml --clean --out $(DEMO_OUT)-object
-	$(BIN)/storlab run studies/demo-training.toml --clean --out $(DEMO_OUT)-training
-	$(BIN)/storlab run studies/demo-checkpoint.toml --clean --out $(DEMO_OUT)-checkpoint
-	$(BIN)/storlab run studies/demo-preprocess.toml --clean --out $(DEMO_OUT)-preprocess
+demo: build  ## five short studies, one of each kind of work; ends with their answers and briefs
+	@out=.demo/$$(date -u +%Y%m%dt%H%M%Sz); \
+	for kind in $(DEMOS); do \
+	  $(BIN)/storlab run studies/demo$$kind.toml --clean --out $$out$$kind; \
+	done; \
+	for kind in $(DEMOS); do echo; $(BIN)/storlab compare $$out$$kind --answer; done
 
 test: develop  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust

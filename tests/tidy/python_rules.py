@@ -38,8 +38,8 @@ FLOORS = (
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
-    "capacity_answer": "analysis",
-    "saturation": "analysis",
+    "capacity_answer": "words",
+    "saturation": "words",
     "outputs": "analysis",
     "audit": "audit",
     "importer": "exchange",

@@ -20,10 +20,10 @@ from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
-MOST_BATCHES = 3  # an undecided trial gets at most this many times ``repeats`` runs
+MOST_BATCHES = 3  # a trial within noise gets at most this many times ``repeats`` runs
 
-Verdict = Literal["kept", "not-kept", "undecided", "failed"]
-Outcome = Literal["found", "at-least", "undecided"]
+Verdict = Literal["kept", "not-kept", "within noise", "failed"]
+Outcome = Literal["found", "at-least", "within noise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class CaseResult:
         A trial is ignored if one with fewer accelerators did not meet it. None if no trial is left.
         """
         above = self.first_not_kept
-        kept = self._with("kept")
+        kept = [tried for tried in self.tried if tried.verdict == "kept"]
         if above is not None:
             kept = [tried for tried in kept if tried.number < above.number]
         return max(kept, key=lambda tried: tried.number, default=None)
@@ -129,21 +129,18 @@ class CaseResult:
     def first_not_kept(self) -> Tried | None:
         """Trial of the smallest number of accelerators at which the threshold was not met.
 
-        That trial missed the threshold, was undecided or failed. None if every trial met it.
+        That trial missed the threshold, was within noise of it or failed. None if there is none.
         """
-        wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
-        return min(wanted, key=lambda tried: tried.number, default=None)
+        missed = [tried for tried in self.tried if tried.verdict not in ("kept", None)]
+        return min(missed, key=lambda tried: tried.number, default=None)
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the largest number of accelerators is exact, a lower bound or undecided."""
+        """Whether the largest number of accelerators is exact, a lower bound or within noise."""
         above = self.first_not_kept
-        if above is not None and above.verdict == "undecided":
-            return "undecided"
+        if above is not None and above.verdict == "within noise":
+            return "within noise"
         return "found" if above is not None and self.next is None else "at-least"
-
-    def _with(self, verdict: Verdict) -> list[Tried]:
-        return [tried for tried in self.tried if tried.verdict == verdict]
 
     def notes(self) -> list[str]:
         """Return remarks that qualify the result, such as that the client was the bottleneck."""
@@ -168,7 +165,7 @@ class CaseResult:
                 f"at {above.number:,} other programs used the client's cores: the target may feed "
                 "more from an idle machine"
             )
-        if above is not None and above.verdict == "undecided":
+        if above is not None and above.verdict == "within noise":
             remarks.append(
                 f"{above.number:,} could not be decided: the interval of the mean includes the "
                 "threshold"
@@ -252,10 +249,10 @@ def _survey_one(case: Case, by_point: Mapping[str, Sequence[RunRecord]], rule: R
         point_id = case.with_number(number).point_id
         if point_id in by_point:
             result.tried.append(judge(number, by_point[point_id], rule, metric))
-    undecided = next((tried for tried in result.tried if tried.verdict is None), None)
-    if undecided is not None:
-        batches = len(undecided.run_ids) // rule.repeats + 1
-        point = case.with_number(undecided.number)
+    unfinished = next((tried for tried in result.tried if tried.verdict is None), None)
+    if unfinished is not None:
+        batches = len(unfinished.run_ids) // rule.repeats + 1
+        point = case.with_number(unfinished.number)
         result.next = Try(point, batches * rule.repeats)
         return result
     verdicts = {t.number: t.verdict for t in result.tried if t.verdict is not None}
@@ -316,4 +313,4 @@ def _verdict(interval: Interval | None, rule: Rule) -> Verdict | None:
     outcome = outcome_of(interval, rule.threshold_percent, "more", reached=True)
     if outcome in ("better", "worse"):
         return "kept" if outcome == "better" else "not-kept"
-    return None if interval.n < MOST_BATCHES * rule.repeats else "undecided"
+    return None if interval.n < MOST_BATCHES * rule.repeats else "within noise"

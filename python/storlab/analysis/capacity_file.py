@@ -35,14 +35,6 @@ class Found:
     outcome: Outcome
     notes: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
-        """The largest number as text, such as ``at least 24``."""
-        if self.outcome == "undecided":
-            return f"{self.number:,} or more" if self.number else "not decided"
-        before = "at least " if self.outcome == "at-least" else ""
-        return f"{before}{self.number:,}"
-
 
 def searches(comparison: Comparison) -> list[Found]:
     """Read the capacity searches of all result directories; ordinary campaigns have none.
@@ -74,17 +66,6 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
         raise ResultError(str(path), problem, fix) from error
 
 
-def _outcome(case: dict[str, Any], parameter: str) -> Outcome:
-    """Return the stored outcome; derive it from the trials for files of older versions."""
-    if "verdict" in case:
-        known: Outcome = case["verdict"]
-        return known
-    above = case["first_not_kept"]
-    if any(t[parameter] == above and t["verdict"] == "undecided" for t in case["tried"]):
-        return "undecided"
-    return "at-least" if case["is_lower_bound"] or not case["complete"] else "found"
-
-
 def _search(label: str, kind: str, threshold: float, case: dict[str, Any]) -> Found:
     parameter = FAMILIES[kind].page.searched.parameter
     number = case[f"{parameter}_at_threshold"]
@@ -103,6 +84,6 @@ def _search(label: str, kind: str, threshold: float, case: dict[str, Any]) -> Fo
         point_id=None if tried is None else tried["point_id"],
         power_w=None if tried is None else tried["power_w"],
         first_not_kept=case["first_not_kept"],
-        outcome=_outcome(case, parameter),
+        outcome=case["verdict"],
         notes=tuple(case["notes"]),
     )

@@ -5,7 +5,7 @@ against its bound is
 
 - ``held``: the whole interval satisfies the bound;
 - ``broken``: the whole interval violates the bound, or a run of the point failed;
-- ``undecided``: the bound lies inside the interval, or there is no interval (fewer than two
+- ``inconclusive``: the bound lies inside the interval, or there is no interval (fewer than two
   repeats).
 
 A bound that is a multiple of the baseline is checked against the ratio of geometric means. A bound
@@ -44,8 +44,8 @@ from storlab.base.units import J_PER_WH, NS_PER_S, show, significant
 from storlab.model.decision import Better, Decision, Outcome, outcome_of
 from storlab.model.gate import Bound, GateRule, Limit
 
-Verdict = Literal["held", "broken", "undecided"]
-VERDICTS: tuple[Verdict, ...] = ("held", "broken", "undecided")
+Verdict = Literal["held", "broken", "inconclusive"]
+VERDICTS: tuple[Verdict, ...] = ("held", "broken", "inconclusive")
 ERROR = 0.05  # error probability of all checks together
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -102,9 +102,9 @@ class Check(Decision):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """Verdict on the bound: held, broken or undecided."""
+        """Verdict on the bound: held, broken or inconclusive."""
         held: dict[Outcome, Verdict] = {"better": "held", "worse": "broken"}
-        return held.get(self.outcome, "undecided")
+        return held.get(self.outcome, "inconclusive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class RuleVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """``broken`` if any check is; ``held`` if all are; else ``undecided``."""
+        """``broken`` if any check is; ``held`` if all are; else ``inconclusive``."""
         return _together(self.checks)
 
     def as_dict(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Gate:
 
     @property
     def verdict(self) -> Verdict:
-        """``broken`` if any check is; ``held`` if all are; else ``undecided``."""
+        """``broken`` if any check is; ``held`` if all are; else ``inconclusive``."""
         return _together(self.checks)
 
     def count(self, verdict: Verdict) -> int:
@@ -172,7 +172,8 @@ def count(checks: Iterable[Check], verdict: Verdict) -> int:
 
 def _together(checks: Iterable[Check]) -> Verdict:
     verdicts = {check.verdict for check in checks}
-    return "broken" if "broken" in verdicts else "undecided" if "undecided" in verdicts else "held"
+    found = (verdict for verdict in ("broken", "inconclusive") if verdict in verdicts)
+    return next(found, "held")
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:

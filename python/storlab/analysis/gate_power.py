@@ -22,7 +22,7 @@ def repeats_to_decide(
     confidence: float,
     meter: float = 0.0,
 ) -> int | None:
-    """Return the smallest total number of repeats that would decide an undecided check.
+    """Return the smallest total number of repeats that would decide an inconclusive check.
 
     Args:
         values: Values of the existing repeats.

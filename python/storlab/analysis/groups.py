@@ -8,7 +8,7 @@ from storlab.model.result import RunRecord, group_id
 
 
 def groups_of(point: Point) -> dict[str, Point]:
-    """Return a point for each group of a point, by name; empty if there are none."""
+    """Return the groups of a point by name, each as a point of its own; empty without groups."""
     return FAMILIES[point.kind].groups(point) if point.kind in FAMILIES else {}
 
 

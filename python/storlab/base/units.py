@@ -261,34 +261,41 @@ def format_duration(duration_ns: int) -> str:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     if seconds >= 1 or duration_ns == 0:
         return f"{_significant(seconds)} s"
-    return format_latency(duration_ns)
+    return _three_digits(duration_ns, _TIME_UNITS)
+
+
+_TIME_UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": NS_PER_S}
 
 
 def format_latency(latency_ns: float) -> str:
-    """Format a latency: ``"85.1 us"``, ``"1.2 ms"``, ``"2.5 s"``."""
-    return _three_digits(latency_ns, {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS_PER_S})
+    """Format a latency with three significant digits: ``"85.1 µs"``, ``"1.20 ms"``."""
+    unit = _largest_unit(latency_ns, _TIME_UNITS)
+    return f"{format_number(latency_ns / _TIME_UNITS[unit])} {unit}"
 
 
 def format_quantity(value: float, unit: str) -> str:
     """Format a value in a metric's unit: ``"1.23 ms"``, ``"8,210 MB/s"``; unit "1" is omitted."""
     if unit == "ns":
         return format_latency(value)
-    shown = {"1": "", "1/s": "/s"}.get(unit, unit)
+    shown = {"1": "", "1/s": "/s", "us": "µs"}.get(unit, unit)
     return f"{format_number(value)} {shown}".rstrip()
 
 
 def _three_digits(value: float, units: dict[str, int]) -> str:
-    """Format a value in the largest unit in which it is at least 1 after rounding.
+    """Format a value in its largest unit with up to three digits, without zeros at the end."""
+    unit = _largest_unit(value, units)
+    return f"{_significant(value / units[unit])} {unit}"
+
+
+def _largest_unit(value: float, units: dict[str, int]) -> str:
+    """Return the largest unit in which a value is at least 1 after rounding to three digits.
 
     Args:
         value: The value in the base unit.
         units: Factors by unit, in ascending order.
     """
-    best = next(iter(units))
-    for unit, factor in units.items():
-        if float(f"{value / factor:.3g}") >= 1:
-            best = unit
-    return f"{_significant(value / units[best])} {best}"
+    fitting = [unit for unit, factor in units.items() if float(f"{value / factor:.3g}") >= 1]
+    return fitting[-1] if fitting else next(iter(units))
 
 
 def _significant(value: float) -> str:

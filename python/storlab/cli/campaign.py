@@ -184,8 +184,8 @@ def conclude(
             comparison = compare(data)
             verdicts = conclusion.answers(comparison)
             if report and summary.missing == 0:
-                with reporter_for(quiet, as_json) as told:
-                    told.step("writing the brief")
+                with reporter_for(quiet, as_json) as progress:
+                    progress.step("writing the brief")
                     brief = _brief(comparison)
     except KeyboardInterrupt:
         code, verdicts = ExitCode.INTERRUPTED, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -50,7 +50,7 @@ def capacity(
         typer.Option(
             "--repeats",
             min=2,
-            help="Runs of each number of accelerators; up to three times as many if undecided.",
+            help="Runs of each number of accelerators; up to three times as many if needed.",
         ),
     ] = 3,
     out: Annotated[
@@ -123,10 +123,10 @@ def _exit_code(session: SearchSession) -> ExitCode:
 
 
 def _print(result: Capacity, session: SearchSession, study: Path) -> None:
-    told = _telling(result.cases)
+    names = _different_parameters(result.cases)
     for case in result.cases:
         terminal.out.print()
-        terminal.out.print(_title(case, told), style="bold", soft_wrap=True)
+        terminal.out.print(_title(case, names), style="bold", soft_wrap=True)
         terminal.out.print(_table(case, result.rule))
         terminal.out.print(_answer(case, result.rule), style="bold", soft_wrap=True)
         common = _common_flags(case)
@@ -144,7 +144,7 @@ def _print(result: Capacity, session: SearchSession, study: Path) -> None:
         )
 
 
-def _telling(cases: list[CaseResult]) -> list[str]:
+def _different_parameters(cases: list[CaseResult]) -> list[str]:
     """Return the names of the parameters whose values differ between the searches."""
     searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
@@ -154,9 +154,9 @@ def _telling(cases: list[CaseResult]) -> list[str]:
     ]
 
 
-def _title(case: CaseResult, told: list[str]) -> str:
+def _title(case: CaseResult, names: list[str]) -> str:
     point = case.case.point
-    parts = [f"{name} = {point.params[name]}" for name in told if name in point.params]
+    parts = [f"{name} = {point.params[name]}" for name in names if name in point.params]
     if point.clients is not None:
         parts.append(f"{point.clients} client{'s' * (point.clients > 1)}")
     return ", ".join([f"{point.target}: {point.workload}", *parts])
@@ -180,6 +180,9 @@ def _answer(case: CaseResult, rule: Rule) -> str:
 
 
 def _table(case: CaseResult, rule: Rule) -> Table:
+    from storlab.words.text import WITHIN_NOISE
+
+    verdicts = {**_VERDICTS, "within noise": WITHIN_NOISE}
     table = terminal.table(pad_edge=False)
     for column in (case.case.search.parameter, "utilisation", "95 % interval", "runs"):
         table.add_column(column, justify="right")
@@ -192,19 +195,13 @@ def _table(case: CaseResult, rule: Rule) -> Table:
             "" if tried.interval is None else f"{tried.interval.estimate:.1f} %",
             _interval(tried),
             f"{len(tried.run_ids)}",
-            _VERDICTS[tried.verdict],
+            verdicts[tried.verdict],
             ", ".join(flag for flag in tried.flags if flag not in common),
         )
     return table
 
 
-_VERDICTS: dict[Any, str] = {
-    "kept": "yes",
-    "not-kept": "no",
-    "undecided": "undecided",
-    "failed": "failed",
-    None: "more runs needed",
-}
+_VERDICTS = {"kept": "yes", "not-kept": "no", "failed": "failed", None: "more runs needed"}
 
 
 def _interval(tried: Tried) -> str:

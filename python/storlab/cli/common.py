@@ -60,6 +60,28 @@ ResultsArgument = Annotated[
     Path,
     typer.Argument(metavar="DIR", help="A result directory.", autocompletion=completion.results),
 ]
+QuestionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--question",
+        metavar="NAME",
+        help="Answer this question instead of the study's, such as efficiency or cost. Repeat for "
+        "more.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option("--baseline", metavar="TARGET", help="Divide ratios by this target."),
+]
+AcceptOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--accept-unequal-boundaries/--refuse-unequal-boundaries",
+        help="Also give ratios of power if the meters of both sides cover different equipment, or "
+        "refuse them; default: as the study says.",
+        show_default=False,
+    ),
+]
 
 
 def emit_json(document: Document) -> None:

@@ -11,7 +11,13 @@ import typer
 from storlab.base.errors import UsageError, with_fixes
 from storlab.base.nearest import suggest
 from storlab.cli import completion, conclusion, terminal
-from storlab.cli.common import JsonOption, emit_json
+from storlab.cli.common import (
+    AcceptOption,
+    BaselineOption,
+    JsonOption,
+    QuestionOption,
+    emit_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +75,12 @@ def compare(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="Print only the first N points."),
     ] = None,
+    questions: QuestionOption = None,
+    baseline: BaselineOption = None,
+    accept: AcceptOption = None,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Print only the answer, and where the brief is.")
+    ] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Print all tables on a terminal, not a screenful.")
     ] = False,
@@ -84,17 +96,23 @@ def compare(
     table that fits the screen is printed. Of more than 1,000 workload points only a selection is
     printed; --json and --metric give all.
 
+    --question, --baseline and --accept-unequal-boundaries replace settings of the study.
+
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
     from storlab.analysis.compare import compare as compare_dataset
-    from storlab.analysis.dataset import load_dataset
     from storlab.analysis.proofs import proofs_of
     from storlab.analysis.table import comparison_dict
     from storlab.brief.family_additions import all_additions
     from storlab.brief.selection import shown
+    from storlab.brief.settings import Settings, load_with
     from storlab.results.store import ResultStore
+    from storlab.words.caveats import changed_settings
 
-    comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
+    stores = [ResultStore.open(directory) for directory in directories]
+    data, changes = load_with(stores, Settings(questions or (), baseline, accept))
+    changed = [changed_settings(changes)] if changes else []
+    comparison = compare_dataset(data)
     keys = _keys(comparison, metrics, "--metric") if metrics else None
     selected = _selected(comparison, points or [], sort, top)
     if as_json:
@@ -107,10 +125,14 @@ def compare(
             CompareDocument(
                 **comparison_dict(selected, keys),
                 proofs=proofs_of(selected),
+                changed_settings=changes,
                 verdicts=conclusion.as_json(conclusion.answers(comparison)),
                 **additions,
             )
         )
+        return
+    if answer:
+        _print_answer(comparison, changed)
         return
     if terminal.out.is_terminal and keys is None and selected is comparison and not every:
         part = _on_a_screen(comparison)
@@ -135,7 +157,18 @@ def compare(
     _print_failed(selected)
     if sentences := conclusion.lines(conclusion.answers(comparison)):
         terminal.out.print()
-        conclusion.print_lines(sentences)
+        conclusion.print_lines([*sentences, *changed])
+
+
+def _print_answer(comparison: Comparison, changed: Sequence[str]) -> None:
+    """Print the names of the studies, the answer, and the briefs that exist."""
+    stores = comparison.dataset.stores
+    for store in stores:
+        terminal.out.print(store.study.study.name, style="bold", soft_wrap=True)
+    conclusion.print_lines([*conclusion.lines(conclusion.answers(comparison)), *changed])
+    for brief in (store.directory / "brief.html" for store in stores):
+        if brief.exists():
+            terminal.out.print(f"brief: {brief}", soft_wrap=True)
 
 
 def _on_a_screen(comparison: Comparison) -> Comparison:

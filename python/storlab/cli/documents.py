@@ -305,7 +305,8 @@ class CompareDocument(Document):
     (gpudirect) the fraction of I/O on each path to the GPU, and `saturation` (preprocess) whether
     storage is the bottleneck. These three are missing if metrics were selected by --metric. A
     target's `own_percentiles` at a point are those of each repeat, by column, if runs have no
-    histograms to merge: the estimate is then their median.
+    histograms to merge: the estimate is then their median. `changed_settings` lists settings of the
+    study that options of the command replaced.
     """
 
     schema_name: Literal["compare"] = Field(default="compare", alias="schema")
@@ -316,6 +317,7 @@ class CompareDocument(Document):
     points: list[dict[str, Any]]
     failed: list[dict[str, Any]]
     proofs: list[TargetProof]
+    changed_settings: list[str]
     endpoints: list[EndpointFigures] | None = OPTIONAL
     gpu_paths: list[dict[str, Any]] | None = OPTIONAL
     saturation: list[dict[str, Any]] | None = OPTIONAL
@@ -385,10 +387,10 @@ class GateRuleVerdict(Part):
     at: dict[str, Any]
     at_most: str | float | None
     at_least: str | float | None
-    verdict: Literal["held", "broken", "undecided"]
+    verdict: Literal["held", "broken", "inconclusive"]
     held: int
     broken: int
-    undecided: int
+    inconclusive: int
 
 
 class AcceptedDifference(Part):
@@ -410,7 +412,7 @@ class GateDocument(Document):
     schema_name: Literal["gate"] = Field(default="gate", alias="schema")
     directory: Path
     baseline: Path | None
-    verdict: Literal["held", "broken", "undecided"] | None
+    verdict: Literal["held", "broken", "inconclusive"] | None
     confidence: float | None
     accepted: list[AcceptedDifference]
     rules: list[GateRuleVerdict]

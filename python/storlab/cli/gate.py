@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 CODES = {
     "held": ExitCode.OK,
     "broken": ExitCode.DISAGREE,
-    "undecided": ExitCode.INCONCLUSIVE,
+    "inconclusive": ExitCode.INCONCLUSIVE,
 }
-STYLES = {"held": "green", "broken": "bold red", "undecided": "yellow"}
+STYLES = {"held": "green", "broken": "bold red", "inconclusive": "yellow"}
 
 BaselineOption = Annotated[
     str | None,
@@ -95,9 +95,9 @@ def gate(
     """Check results against rules: bounds that are absolute or multiples of a baseline.
 
     A rule is held or broken if the whole confidence interval lies on one side of its bound.
-    Otherwise it is undecided, and storlab prints how many more repeats would decide it. Exit code 0
-    if all rules are held, 10 if one is broken, 12 if none is broken and one is undecided. With
-    --save and without --baseline, bounds that refer to a baseline are not checked.
+    Otherwise it is inconclusive, and storlab prints how many more repeats would decide it. Exit
+    code 0 if all rules are held, 10 if one is broken, 12 if none is broken and one is inconclusive.
+    With --save and without --baseline, bounds that refer to a baseline are not checked.
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
@@ -260,7 +260,7 @@ def _print_verdicts(judged: Gate, accepted: Sequence[Difference]) -> None:
     terminal.out.print(summary(judged), soft_wrap=True)
 
 
-def _print_verdict(verdict: Verdict, told: str, indent: str = "") -> None:
-    word, _, rest = told.partition(":")
+def _print_verdict(verdict: Verdict, line: str, indent: str = "") -> None:
+    word, _, rest = line.partition(":")
     text = terminal.Text(f"{indent}{word}", style=STYLES[verdict])
     terminal.out.print(text.append(f":{rest}", style="default"), soft_wrap=True)

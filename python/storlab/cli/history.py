@@ -26,7 +26,7 @@ class BriefsIn(StrEnum):
     COPY = "copy"
 
 
-MOST_TOLD = 10  # most points with a change that are listed in the terminal
+MOST_LISTED = 10  # most points with a change that are listed in the terminal
 
 
 def history(
@@ -67,13 +67,16 @@ def history(
     Example: storlab history results/* --out history
     """
     from storlab.base.files import output_error
+    from storlab.cli.campaign import reporter_for
 
     # Garbage collection would take a tenth of this import's time and find nothing to free.
     with without_collector():
         from storlab.history.site import write_site
 
     try:
-        site = write_site(directories, out, copy_briefs=briefs is BriefsIn.COPY)
+        with reporter_for(quiet=False, as_json=as_json) as progress:
+            progress.step("writing the site")
+            site = write_site(directories, out, copy_briefs=briefs is BriefsIn.COPY)
     except OSError as error:
         raise output_error(out, error) from error
     if as_json:
@@ -156,7 +159,7 @@ def _print(site: Site) -> None:
     from storlab.words.text import plural
 
     changed = [view for view in site.views if view.changes]
-    for view in changed[:MOST_TOLD]:
+    for view in changed[:MOST_LISTED]:
         row = view.changes[0].rows[0]
         verdict = f" ({row.verdict})" if row.verdict else ""
         why = f"; {view.candidate}" if view.candidate else ""
@@ -164,8 +167,8 @@ def _print(site: Site) -> None:
             f"{view.newest}: {view.target}, {view.where}: {row.title} {row.text}{verdict}{why}",
             soft_wrap=True,
         )
-    if len(changed) > MOST_TOLD:
-        terminal.out.print(f"and {plural(len(changed) - MOST_TOLD, 'more point')} that changed")
+    if len(changed) > MOST_LISTED:
+        terminal.out.print(f"and {plural(len(changed) - MOST_LISTED, 'more point')} that changed")
     if not changed:
         most = most_results(site.views)
         terminal.out.print(unchanged_text(most, "no change was found"), soft_wrap=True)

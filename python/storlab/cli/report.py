@@ -11,7 +11,13 @@ import typer
 from storlab.base.errors import UsageError
 from storlab.base.files import directory_problem, output_error
 from storlab.cli import completion, conclusion, terminal
-from storlab.cli.common import JsonOption, emit_json
+from storlab.cli.common import (
+    AcceptOption,
+    BaselineOption,
+    JsonOption,
+    QuestionOption,
+    emit_json,
+)
 
 DirectoriesArgument = Annotated[
     list[Path],
@@ -43,28 +49,6 @@ RunsOption = Annotated[
     ),
 ]
 
-QuestionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--question",
-        metavar="NAME",
-        help="Answer this question instead of the study's, such as efficiency or cost. Repeat for "
-        "more.",
-    ),
-]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option("--baseline", metavar="TARGET", help="Divide ratios by this target."),
-]
-AcceptOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--accept-unequal-boundaries/--refuse-unequal-boundaries",
-        help="Also give ratios of power if the meters of both sides cover different equipment, or "
-        "refuse them; default: as the study says.",
-        show_default=False,
-    ),
-]
 PointOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -131,8 +115,8 @@ def report(
     settings = Settings(questions or (), baseline, accept, points or ())
     data, changes = load_with((store, *others), settings)
     try:
-        with reporter_for(quiet=False, as_json=as_json) as told:
-            told.step("writing the brief")
+        with reporter_for(quiet=False, as_json=as_json) as progress:
+            progress.step("writing the brief")
             comparison = compare(data)
             path = write_brief(
                 store, others, title=title, out=out, pdf=pdf, published_by=published_by,

@@ -138,7 +138,7 @@ def _clients(directory: Path, plan: dict[str, Any], by_id: dict[str, str]) -> di
     }
 
 
-_TOLD = ("phase", "bytes_s", "operations_s", "silent_ns", "ended")
+_CLIENT_FIELDS = ("phase", "bytes_s", "operations_s", "silent_ns", "ended")
 
 
 def _clients_now(directory: Path) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def _clients_now(directory: Path) -> list[dict[str, Any]]:
         with suppress(OSError, ValueError):
             clients = parse_json(read_input(path))["clients"]
             return [
-                {"name": name, **{key: facts.get(key) for key in _TOLD}}
+                {"name": name, **{key: facts.get(key) for key in _CLIENT_FIELDS}}
                 for name, facts in clients.items()
             ]
     return []

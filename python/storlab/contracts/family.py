@@ -253,7 +253,7 @@ class Workload(ABC):
         return None
 
     def groups(self, point: Point) -> dict[str, Point]:
-        """Return a point for each group of a point, by name; empty if there are none.
+        """Return the groups of a point by name, each as a point of its own; empty without groups.
 
         Groups run at the same time, each with its own load. From its point, which has no groups,
         storlab computes the metrics and flags of a group as if it were a run.

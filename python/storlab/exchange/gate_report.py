@@ -13,7 +13,6 @@ from storlab.model.decision import WIDE
 from storlab.words.outcomes import OUTCOMES
 from storlab.words.text import interval_text
 
-WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
 SIDES = {"at_most": "at most", "at_least": "at least"}
 
 
@@ -38,13 +37,13 @@ def measured_text(check: Check) -> str:
     if known is None or known.low is None or known.high is None:
         return interval_text(known, lambda v: format_quantity(v, unit))
     mean, low, high = (format_quantity(v, unit) for v in (known.estimate, known.low, known.high))
-    if check.verdict == "undecided" and known.is_open:
+    if check.verdict == "inconclusive" and known.is_open:
         return f"{mean} [wider than a factor of {WIDE:.0f}]"
     return f"{mean} [{low}–{high}]"
 
 
 def advice_text(check: Check) -> str:
-    """Return how many more repeats would decide an undecided check, or why none can; else ""."""
+    """Return how many more repeats would decide an inconclusive check, or why none can; else ""."""
     if check.needed is not None:
         more = check.needed - check.repeats
         repeats = "repeat" if more == 1 else "repeats"
@@ -66,18 +65,18 @@ def rule_words(judged: RuleVerdict) -> str:
 
 def rule_line(judged: RuleVerdict) -> str:
     """Return a gate's rule as one line of text: outcome, rule, and number of checks per outcome."""
-    return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
+    return f"{judged.verdict}: {rule_words(judged)}: {_counts(judged)}"
 
 
 def _counts(judged: RuleVerdict | Gate) -> str:
     of = {verdict: sum(c.verdict == verdict for c in judged.checks) for verdict in VERDICTS}
-    return ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in of.items())
+    return ", ".join(f"{number} {verdict}" for verdict, number in of.items())
 
 
 def verdict_text(check: Check) -> str:
-    """Return a check's verdict, and why it is undecided: ``could not tell (not measured)``."""
-    word = WORDS[check.verdict]
-    return f"{word} ({OUTCOMES[check.outcome]})" if check.verdict == "undecided" else word
+    """Return a check's verdict, and why it is inconclusive: ``inconclusive (not measured)``."""
+    why = f" ({OUTCOMES[check.outcome]})" if check.verdict == "inconclusive" else ""
+    return f"{check.verdict}{why}"
 
 
 def line(check: Check) -> str:
@@ -115,7 +114,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
         gate: Outcome of the gate.
         accepted: Differences from the baseline's environment that the user accepted.
     """
-    rules = [f"- **{WORDS[r.verdict]}**: {_plain(rule_words(r))}: {_counts(r)}" for r in gate.rules]
+    rules = [f"- **{r.verdict}**: {_plain(rule_words(r))}: {_counts(r)}" for r in gate.rules]
     rows = [
         "| verdict | rule | metric | target | point | measured | bound | |",
         "|---|---|---|---|---|---|---|---|",
@@ -133,9 +132,9 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
             _plain(more),
         )
         rows.append(f"| {' | '.join(cells)} |")
-    told = [f"- accepted: {_plain(difference_text(difference))}" for difference in accepted]
-    head = [f"### storlab gate: {_plain(title)}: {WORDS[gate.verdict]}", "", summary(gate)]
-    return "\n".join([*head, "", *rules, "", *rows, "", *told, ""]).rstrip() + "\n"
+    differences = [f"- accepted: {_plain(difference_text(difference))}" for difference in accepted]
+    head = [f"### storlab gate: {_plain(title)}: {gate.verdict}", "", summary(gate)]
+    return "\n".join([*head, "", *rules, "", *rows, "", *differences, ""]).rstrip() + "\n"
 
 
 def difference_text(difference: Difference) -> str:
@@ -157,7 +156,7 @@ def _plain(text: str) -> str:
 
 
 def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
-    """Return a gate's report as a JUnit test suite; undecided checks are errors, not failures.
+    """Return a gate's report as a JUnit test suite; inconclusive checks are errors, not failures.
 
     Args:
         title: Title of the report.
@@ -169,16 +168,16 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
         name=_xml(f"storlab gate: {title}"),
         tests=str(len(gate.checks)),
         failures=str(gate.count("broken")),
-        errors=str(gate.count("undecided")),
+        errors=str(gate.count("inconclusive")),
     )
     properties = ElementTree.SubElement(suite, "properties")
-    told = [
+    facts = [
         ("confidence", f"{gate.confidence:.6g}"),
         ("intervals", f"hold {confidence_text(gate)}"),
         *((f"rule {rule.number}", rule_line(rule)) for rule in gate.rules),
         *(("accepted", difference_text(difference)) for difference in accepted),
     ]
-    for name, value in told:
+    for name, value in facts:
         ElementTree.SubElement(properties, "property", name=name, value=_xml(value))
     for check in gate.checks:
         name = f"rule {check.number}: {check.column.key} {rule_text(check)}, {check.where}"

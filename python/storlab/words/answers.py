@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis import digits
 from storlab.model.decision import Caveat, Decision, Standing, Verdict
-from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, OUTCOMES, reason_text
+from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, reason_text
 from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list
 from storlab.workloads.common.flags import flag_meanings
 
@@ -206,7 +206,8 @@ def _not_significant(verdict: Verdict, best: Decision) -> str:
     if verdict.kind == "one run":
         return f" ran once{places or ' at each point'}, so differences may be chance."
     if verdict.kind == "too noisy":
-        return f": the difference in {best.what} is {OUTCOMES['too noisy']}{places}; add repeats."
+        noisy = f"{digits.TOO_NOISY} to estimate{places}"
+        return f": the difference in {best.what} is {noisy}; add repeats."
     if best.advantage.excludes(1.0):
         return (
             f": the difference in {best.what} is not significant if all {best.comparisons:,} "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from storlab.analysis.digits import TOO_NOISY
 from storlab.model.decision import Outcome, Reason, ReasonKind, VerdictKind
-from storlab.words.text import MISSING, TOO_NOISY, WITHIN_NOISE, and_list, sentence_case
+from storlab.words.text import MISSING, WITHIN_NOISE, and_list, sentence_case
 
 NOT_COMPARED = "not compared"
 NO_CLEAR_DIFFERENCE = "No clear difference"
@@ -22,7 +23,7 @@ HEADLINES: dict[VerdictKind, str] = {
     "winner": "",
     "depends": "It depends",
     "within noise": sentence_case(WITHIN_NOISE),
-    "too noisy": sentence_case(TOO_NOISY),
+    "too noisy": sentence_case(f"{TOO_NOISY} to estimate"),
     "one run": "One run: no interval",
     "refused": sentence_case(NOT_COMPARED),
     "not measured": sentence_case(MISSING),

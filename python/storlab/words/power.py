@@ -8,7 +8,7 @@ from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
 from storlab.base.units import format_number
 from storlab.model.decision import Decision
-from storlab.words.text import BIAS, MISSING, TOO_NOISY, and_list, mean_ratio, plural, ratio_text
+from storlab.words.text import BIAS, MISSING, and_list, mean_ratio, plural, ratio_text
 
 
 def not_metered(target: str, reason: str) -> str:
@@ -55,7 +55,8 @@ def per_joule(decisions: Sequence[Decision]) -> str:
     target, baseline = decisions[0].sides
     what = f"as much data as {baseline}"
     if len(decisions) == 1 and digits.is_too_noisy(decisions[0].ratio):
-        span = f"an amount of data whose ratio to that of {baseline} is {TOO_NOISY}."
+        noisy = f"{digits.TOO_NOISY} to estimate"
+        span = f"an amount of data whose ratio to that of {baseline} is {noisy}."
     elif len(decisions) == 1:
         span = f"{ratio_text(decisions[0].ratio)} {what}."
     else:

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
-from storlab.base.units import NS_PER_S, format_number, last_place, rounded
+from storlab.base.units import NS_PER_S, format_latency, format_number, last_place, rounded
 from storlab.model.decision import Interval
 
 BIAS = "Because of noise, the smallest and largest of many ratios overstate the true range."
 MISSING = "not measured"
 WITHIN_NOISE = "within run-to-run variation"
-TOO_NOISY = "too noisy to estimate"
 DIFFERENT_CONCURRENCY = "at different effective concurrency"
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
@@ -28,11 +27,8 @@ def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, f
 
 
 def latency_text(value_ns: float) -> str:
-    """Format a latency with three digits and an SI unit, as ``85.1 µs``."""
-    for unit, factor in reversed(LATENCY_UNITS):
-        if value_ns >= factor * 0.9995:
-            return f"{format_number(value_ns / factor)}\u00a0{unit}"
-    return f"{format_number(value_ns)}\u00a0ns"
+    """Format a latency for a page, where number and unit stay on one line."""
+    return format_latency(value_ns).replace(" ", "\u00a0")
 
 
 def value_text(value: float, unit: str) -> str:
@@ -92,9 +88,9 @@ def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
     text = f"{shown}\u00d7 {what} in the geometric mean{of}"
     noisy = sum(map(digits.is_too_noisy, ratios))
     if noisy == len(ratios):
-        return f"{text}, each {TOO_NOISY}"
+        return f"{text}, each {digits.TOO_NOISY} to estimate"
     least, most = ratio_ends(ratios)
-    more = f", and {noisy} {TOO_NOISY}" if noisy else ""
+    more = f", and {noisy} {digits.TOO_NOISY} to estimate" if noisy else ""
     return f"{text}, from {least} to {most}{more}"
 
 

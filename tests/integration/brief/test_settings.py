@@ -1,4 +1,4 @@
-"""``storlab report`` reads stored results under other settings than those of their study."""
+"""``storlab report`` and ``compare`` read results under other settings than those of the study."""
 
 from __future__ import annotations
 
@@ -98,3 +98,33 @@ def test_the_brief_names_the_settings_that_were_changed(
     unchanged = json.loads((directory / "plan.json").read_text())
     assert unchanged["study_name"]
     assert ResultStore.open(directory).study.study.question == []
+
+
+def test_compare_takes_the_settings_of_report(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["compare", str(directory), "--json", "--question", "efficiency"]
+    assert main(command) == ExitCode.OK
+    refused = json.loads(capsys.readouterr().out)
+    assert [verdict["kind"] for verdict in refused["verdicts"]] == ["refused"]
+    assert main([*command, "--accept-unequal-boundaries", "--baseline", SSD]) == ExitCode.OK
+    accepted = json.loads(capsys.readouterr().out)
+    assert [verdict["kind"] for verdict in accepted["verdicts"]] == ["winner"]
+    assert (accepted["baseline"], len(accepted["changed_settings"])) == (SSD, 3)
+
+
+def test_compare_prints_the_answer_alone(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that --answer prints the study, the answer and the brief, and no table."""
+    assert main(["compare", str(directory)]) == ExitCode.OK
+    whole = capsys.readouterr().out
+    brief = directory / "brief.html"
+    for briefs in ([], [f"brief: {brief}"]):
+        assert main(["compare", str(directory), "--answer"]) == ExitCode.OK
+        name, *answer = capsys.readouterr().out.splitlines()
+        assert name == ResultStore.open(directory).study.study.name
+        assert answer[len(answer) - len(briefs) :] == briefs
+        sentences = "\n".join(answer[: len(answer) - len(briefs)])
+        assert sentences and whole.rstrip().endswith(sentences)
+        brief.touch()

@@ -114,7 +114,7 @@ def test_every_command_works_as_it_stands(tmp_path: Path) -> None:
     assert {line.split()[1] for line in shown} >= {"init", "plan", "doctor", "run", "gate"}
     assert "4 cells x 2 targets x 5 repeats = 40 runs" in printed
     assert "40 of 40 runs finished" in printed
-    assert re.search(r"(?m)^(held|broken|could not tell): ", printed)
+    assert re.search(r"(?m)^(held|broken|inconclusive): ", printed)
     assert (place / "results" / "monday" / "brief.html").is_file()
     assert (place / "results" / "both" / "brief.html").is_file()
     assert (place / "monday.csv").is_file()

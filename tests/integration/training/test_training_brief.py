@@ -27,7 +27,8 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
-from storlab.workloads.training.capacity_answer import Kept, largest, title
+from storlab.words.text import MISSING, WITHIN_NOISE
+from storlab.workloads.training.capacity_answer import Kept, found_text, largest, title
 from storlab.workloads.training.findings import capacity_section
 from support.made_comparisons import told
 from support.vega import assert_vega_lite
@@ -150,7 +151,10 @@ def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     power = [r.metric("power_w") for r in records_of(training_made.store, 2, OLD)]
     watts = sum(value for value in power if value is not None) / 3
     assert row["per watt 1/W"] == format_number(2 / watts)
-    assert f"{found[NEW].text} on {NEW} (few steps), 2 on {OLD} (few steps)" in training_made.html
+    assert (
+        f"{found_text(found[NEW])} on {NEW} (few steps), 2 on {OLD} (few steps)"
+        in training_made.html
+    )
 
 
 def test_accelerators_per_watt_are_marked_as_what_they_are_made_of(training_made: Made) -> None:
@@ -186,27 +190,21 @@ def test_accelerators_per_watt_say_which_runs_have_no_energy(training_made: Made
 
 
 @pytest.mark.parametrize(
-    ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("undecided", "2 or more")]
+    ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("within noise", "2 or more")]
 )
-def test_a_capacity_is_told_by_its_verdict(
+def test_a_capacity_is_printed_by_its_verdict(
     verdict: str, text: str, training_made: Made, tmp_path: Path
 ) -> None:
-    """Check that a capacity's verdict decides, even for old files; notes are ignored."""
+    """Check that a capacity's verdict decides; notes are ignored."""
     copy = tmp_path / "copy"
     shutil.copytree(training_made.store.directory, copy)
     path = copy / "capacity.json"
     content = json.loads(path.read_text())
     (case,) = (case for case in content["cases"] if case["target"] == OLD)
-    tried = next(t for t in case["tried"] if t["accelerators"] == case["first_not_kept"])
-    tried["verdict"] = "undecided" if verdict == "undecided" else "not-kept"
-    case["complete"] = verdict != "at-least"
-    case["notes"] = ["what could not be decided is another matter"]
-    for given in ({"verdict": verdict}, {}):
-        case.pop("verdict", None)
-        case.update(given)
-        path.write_text(json.dumps(content))
-        found = searches(compare(load_dataset([ResultStore.open(copy)])))
-        assert [search.text for search in found if search.target == OLD] == [text]
+    case |= {"verdict": verdict, "notes": ["what could not be decided is another matter"]}
+    path.write_text(json.dumps(content))
+    found = searches(compare(load_dataset([ResultStore.open(copy)])))
+    assert [found_text(search) for search in found if search.target == OLD] == [text]
 
 
 def test_a_search_is_told_with_its_own_threshold(training_made: Made, tmp_path: Path) -> None:
@@ -272,7 +270,7 @@ def test_a_sweep_tells_no_more_than_it_tried(tmp_path: Path) -> None:
         del data.runs[key]
     answer = told(compare(data))["accelerators"][0]
     assert f"{OLD}: 1 emulated accelerator kept busy" in answer  # three failed
-    assert f"{NEW}: how many accelerators it keeps busy is not decided" in answer
+    assert f"{NEW}: accelerators kept busy at 90 % or more: {MISSING}" in answer
     point = next(p for p in data.points if p.params["accelerators"] == 3)
     del data.runs[point.key, OLD]
     answer = told(compare(data))["accelerators"][0]
@@ -297,7 +295,7 @@ def test_two_repeats_just_above_the_threshold_decide_nothing(tmp_path: Path) -> 
     (section,) = comparison.sections
     points = section.of_facet(section.facets()[0])
     found = largest(comparison, section, points, 90.0)
-    assert {kept.text for kept in found.values()} == {"not decided"}
+    assert {kept.text for kept in found.values()} == {WITHIN_NOISE}
 
 
 def test_a_damaged_search_is_named(tmp_path: Path) -> None:

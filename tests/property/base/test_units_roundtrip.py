@@ -44,7 +44,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert text in str(refusal)
 
 
-_SHOWN = re.compile(r"(\d+(?:\.\d+)?) (\w+)")
+_SHOWN = re.compile(r"([\d,]+(?:\.\d+)?) (\w+)")
 
 
 @given(st.integers(0, LARGEST))
@@ -59,5 +59,6 @@ def test_shown_sizes_are_within_half_a_percent(size_bytes: int) -> None:
 def test_shown_latencies_are_within_half_a_percent(latency_ns: float) -> None:
     match = _SHOWN.fullmatch(format_latency(latency_ns))
     assert match is not None
-    shown = float(match.group(1)) * DURATION_UNITS[match.group(2)]
+    unit = DURATION_UNITS[match.group(2).replace("µ", "u")]
+    shown = float(match.group(1).replace(",", "")) * unit
     assert abs(shown - latency_ns) <= 0.0051 * latency_ns

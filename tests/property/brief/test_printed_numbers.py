@@ -18,6 +18,7 @@ from statistics import geometric_mean
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -261,6 +262,7 @@ def opening_sentences(brief: Brief) -> list[str]:
     return [text_of(pieces) for pieces in paragraph.sentences]
 
 
+@pytest.mark.timeout(60 * EXAMPLES)
 @settings(max_examples=EXAMPLES)
 @given(RESULTS)
 def test_printed_numbers_agree(results: Results) -> None:

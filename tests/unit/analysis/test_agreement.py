@@ -284,7 +284,12 @@ def test_a_campaign_of_one_engine_is_no_crosscheck(tmp_path: Path, plan: Plan) -
 
 @pytest.mark.parametrize(
     ("unit", "value", "text"),
-    [("1", 4.0, "4.00"), ("1", 3.89, "3.89"), ("IOPS", 3.89, "3.89 IOPS"), ("ns", 2000.0, "2 us")],
+    [
+        ("1", 4.0, "4.00"),
+        ("1", 3.89, "3.89"),
+        ("IOPS", 3.89, "3.89 IOPS"),
+        ("ns", 2000.0, "2.00 µs"),
+    ],
 )
 def test_a_number_without_a_unit_is_printed_without_one(unit: str, value: float, text: str) -> None:
     interval = Interval(1.0, 1.0, 1.0, 5)

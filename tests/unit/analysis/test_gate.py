@@ -74,7 +74,7 @@ def test_a_bound_within_the_interval_is_not(results: Comparison) -> None:
     first = judged(results, rule(at_least=1)).checks[0]
     assert first.interval is not None
     (check,) = judged(results, rule(at_least=first.interval.estimate * 1.001)).checks
-    assert check.verdict == "undecided"
+    assert check.verdict == "inconclusive"
     assert (check.needed is None) == bool(check.reason)
     assert check.needed is None or check.needed > 8
 
@@ -237,11 +237,11 @@ def test_a_vague_baseline_is_why_repeats_do_not_help() -> None:
 def test_one_broken_rule_breaks_the_gate(results: Comparison) -> None:
     first = judged(results, held := rule(at_least=1)).checks[0]
     assert first.interval is not None
-    undecided = rule(at_least=first.interval.estimate * 1.001)
+    inconclusive = rule(at_least=first.interval.estimate * 1.001)
     broken = rule(at_least="1TB/s")
-    assert judged(results, held, undecided).verdict == "undecided"
+    assert judged(results, held, inconclusive).verdict == "inconclusive"
     assert judged(results, held, broken).verdict == "broken"
-    assert judged(results, held, undecided, broken).verdict == "broken"
+    assert judged(results, held, inconclusive, broken).verdict == "broken"
 
 
 def test_rules_have_verdicts_over_all_their_checks(results: Comparison) -> None:

@@ -72,7 +72,7 @@ def test_an_interval_of_power_holds_the_accuracy_of_its_meter(tmp_path: Path) ->
     )
     assert judged(exact, at_least="9.7W").verdict == "held"
     (check,) = judged(coarse, at_least="9.7W").checks
-    assert check.verdict == "undecided"
+    assert check.verdict == "inconclusive"
     assert check.reason == "the meter is not accurate enough to decide it"
     assert judged(coarse, at_least="8W").verdict == "held"
     by_page = coarse.rows[next(iter(coarse.rows))].cells["Disk"].values["power_w.all"]
@@ -86,14 +86,14 @@ def test_a_ratio_of_power_holds_the_accuracy_of_both_meters(tmp_path: Path) -> N
     )
     other = results(tmp_path / "other", metered(uncertainty=0.0, watts=9.7))
     assert judged(exact, other, at_least="1.01 x baseline").verdict == "held"
-    assert judged(coarse, other, at_least="1.01 x baseline").verdict == "undecided"
+    assert judged(coarse, other, at_least="1.01 x baseline").verdict == "inconclusive"
 
 
 def test_a_ratio_across_power_boundaries_is_refused(tmp_path: Path) -> None:
     device, wall = (results(tmp_path / b, metered(b)) for b in ("device", "wall"))  # type: ignore[arg-type]
     for metric in ("power", "efficiency_mb_s_w", "iops_w"):
         (check,) = judged(device, wall, metric=metric, at_least="0.5 x baseline").checks
-        assert (check.verdict, check.outcome, check.interval) == ("undecided", "refused", None)
+        assert (check.verdict, check.outcome, check.interval) == ("inconclusive", "refused", None)
         assert "device against wall" in check.reason
         assert "accept_unequal_boundaries" in check.reason
     assert judged(device, wall, metric="throughput", at_least="0.5 x baseline").verdict == "held"
@@ -118,8 +118,8 @@ def test_a_meter_that_gave_nothing_at_a_point_holds_no_rule(metric: str, tmp_pat
     found = judged(
         results(tmp_path / "out", metered(works=with_one_job)), metric=metric, at_least=1e-6, at={}
     )
-    assert found.verdict == "undecided"
-    lost = [check for check in found.checks if check.verdict == "undecided"]
+    assert found.verdict == "inconclusive"
+    lost = [check for check in found.checks if check.verdict == "inconclusive"]
     assert len(found.checks) == len(lost) + 1
     for check in lost:
         assert check.reason == "no energy was measured: no meter"
@@ -134,7 +134,7 @@ def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -
         judged(none, at_least=1)
     some = results(tmp_path / "some", metered(works=with_one_job))
     whole = results(tmp_path / "whole", metered())
-    assert judged(some, whole, at_least="0.5 x baseline", at={}).verdict == "undecided"
+    assert judged(some, whole, at_least="0.5 x baseline", at={}).verdict == "inconclusive"
     told = {check.reason for check in judged(whole, some, at_least="0.5 x baseline", at={}).checks}
     told.remove("")
     (reason,) = told
@@ -142,7 +142,7 @@ def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -
 
 
 def test_nor_does_a_target_whose_meters_all_gave_nothing(tmp_path: Path) -> None:
-    """Check that meters without readings leave a power rule undecided."""
+    """Check that meters without readings leave a power rule inconclusive."""
 
     def swapped(record: RunRecord) -> RunRecord:
         target = {"Disk": "Memory", "Memory": "Disk"}[record.target]
@@ -153,7 +153,7 @@ def test_nor_does_a_target_whose_meters_all_gave_nothing(tmp_path: Path) -> None
         found = results(tmp_path / str(len(more)), swapped, more=more)
         checks = judged(found, target=None, at_least=1).checks
         assert {check.target for check in checks} == targets
-        assert {c.verdict for c in checks if c.target == "Disk"} <= {"undecided"}
+        assert {c.verdict for c in checks if c.target == "Disk"} <= {"inconclusive"}
 
 
 def test_runs_without_energy_are_told(tmp_path: Path) -> None:

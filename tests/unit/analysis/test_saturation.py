@@ -69,10 +69,10 @@ def test_more_workers_than_cores_saturate_no_device() -> None:
 def test_a_machine_that_others_keep_busy_is_not_bound_by_the_workers_cpu() -> None:
     found = judged(*(replace(step(n, 50, 42), machine_percent=97.0) for n in (1, 2, 4)))
     assert (found.verdict, found.text) == (
-        "undecided",
-        "not decided, because others than the workers kept the machine's cores busy",
+        "others",
+        "unknown, because others than the workers kept the machine's cores busy",
     )
-    assert [found.word(each) for each in found.steps][-1] == "not decided"
+    assert [found.word(each) for each in found.steps][-1] == "unknown"
     busy = judged(*(replace(step(n, 50 / n, 95), machine_percent=97.0) for n in (1, 2, 4)))
     assert busy.text == "CPU-bound at every number of workers"
 
@@ -87,10 +87,7 @@ def test_a_sweep_that_still_gains_is_open() -> None:
 
 def test_noise_is_neither_a_gain_nor_a_saturation() -> None:
     found = judged(step(1, 20, 50, LOUD), step(2, 20, 25, LOUD), step(4, 20, 12, LOUD))
-    assert (found.verdict, found.text) == (
-        "undecided",
-        "not decided, because the repeats differ too much",
-    )
+    assert found.verdict == "within noise"
     assert change((20.0, 20.1), (19.9, 20.0)) == "equivalent"
     assert change((20.0, 20.1), (15.0, 15.1)) == "better"
     assert change((20.0, 26.0), (18.0, 23.0)) == "within noise"
@@ -98,22 +95,22 @@ def test_noise_is_neither_a_gain_nor_a_saturation() -> None:
 
 def test_single_runs_decide_nothing_but_that_workers_are_busy() -> None:
     found = judged(step(1, 20, 50, (1.0,)), step(4, 20, 12, (1.0,)))
-    assert found.text == "not decided, because single runs have no interval"
+    assert found.verdict == "one run"
     assert judged(step(1, 100, 95, (1.0,)), step(4, 26, 93, (1.0,))).verdict == "cpu"
 
 
 def test_one_number_of_workers_tells_nothing() -> None:
     found = judged(step(4, 20, 30))
-    assert (found.verdict, found.workers) == ("one", 4)
+    assert (found.verdict, found.workers) == ("not swept", 4)
     assert "is unknown" in found.text
-    assert judge([]) == ("none", None)
+    assert judge([]) == ("not measured", None)
 
 
 def test_neighbours_at_the_end_of_a_dense_sweep_are_no_plateau() -> None:
     dense = [step(workers, 100 / workers, 60) for workers in range(1, 25)]
     assert judge(dense) == ("open", 24)
     found = judged(step(23, 4.35, 60), step(24, 4.2, 60))
-    assert found.text == ("not decided, because the numbers of workers lie too near to one another")
+    assert found.verdict == "too near"
 
 
 def test_what_no_device_moved_is_not_the_devices_doing() -> None:

@@ -110,7 +110,7 @@ def test_documents_hold_the_repeats_own_percentiles(
 
 
 @pytest.mark.parametrize(
-    ("at_most", "verdict"), [("100us", "undecided"), ("50us", "broken"), ("400us", "held")]
+    ("at_most", "verdict"), [("100us", "inconclusive"), ("50us", "broken"), ("400us", "held")]
 )
 def test_a_gate_judges_them_as_it_judges_rates(tmp_path: Path, at_most: str, verdict: str) -> None:
     comparison = compare(load_dataset(load(results(tmp_path)).stores), alone=True)

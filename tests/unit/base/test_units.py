@@ -138,11 +138,11 @@ def test_durations_are_shown_for_people(duration_ns: int, shown: str) -> None:
     ("latency_ns", "shown"),
     [
         (0, "0 ns"),
-        (85_100, "85.1 us"),
-        (999_999, "1 ms"),
-        (2_500_000_000, "2.5 s"),
-        (4_000_000_000_000, "4000 s"),
-        (0.000_015, "0.000015 ns"),
+        (85_100, "85.1 µs"),
+        (999_999, "1.00 ms"),
+        (2_500_000_000, "2.50 s"),
+        (4_000_000_000_000, "4,000 s"),
+        (0.000_015, "0.0000150 ns"),
     ],
 )
 def test_latencies_never_show_an_exponent(latency_ns: float, shown: str) -> None:

@@ -96,7 +96,7 @@ def test_three_verdicts_have_three_exit_codes(
 ) -> None:
     assert gate(place, bound, "--baseline", place / "old") == code
     printed = capsys.readouterr().out
-    word = {0: "held: ", 10: "broken: ", 12: "could not tell: "}[code]
+    word = {0: "held: ", 10: "broken: ", 12: "inconclusive: "}[code]
     assert printed.startswith(word)
     assert "Intervals hold" in printed
 

@@ -38,7 +38,7 @@ def record(failure: Failure | None = None) -> RunRecord:
 
 
 def test_figures_of_a_snapshot() -> None:
-    assert snapshot_figures(SNAPSHOT, "IOPS") == "250 MB/s, 12,345 IOPS, p99 1.5 ms, CPU 87 %"
+    assert snapshot_figures(SNAPSHOT, "IOPS") == "250 MB/s, 12,345 IOPS, p99 1.50 ms, CPU 87 %"
     whole = replace(SNAPSHOT, note="slowest c07: 18 MB/s")
     assert snapshot_figures(whole, "IOPS").endswith("CPU 87 %, slowest c07: 18 MB/s")
     early = Snapshot("ramp", 0, None, 0.0, 0.0)
@@ -53,7 +53,7 @@ def test_a_run_in_one_line() -> None:
     assert run_line(record(), "a [b], 4 jobs, run 1 of 3").startswith("a [b], 4 jobs, run 1 of 3: ")
     broken = run_line(record(Failure(message="it broke")), "a [b], run 1")
     assert broken == f"a [b], run 1 ({RUN.run_id}): FAILED, it broke"
-    assert line.endswith("1,235 MB/s, 56.0 IOPS, p99 2 ms, flags: client-bound")
+    assert line.endswith("1,235 MB/s, 56.0 IOPS, p99 2.00 ms, flags: client-bound")
     assert run_line(record(Failure(message="it broke"))).endswith("FAILED, it broke")
     rate = Metric(name="requests_s", value=78.0, unit="1/s")
     objects = record().model_copy(update={"kind": "object", "metrics": [rate], "flags": []})
@@ -119,7 +119,7 @@ def test_the_live_view_shows_campaign_point_and_figures() -> None:
         "a [b], w ",
         "measure, ",
         "12,345 IOPS",
-        "p99 1.5 ms",
+        "p99 1.50 ms",
         "CPU 87 %",
         "a note with [brackets]",
     ):

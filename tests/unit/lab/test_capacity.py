@@ -75,7 +75,7 @@ def test_doubling_then_bisection() -> None:
 
 
 def test_a_number_that_cannot_be_decided_is_not_kept() -> None:
-    assert next_number({1: "kept", 2: "undecided"}, 8) is None
+    assert next_number({1: "kept", 2: "within noise"}, 8) is None
     assert next_number({1: "kept", 2: "kept", 4: "failed"}, 8) == 3
 
 
@@ -116,7 +116,7 @@ def judged(*values: float | None) -> str | None:
         ((89.9, 89.9, 89.9), None),
         ((89.0, 90.0, 91.0), None),  # the interval contains the threshold: more runs
         ((95.0, 95.2), None),  # too few, whatever their values
-        ((89.0, 90.0, 91.0) * MOST_BATCHES, "undecided"),
+        ((89.0, 90.0, 91.0) * MOST_BATCHES, "within noise"),
         ((95.0, None, 95.0), "failed"),
     ],
 )
@@ -283,10 +283,10 @@ def test_close_calls_get_more_runs(
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
     (case,) = found.cases
     two = next(tried for tried in case.tried if tried.number == 2)
-    assert (two.verdict, len(two.run_ids)) == ("undecided", 2 * MOST_BATCHES)
+    assert (two.verdict, len(two.run_ids)) == ("within noise", 2 * MOST_BATCHES)
     assert numbers(found) == {"one": 1}
     assert any("could not be decided" in note for note in case.notes())
-    assert case.as_dict()["verdict"] == "undecided"
+    assert case.as_dict()["verdict"] == "within noise"
 
 
 def test_the_workload_may_be_at_its_end_before_the_target(

@@ -101,7 +101,7 @@ def test_clients_that_are_alike(tmp_path: Path) -> None:
     assert checks["version of storlab"].what == "1.0"
     assert checks["mount server"].what == "srv:/x"
     assert checks["shared"].what == "every client sees the files of all others"
-    assert checks["clocks"].what.startswith("offsets are known to 20 us at worst (c")
+    assert checks["clocks"].what.startswith("offsets are known to 20.0 µs at worst (c")
     assert checks["network"].what == "100 Gbit/s"
 
 
@@ -236,7 +236,7 @@ def test_clocks_that_are_not_known_well(tmp_path: Path) -> None:
     first = {**CLOCKS[0], "c3": ClockOffset(0, 2_000_002)}
     check = table(tmp_path, clocks=[first, CLOCKS[1]])["clocks"]
     assert check.status == "warning"
-    assert "1000 us at worst (c3)" in check.what
+    assert "1.00 ms at worst (c3)" in check.what
     assert "interface" in check.fix
     assert (
         table(tmp_path, clocks=[{**first, "c3": ClockOffset(0, 2_000_000)}] * 2)["clocks"].status

@@ -13,9 +13,10 @@ impl GroupOrder for BlockJob {
     }
 
     fn check_as_group(&self, first: &Self) -> Result<()> {
-        let timed = self.window_ns.is_some() && self.verify.is_none();
-        let what = || "groups have neither a window by bytes nor verify mode".into();
-        require(timed, "window_ns", what, "set window_ns, and no verify")?;
+        let what = || "is missing: groups run for a fixed time".into();
+        require(self.window_ns.is_some(), "window_ns", what, "set window_ns")?;
+        let what = || "groups cannot verify data".into();
+        require(self.verify.is_none(), "verify", what, "remove verify")?;
         let what = || "differs from the first group's".into();
         let fix = "give all groups equal times, backend and direct";
         let alike = self.times() == first.times();

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
+from storlab.base.units import format_latency
 from storlab.contracts.exchange import UNKNOWN_START, FileImporter, ImportedRun
 from storlab.engines.gdsio.result import GdsioFormatError, Result, read_results
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
@@ -163,8 +164,8 @@ def _notes(result: Result, has_latency: bool) -> list[str]:
         notes.append(disagreement)
     if not has_latency:
         notes.append(
-            f"gdsio's latency ({result.latency_mean_ns / 1_000:g} us) is left out: for batches it "
-            "is per batch or per entry, depending on the version"
+            f"gdsio's latency ({format_latency(result.latency_mean_ns)}) is left out: for batches "
+            "it is per batch or per entry, depending on the version"
             if result.depth is not None
             else "gdsio printed a latency of 0, so it was not measured"
         )

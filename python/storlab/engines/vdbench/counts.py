@@ -197,6 +197,6 @@ def _rounding_notes(
         if response is not None and response.middle > 0:
             if response.percent > NEGLIGIBLE_PERCENT:
                 digit_us = 1000 * (response.high - response.low)
-                yield f"{kind}: the response time is rounded by vdbench to {digit_us:.3g} us"
+                yield f"{kind}: the response time is rounded by vdbench to {digit_us:.3g} µs"
         else:
             yield f"{kind}: vdbench printed no response time above 0"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import storlab
-from storlab.base.units import format_bytes_si
+from storlab.base.units import format_bytes_si, format_latency
 from storlab.cluster.client_facts import code_digest
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
@@ -382,13 +382,13 @@ def _needed_bytes(study: StudyBase, plan: Plan, target: Target, clients: int) ->
 def _clocks(clocks: Sequence[Mapping[str, ClockOffset]]) -> Iterator[Check]:
     first, second = clocks[0], clocks[-1]
     worst = max(first, key=lambda name: first[name].round_trip_ns)
-    trip_us = first[worst].round_trip_ns / 1000
-    drift = max(abs(second[n].offset_ns - first[n].offset_ns) for n in first)
-    slow = first[worst].round_trip_ns / 2 > DRIFT_NS
+    known_ns = first[worst].round_trip_ns / 2
+    drift_ns = max(abs(second[n].offset_ns - first[n].offset_ns) for n in first)
+    slow = known_ns > DRIFT_NS
     yield Check(
         name="clocks",
         status="warning" if slow else "ok",
-        what=f"offsets are known to {trip_us / 2:.0f} us at worst ({worst}); two measurements "
-        f"differ by {drift / 1000:.0f} us",
+        what=f"offsets are known to {format_latency(known_ns)} at worst ({worst}); two "
+        f"measurements differ by {format_latency(drift_ns)}",
         fix="use a faster network for MPI: [cluster] interface" if slow else "",
     )

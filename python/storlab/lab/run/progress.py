@@ -142,7 +142,8 @@ class _Figures(ProgressColumn):
 class LiveReporter(Reporter):
     """Reporter with two live progress bars: the campaign, and the current run or step.
 
-    Above the campaign's bar is a summary of each target: its runs, and how many of them failed.
+    Above the campaign's bar is a summary of each target: its runs, and how many of them failed or
+    have flags.
     """
 
     def __init__(self, console: Console, names: Names = plain_name) -> None:
@@ -205,11 +206,11 @@ class LiveReporter(Reporter):
             return
         elapsed_ns = min(monotonic_ns() - self._started_ns, self._count.expected_ns)
         left = format_duration(_whole_seconds(self._count.expected_ns - elapsed_ns))
-        told = snapshot_figures(snapshot, self._unit)
+        rates = snapshot_figures(snapshot, self._unit)
         self._progress.update(
             self._current,
             completed=elapsed_ns,
-            figures=", ".join(filter(None, (snapshot.phase, f"{left} left", told))),
+            figures=", ".join(filter(None, (snapshot.phase, f"{left} left", rates))),
         )
         self._update_campaign(elapsed_ns)
 

@@ -285,7 +285,7 @@ def params_by_group(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def points_by_group(point: Point) -> dict[str, Point]:
-    """Return a point for each group of a point, by the name of the group."""
+    """Return the groups of a point by name, each as a point with the group's parameters."""
     every = params_by_group(point.params)
     return {
         name: point.model_copy(

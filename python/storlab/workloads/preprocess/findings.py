@@ -14,7 +14,15 @@ from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, mean_words, number_of, table_of
 from storlab.figures.common import place_of
-from storlab.words.text import and_list, breakable, plural, sentence_case
+from storlab.words.outcomes import OUTCOMES
+from storlab.words.text import (
+    MISSING,
+    WITHIN_NOISE,
+    and_list,
+    breakable,
+    plural,
+    sentence_case,
+)
 from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
@@ -44,9 +52,12 @@ BOUND = {
     "cpu": "the CPU",
     "parts": "too few parts",
     "open": "nothing yet: more workers help",
-    "undecided": "not decided",
-    "one": "not known",
-    "none": "not measured",
+    "others": "not known: others used the cores",
+    "too near": "not known: too few numbers of workers",
+    "one run": OUTCOMES["one run"],
+    "within noise": WITHIN_NOISE,
+    "not swept": "not known",
+    "not measured": MISSING,
 }
 _FIELDS = ("label", *(f"I{n}" for n in range(1, 14)), *(f"C{n}" for n in range(1, 27)))
 _Place = tuple[Section, Any]

@@ -4,7 +4,7 @@ Definitions, for one target and the swept numbers of workers (docs/method/prepro
 
 - A larger number of workers is *faster* if the time is at least 5 % less and the interval of the
   ratio excludes 1. It is *no faster* if the time is less than 5 % less and the interval excludes a
-  gain of 10 %. Otherwise, the change is within the noise and undecided.
+  gain of 10 %. Otherwise, the change is within run-to-run variation.
 - The *plateau* starts at the smallest number W for which every larger number is no faster. It must
   reach to 1.25 W at least, because from 23 to 24 workers, for example, even perfect scaling gains
   only 4 %.
@@ -14,10 +14,10 @@ Definitions, for one target and the swept numbers of workers (docs/method/prepro
 The verdict depends on the largest number of workers:
 
 - busy: CPU-bound, or too few parts if these allow less than 70 %
-- not busy, but all cores of the machine were: undecided
+- not busy, but all cores of the machine were: others used the cores
 - not busy and on a plateau: the device saturates at the start of the plateau. For this, a device
   must have moved the data, and a target without a device, if there is one, must be faster there.
-- otherwise: still faster, or undecided
+- otherwise: still faster, or unknown: numbers too near to one another, single runs, or noise
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from storlab.analysis.stats import ratio_interval
 from storlab.contracts.details import StageTimes
 from storlab.model.decision import Interval, Outcome
 from storlab.model.result import RunRecord
+from storlab.words.text import MISSING, WITHIN_NOISE
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.params import PreprocessParams
 
@@ -53,7 +54,10 @@ LONG_PART = 0.5  # share of a stage's time for one part, above which sizes are v
 MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program: above it the machine is busy
 DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
 
-Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
+Verdict = Literal[
+    "device", "waiting", "cpu", "parts", "open", "others", "too near", "one run", "within noise",
+    "not swept", "not measured",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +113,6 @@ class Saturation:
         at = _workers(self.workers)
         if self.verdict == "cpu" and all(step.is_busy for step in self.steps):
             return "CPU-bound at every number of workers"
-        if self.verdict == "undecided":
-            return f"not decided, because {self._why_undecided}"
         return {
             "device": f"the device saturates at {at}",
             "waiting": f"more than {at} bring nothing, and no device is known to be what they wait "
@@ -118,19 +120,13 @@ class Saturation:
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
             "open": f"still getting faster at {at}",
-            "one": "only one number of workers, so saturation is unknown",
-            "none": "not measured",
+            "others": "unknown, because others than the workers kept the machine's cores busy",
+            "too near": "unknown, because the numbers of workers lie too near to one another",
+            "one run": "unknown, because single runs have no interval",
+            "within noise": f"the effect of more workers is {WITHIN_NOISE}",
+            "not swept": "only one number of workers, so saturation is unknown",
+            "not measured": MISSING,
         }[self.verdict]
-
-    @property
-    def _why_undecided(self) -> str:
-        if self.steps[-1].all_cores_busy and not self.steps[-1].is_busy:
-            return "others than the workers kept the machine's cores busy"
-        if self.steps[-1].workers < LEAST_SPAN * self.steps[0].workers:
-            return "the numbers of workers lie too near to one another"
-        if any(len(step.times) < 2 for step in self.steps):
-            return "single runs have no interval"
-        return "the repeats differ too much"
 
     def speedup(self, step: Step) -> Interval:
         """Return the speed-up of ``step`` over the fewest workers, with its interval."""
@@ -156,8 +152,9 @@ class Saturation:
         if step.is_busy:
             return "CPU-bound" if step.allowed_percent >= 100 * BUSY_SHARE else "too few parts"
         if step is self.steps[-1]:
-            return {"open": "still faster", "undecided": "not decided"}.get(self.verdict, "–")
-        return "–" if self.verdict == "one" else "workers wait"
+            known = {"open": "still faster", "within noise": WITHIN_NOISE, "not swept": "–"}
+            return known.get(self.verdict, "unknown")
+        return "workers wait"
 
 
 def _workers(number: int | None) -> str:
@@ -165,7 +162,7 @@ def _workers(number: int | None) -> str:
 
 
 def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
-    """Decide whether more workers are faster (better), no faster (equivalent), or undecided.
+    """Decide whether more workers are faster (better) or no faster (equivalent).
 
     Args:
         few: Times of runs with fewer workers, in s.
@@ -182,15 +179,15 @@ def change(few: Sequence[float], many: Sequence[float]) -> Outcome:
 def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
     """Return the verdict on a sweep of workers, and the number of workers that it is about."""
     if not steps:
-        return "none", None
+        return "not measured", None
     last = steps[-1]
     if len(steps) < 2:
-        return "one", last.workers
+        return "not swept", last.workers
     if last.all_cores_busy and not last.is_busy:
-        return "undecided", last.workers
+        return "others", last.workers
     if last.is_busy:
         return ("cpu" if last.allowed_percent >= 100 * BUSY_SHARE else "parts"), last.workers
-    undecided = last.workers < LEAST_SPAN * steps[0].workers
+    unknown = last.workers < LEAST_SPAN * steps[0].workers
     for place, step in enumerate(steps[:-1]):
         if last.workers < LEAST_SPAN * step.workers:
             break
@@ -198,8 +195,13 @@ def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
         if changes == {"equivalent"}:
             certain = last.is_busy is False and last.uses_device
             return ("device" if certain else "waiting"), step.workers
-        undecided |= "better" not in changes
-    return ("undecided" if undecided else "open"), last.workers
+        unknown |= "better" not in changes
+    if not unknown:
+        return "open", last.workers
+    if last.workers < LEAST_SPAN * steps[0].workers:
+        return "too near", last.workers
+    single = any(len(step.times) < 2 for step in steps)
+    return ("one run" if single else "within noise"), last.workers
 
 
 def _saturation(

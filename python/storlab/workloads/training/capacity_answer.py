@@ -11,12 +11,15 @@ from storlab.analysis.columns import COLUMNS
 from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value
 from storlab.analysis.stats import mean_interval
+from storlab.model.decision import outcome_of
+from storlab.words.outcomes import OUTCOMES
+from storlab.words.text import MISSING, WITHIN_NOISE
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
 NUMBER = "accelerators"
 FEW_STEPS = "few-steps"
-NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
+NONE, AT_LEAST = "none", "at least "
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,21 @@ def largest(
         cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
         short = {cell.point_id for cell in cells if _has_few_steps(cell)}
         return {
-            s.target: Kept(f"{s.number}", s.text, s.threshold_percent, s.point_id in short)
+            s.target: Kept(f"{s.number}", found_text(s), s.threshold_percent, s.point_id in short)
             for s in results
         }
     if asked is None or section.axes.x != NUMBER:
         return {}
     targets = comparison.planned(points)
     return {target: _swept(comparison, section, points, target, asked) for target in targets}
+
+
+def found_text(search: Found) -> str:
+    """Format the result of a search: ``24``, ``at least 24``, or the outcome if it found none."""
+    if search.outcome == "within noise":
+        return f"{search.number:,} or more" if search.number else WITHIN_NOISE
+    before = AT_LEAST if search.outcome == "at-least" else ""
+    return f"{before}{search.number:,}"
 
 
 def _swept(
@@ -82,13 +93,14 @@ def _swept(
         interval = mean_interval(repeats) if repeats else None
         if interval is None and not cell.failed:
             break
-        if interval is None or (interval.high is not None and interval.high < asked):
+        outcome = outcome_of(interval, asked, "more", reached=True)
+        if interval is None or outcome == "worse":
             return Kept(place, place or NONE, asked, few)
-        if interval.low is None or interval.low < asked:  # the next number may be kept busy, too
-            return Kept(place, f"{place} or more" if place else UNDECIDED, asked, few)
+        if outcome != "better":  # the next number may be kept busy, too
+            return Kept(place, f"{place} or more" if place else OUTCOMES[outcome], asked, few)
         place = format_value(section.page, NUMBER, point.params.get(NUMBER))
         few = _has_few_steps(cell)
-    return Kept(place, f"{AT_LEAST}{place}" if place else UNDECIDED, asked, few)
+    return Kept(place, f"{AT_LEAST}{place}" if place else MISSING, asked, few)
 
 
 def _has_few_steps(cell: Cell) -> bool:
@@ -134,8 +146,8 @@ def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[s
 
 
 def _words(kept: Kept) -> str:
-    if kept.text == UNDECIDED:
-        return "how many accelerators it keeps busy is not decided"
+    if kept.text in OUTCOMES.values():
+        return f"accelerators kept busy at {kept.percent:g} % or more: {kept.text}"
     noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
     number = "no" if kept.text == NONE else kept.text
     few = " (not reliable: its epochs have too few steps)" if kept.few_steps else ""

@@ -18,7 +18,7 @@ from storlab.brief.tables import Scale
 from storlab.figures.common import place_of
 from storlab.model.decision import Interval
 from storlab.words.text import MISSING, and_list, plural, spread_text
-from storlab.workloads.training.capacity_answer import kept_busy
+from storlab.workloads.training.capacity_answer import found_text, kept_busy
 
 KIND = "training"
 
@@ -59,8 +59,8 @@ def _places(results: Sequence[Found]) -> str:
 
 def _lead(results: Sequence[Found]) -> str:
     sentences = [
-        f"{search.target} keeps {search.text.replace(',', '')} of them at "
-        f"{search.threshold_percent:g} % or more{_work(search, results)}"
+        f"{search.target}: {found_text(search)} at {search.threshold_percent:g} % or more"
+        f"{_work(search, results)}"
         for search in results
     ]
     return (
@@ -88,7 +88,7 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
     above = "none tried" if search.first_not_kept is None else f"{search.first_not_kept:,}"
     per_watt = "–" if not power else format_number(search.number / power)
     numbers = [
-        Number(search.text, "", search.point_id, marks, strong=True),
+        Number(found_text(search), "", search.point_id, marks, strong=True),
         _percent(interval, search.point_id, marks),
         Number(
             above, missing=search.first_not_kept is None, fact=search.first_not_kept is not None

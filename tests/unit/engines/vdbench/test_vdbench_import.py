@@ -84,7 +84,7 @@ def test_response_times_have_the_digits_of_the_file() -> None:
     assert flat.outcome.totals["read"].latency_mean_ns == pytest.approx(250_400)
     assert printed.outcome.totals["read"].latency_mean_ns == pytest.approx(250_000)
     assert values(flat)["latency_max_ns", "read"] == pytest.approx(9_750_000)
-    assert any("to 1 us" in note for note in printed.outcome.notes)
+    assert any("to 1 µs" in note for note in printed.outcome.notes)
     assert not any("rounded" in note for note in flat.outcome.notes)
 
 

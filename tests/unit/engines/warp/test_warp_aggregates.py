@@ -193,4 +193,4 @@ def test_latencies_of_some_requests_are_noted(tmp_path: Path) -> None:
     assert run.metric("latency_mean_ns", "get") == pytest.approx(17.5e6)
     assert run.metric("concurrency_effective") == pytest.approx(800 * 17.5e6 / 60e9)
     assert any("400 of 800 get requests" in note for note in run.notes)
-    assert any("from 30 ms to 60 ms" in note for note in run.notes)
+    assert any("from 30.0 ms to 60.0 ms" in note for note in run.notes)
