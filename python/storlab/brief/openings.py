@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.columns import Column
+from storlab.analysis.columns import Column, noun_of
 from storlab.analysis.compare import Cell, Comparison, decide
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.not_compared import is_metered
@@ -22,7 +22,14 @@ from storlab.brief.flags import Mark, cell_marks, labels, meaning_of
 from storlab.brief.model import Opening, Paragraph
 from storlab.brief.tables import Scale, number_of
 from storlab.contracts.page import Page
-from storlab.figures.common import NOT_MEASURED, is_swept, latency_kind, quantity_named, x_text
+from storlab.figures.common import (
+    NOT_MEASURED,
+    is_small,
+    is_swept,
+    latency_kind,
+    quantity_named,
+    x_text,
+)
 from storlab.model.decision import Caveat, Decision
 from storlab.words import openings as words
 from storlab.words import power as power_words
@@ -120,6 +127,8 @@ def _rates(of: _Facet) -> list[str]:
     """Return the keys of the metrics to print: the first over the sweep, the others at its end."""
     page = of.section.page
     main = headline_key(of.comparison, of.section, of.facet)
+    if main == THROUGHPUT and is_small(of.section, of.facet):
+        main = page.operations.rate.key
     if page.metrics.run_line:
         return list(page.metrics.run_line)
     if page.operations.by_operation:
@@ -158,6 +167,8 @@ def _latencies(of: _Facet) -> list[str]:
 def _what(page: Page, column: Column) -> str:
     """Return the name of a metric in a sentence, such as ``p99 wait of a step``."""
     quantity = quantity_named(page, column.key)
+    if column.key == page.operations.rate.key and quantity is None:
+        return f"{noun_of(page)} per second"
     if quantity is None or not quantity.time:
         return what_of(page, column, quantity if column.key != THROUGHPUT else None)
     base, _, statistic = quantity.title.rpartition(", ")
@@ -265,7 +276,7 @@ def _number(of: _Facet, cell: Cell, column: Column) -> ClaimNumber:
     """Return a target's mean as the section's table prints it, and keep its marks."""
     number = number_of(cell, column, of.scale)
     text, _, own_unit = number.text.partition(NBSP)
-    unit = own_unit or of.scale.of(column)[0]
+    unit = own_unit or of.scale.of(column)[0].replace("1/s", "")  # the metric's name says so
     flags = cell_marks(cell.flags, len(cell.runs), latency=column.is_latency, name=column.name)
     shown = [m for m in flags if cell.flags_percentile(m.kind, column)]
     of.marks += [(cell.target, marked) for marked in (*number.marks, *shown)]

@@ -150,7 +150,7 @@ def caveat_text(caveat: Caveat | None) -> str:
         return ""
     if caveat.kind == "flag":
         meaning = flag_meanings()[caveat.detail].meaning.partition(". ")[0].rstrip(".")
-        return f"On {' and '.join(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
+        return f"On {and_list(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
     return CAVEATS[caveat.kind].format(detail=caveat.detail, what=caveat.what)
 
 

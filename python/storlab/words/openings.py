@@ -136,7 +136,7 @@ def _values(clause: Clause, targets: int) -> list[Piece]:
         return _arrow(clause.sides[0])
     named = [[*_arrow(side), f" on {side.target}"] for side in clause.sides]
     pieces = [*named[0], *(piece for other in named[1:] for piece in (" and ", *other))]
-    return [*pieces, f", the next best of {targets}"] if targets > 2 else pieces
+    return [*pieces, f", the best two of {targets} targets"] if targets > 2 else pieces
 
 
 def _plain(clause: Clause) -> list[Piece]:
