@@ -164,7 +164,7 @@ def _print_answer(comparison: Comparison, changed: Sequence[str]) -> None:
     """Print the names of the studies, the answer, and the briefs that exist."""
     stores = comparison.dataset.stores
     for store in stores:
-        terminal.out.print(store.study.study.name, style="bold", soft_wrap=True)
+        terminal.out.print(store.study.study.name, style="bold underline", soft_wrap=True)
     conclusion.print_lines([*conclusion.lines(conclusion.answers(comparison)), *changed])
     for brief in (store.directory / "brief.html" for store in stores):
         if brief.exists():

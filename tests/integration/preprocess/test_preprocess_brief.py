@@ -242,13 +242,13 @@ def test_one_number_of_workers_has_bars_and_no_verdict(tmp_path: Path) -> None:
     }  # fmt: skip
     check_figures(figures_of(comparison, "preprocess"))
     html = plain(write_brief(store, pdf=False).read_text("utf-8"))
-    assert "only one number of workers, so saturation is unknown" in html
+    assert "only one number of workers was measured" in html
 
 
 def test_single_runs_decide_nothing(tmp_path: Path) -> None:
     store = build_preprocess_store(tmp_path / "run", workers="[1, 8, 24]", repeats=1, **SMALL)
     html = plain(write_brief(store, pdf=False).read_text("utf-8"))
-    assert f"{OLD}: not decided, because single runs have no interval" in html
+    assert f"{OLD}: the bottleneck is unknown, because single runs have no interval" in html
 
 
 def wrong_encode(point: Point, details: dict[str, Any]) -> None:
@@ -456,7 +456,8 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
     store = build_preprocess_store(tmp_path / "run", workers="[8]", **SMALL)
     (verdict,) = [v for v in verdicts(compared(store)) if v.question == "bottleneck"]
     assert sentences(verdict)[0] == (
-        f"{NEW} and {OLD}: only one number of workers, so saturation is unknown."
+        f"{NEW} and {OLD}: the bottleneck is unknown, because only one number of workers was "
+        "measured."
     )
 
 

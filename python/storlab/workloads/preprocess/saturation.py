@@ -52,6 +52,7 @@ LEAST_SPAN = 1.25  # ratio of the last to the first number of a plateau
 BUSY_SHARE = 0.70  # share of the time that parts allow, from which workers count as busy
 LONG_PART = 0.5  # share of a stage's time for one part, above which sizes are very unequal
 MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program: above it the machine is busy
+_UNKNOWN = "the bottleneck is unknown, because"
 DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
 
 Verdict = Literal[
@@ -120,11 +121,11 @@ class Saturation:
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
             "open": f"still getting faster at {at}",
-            "others": "unknown, because others than the workers kept the machine's cores busy",
-            "too near": "unknown, because the numbers of workers lie too near to one another",
-            "one run": "unknown, because single runs have no interval",
+            "others": f"{_UNKNOWN} other programs kept the machine's cores busy",
+            "too near": f"{_UNKNOWN} the numbers of workers lie too near to one another",
+            "one run": f"{_UNKNOWN} single runs have no interval",
             "within noise": f"the effect of more workers is {WITHIN_NOISE}",
-            "not swept": "only one number of workers, so saturation is unknown",
+            "not swept": f"{_UNKNOWN} only one number of workers was measured",
             "not measured": MISSING,
         }[self.verdict]
 
