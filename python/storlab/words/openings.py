@@ -159,7 +159,8 @@ def _ratios(clause: Clause) -> list[Piece]:
         return [" (", *_lead(leads[0], clause, suffix), ")"]
     if len({lead.outcome for lead in leads}) == 1 and leads[0].ratio is None:
         places = " and ".join(f"at {lead.place}" for lead in leads)
-        return [f": the difference is {OUTCOMES[leads[0].outcome]} {places}"]
+        more = " to estimate" if leads[0].outcome == "too noisy" else ""
+        return [f": the difference is {OUTCOMES[leads[0].outcome]}{more} {places}"]
     pieces: list[Piece] = [": "]
     for lead in leads:
         pieces += [*_lead(lead, clause, suffix), f" at {lead.place}", ", "]

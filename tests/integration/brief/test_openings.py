@@ -33,7 +33,7 @@ METRICS = {
     "gpudirect_made": [
         "throughput_mb_s.all", "cpu_s_per_gb.all", "efficiency_mb_s_w.all", "latency_p99_ns.read",
     ],
-    "only_clients_made": ["throughput_mb_s.all", "latency_mean_ns.read", "latency_mean_ns.write"],
+    "only_clients_made": ["iops.all", "latency_mean_ns.read", "latency_mean_ns.write"],
 }  # fmt: skip
 SWEPT = {
     "made": "from 1 to 8 jobs",

@@ -276,6 +276,7 @@ def test_openings_golden() -> None:
         "sweep of one target": ([clause([], sides=SIDES[:1])], {"targets": 1}),
         "sweep of four targets": ([clause([first, last])], {"targets": 4}),
         "sweep without a difference": ([clause(noise)], {}),
+        "sweep with open ends": ([clause([noisy, noisy])], {}),
         "sweep with one open end": ([clause([first, noisy])], {}),
         "sweep that crosses": ([clause([behind, last])], {}),
         "sweep with a target missing": ([clause([], sides=SIDES[:1])], {"missing": ["HDD"]}),
