@@ -53,7 +53,7 @@ class Drawing:
     @property
     def title(self) -> str:
         """Title of the figure, a sentence that states what it shows."""
-        return self.figure.title
+        return self.figure.full_title
 
     @property
     def spec(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from storlab.brief.implementations import (
     implementations,
     implementations_section,
 )
-from storlab.brief.main_figures import main_figures
+from storlab.brief.main_figures import count, main_figures
 from storlab.brief.model import (
     Audit,
     Body,
@@ -85,6 +85,7 @@ from storlab.model.publisher import BriefTable
 from storlab.results.store import ResultStore
 from storlab.words.answers import document
 from storlab.words.caveats import changed_settings
+from storlab.words.figures import mean_words
 from storlab.words.text import and_list, date_range
 
 
@@ -126,7 +127,8 @@ def build_brief(
     additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)
-    sections, extras = _sections(comparison, scales, extras)
+    overview = _overview(comparison, "workload")
+    sections, extras = _sections(comparison, scales, extras, overview)
     ratios = _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
@@ -154,7 +156,7 @@ def build_brief(
         ),
         body=Body(
             sections=sections,
-            overview=_overview(comparison, "workload"),
+            overview=overview,
             ratios=ratios,
             extras=extras,
         ),
@@ -291,7 +293,10 @@ def section_anchor(section: Section) -> str:
 
 
 def _sections(
-    comparison: Comparison, scales: tables.Scales, extras: Sequence[ExtraSection]
+    comparison: Comparison,
+    scales: tables.Scales,
+    extras: Sequence[ExtraSection],
+    overview: Sequence[FigureGroup],
 ) -> tuple[list[SectionBlock], list[ExtraSection]]:
     """Build a section per mix; each family's section over all of its mixes comes first.
 
@@ -304,7 +309,8 @@ def _sections(
         family_section(comparison, f, _scoped(comparison, f, "family"), scales[f[0].kind])
         for f in families
     ]
-    blocks, wholes, extras = main_figures(mixes, [w for w in every if w is not None], extras)
+    known, ratios = [w for w in every if w is not None], count([g for g in overview if g.main])
+    blocks, wholes, extras = main_figures(mixes, known, extras, ratios)
     sections_of: list[SectionBlock] = []
     for family, whole in zip(families, every, strict=True):
         sections_of += [wholes.pop(0)] if whole is not None else []
@@ -410,7 +416,10 @@ def _group(
     drawings = [Drawing(figure, render(figure)) for figure in draw(kind, comparison, sections)]
     if not drawings:
         return None
-    return FigureGroup(kind.name, kind.heading, kind.lead, drawings, kind.main)
+    rows = (comparison.row(point) for section in sections for point in section.points)
+    mean = mean_words(len(cell.runs) for row in rows for cell in row.cells.values())
+    lead = kind.lead.replace("{mean}", mean)
+    return FigureGroup(kind.name, kind.heading, lead, drawings, kind.main)
 
 
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:

@@ -14,7 +14,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from storlab.base.display_safe import visible
 from storlab.brief.bundle import vega_bundle
 from storlab.brief.flags import labels
-from storlab.figures.footer import MOST_LABELS
+from storlab.figures.footer import flag_line
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
@@ -76,6 +76,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         brief: Content of the brief.
         figures_href: Folder of the SVG files relative to the page, with a trailing slash.
     """
+    from storlab.brief.main_figures import is_narrow  # slow, and not needed by other pages
+
     return _template().render(
         brief=brief,
         contents=_contents(brief),
@@ -88,7 +90,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         figures_href=figures_href,
         audit_points=brief.audit_points,
         labels=labels,
-        most_labels=MOST_LABELS,
+        flag_line=flag_line,
+        narrow=is_narrow,
         counted=_counted,
         counted_as=plural,
         most_rows=MOST_ROWS,

@@ -12,14 +12,16 @@ from storlab.analysis.points import Section
 from storlab.audit.screening import spread
 from storlab.brief.model import ExtraSection, FigureGroup, SectionBlock
 from storlab.figures.common import clients_of
+from storlab.words.figures import TWO_LINES
 
-MOST = 16  # figures in the main part, besides those of ratios
+MOST = 16  # figures in the main part
 
 
 def main_figures(
     mixes: Sequence[tuple[Section, SectionBlock]],
     wholes: Sequence[SectionBlock],
     extras: Sequence[ExtraSection],
+    further: int = 0,
 ) -> tuple[list[SectionBlock], list[SectionBlock], list[ExtraSection]]:
     """Move figures to the appendix: those of minor kinds, and of too many mixes.
 
@@ -27,20 +29,28 @@ def main_figures(
         mixes: Sections of mixes.
         wholes: Sections of all mixes of a workload.
         extras: Sections that appear once per campaign.
+        further: Number of figures of the main part that are in none of these sections.
 
     Returns:
         The same sections in the same order, with their figures split.
     """
     blocks = [_split_section(block) for _, block in mixes]
     others = [_split_section(block) for block in wholes]
-    further = [_split_extra(extra) for extra in extras]
-    taken = sum(count(s.groups) for s in others) + sum(count(e.groups) for e in further)
-    return _fitting([s for s, _ in mixes], blocks, MOST - taken), others, further
+    once = [_split_extra(extra) for extra in extras]
+    taken = sum(count(s.groups) for s in others) + sum(count(e.groups) for e in once) + further
+    return _fitting([s for s, _ in mixes], blocks, MOST - taken), others, once
 
 
 def count(groups: Sequence[FigureGroup]) -> int:
     """Return the number of figures in groups."""
     return sum(len(group.drawings) for group in groups)
+
+
+def is_narrow(groups: Sequence[FigureGroup]) -> bool:
+    """Return whether three figures of these groups fit side by side, with their titles."""
+    figures = [drawing.figure for group in groups for drawing in group.drawings]
+    longest = max((len(figure.title) for figure in figures), default=0)
+    return len(figures) not in (1, 2, 4) and longest <= 1.1 * TWO_LINES
 
 
 def _split_section(block: SectionBlock) -> SectionBlock:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
@@ -41,7 +41,7 @@ from storlab.brief.model import (
     PointRuns,
     SectionBlock,
 )
-from storlab.figures.footer import MOST_LABELS
+from storlab.figures.footer import flag_line
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
@@ -215,19 +215,13 @@ def _heat(table: HeatTable) -> dict[str, Any]:
     return plain
 
 
-def _flags(flags: Sequence[str]) -> str:
-    """Return the first flags of a figure, and the number of the others, as one line."""
-    more = [f"+{len(flags) - MOST_LABELS}"] if len(flags) > MOST_LABELS else []
-    return "; ".join([*flags[:MOST_LABELS], *more])
-
-
 def _group(group: FigureGroup) -> dict[str, Any]:
     drawings = [
         {
             "file": f"{d.figure.name}.pdf",
             "title": d.figure.title,
             "alt": d.figure.alt,
-            "flags": _flags(d.figure.flags),
+            "flags": flag_line(d.figure.flags),
         }
         for d in group.drawings
     ]

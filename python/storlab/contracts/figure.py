@@ -67,7 +67,7 @@ class WorkerBars:
     pieces: str  # kind of work item: write, restore, epoch
     worker: str  # rank, accelerator
     title: str  # title of the vertical axis
-    what: str  # description of the longest: "the longest stall"
+    what: str  # description of the longest: "longest stall"
     name: str
     summed: bool = False  # whether times are summed, not averaged, over the work items of a run
     when: When = "always"
@@ -96,6 +96,8 @@ class FigureKind:
     Figures of scope "section" are drawn once per mix. Others are drawn once for all mixes: "family"
     before the figures per mix, "workload" beside the table of ratios, "power" in the section on
     power, and "own" in a further section of the family. Scope "campaign" belongs to no family.
+    In ``lead``, one line below the heading, "{mean}" stands for what marks of means and intervals
+    show.
     """
 
     name: str

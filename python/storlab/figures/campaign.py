@@ -8,8 +8,7 @@ COST_STACK = FigureKind(
     "cost_stack",
     "campaign",
     "Cost",
-    "Servers, network and storage of each configuration, as the study declares them; hatched, "
-    "because nothing of it is measured.",
+    "Servers, network and storage of each configuration, as the study declares them.",
     place="storlab.figures.cost_stack:draw",
 )
 PUBLISHED_BARS = FigureKind(
@@ -23,53 +22,49 @@ PUBLISHED_MIXES = FigureKind(
     "published_mixes",
     "campaign",
     "By mix, as published",
-    "Plain: measured here, with its 95 % interval. Hatched: as published, not repeated here. "
-    "Logarithmic scale.",
+    "Plain: measured here. Hatched: as published, not repeated here. Logarithmic scale.",
     place="storlab.figures.published_mixes:draw",
 )
 COST_CAPACITY = FigureKind(
     "cost_capacity",
     "campaign",
     "Cost against capacity",
-    "Total declared cost of each configuration against its capacity; hatched, because nothing "
-    "of it is measured.",
+    "Cost of each configuration against its capacity, as the study declares them.",
     place="storlab.figures.cost_capacity:draw",
 )
 WORTH = FigureKind(
     "worth",
     "campaign",
     "Work for the money",
-    "Work divided by the declared price of the storage, and declared cost divided by work. The "
-    "95 % intervals are those of the measured work.",
+    "Measured work over the declared price, and declared cost over work.",
     place="storlab.figures.work_per_cost:draw_money",
 )
 DENSITY = FigureKind(
     "density",
     "campaign",
     "Work per terabyte",
-    "Work divided by the declared capacity, with the 95 % interval of the measured work.",
+    "Measured work at the last point of each sweep over the declared capacity.",
     place="storlab.figures.work_per_cost:draw_density",
 )
 CLIENT_RATES = FigureKind(
     "client_rates",
     "campaign",
     "Operations of all clients",
-    "Small blocks, all clients together. Mean of the repeats with its 95 % interval; every dot is "
-    "one run.",
+    "All clients together. {mean}; each dot is a run.",
     place="storlab.figures.throughput_vs_jobs:draw_clients",
 )
 CLIENT_THROUGHPUT = FigureKind(
     "client_throughput",
     "campaign",
     "Throughput by clients",
-    "Total of all clients against their number, at the last point of the other swept parameters.",
+    "All clients together, at the last point of other sweeps.",
     place="storlab.figures.throughput_vs_jobs:draw",
 )
 CLIENT_LATENCY = FigureKind(
     "client_latency",
     "campaign",
     "Latency by clients",
-    "Marker: mean, with its 95 % interval. Tick: 99th percentile. Logarithmic scale.",
+    "{mean}; tick: 99th percentile.",
     place="storlab.figures.latency_points:draw",
     main=False,
 )
@@ -77,8 +72,7 @@ CLIENT_BALANCE = FigureKind(
     "client_balance",
     "campaign",
     "Balance of the clients",
-    "Throughput of each client divided by the mean of all clients: mean of the repeats, and a line "
-    "from the lowest to the highest repeat.",
+    "Throughput of each client over the mean of all; line: lowest to highest repeat.",
     parts=(Drawn("storlab.figures.clients:draw"),),
 )
 EVERY = (

@@ -38,7 +38,7 @@ def draw(far: Place) -> Figure | None:
     return far.figure(
         kind="client_balance",
         name="balance",
-        text=f"the slowest of {len(names)} clients is {slowest}",
+        text=f"slowest client: {slowest}",
         shows="Markers: throughput of each client over the mean of all, one per target",
         spec=_plot(far, list(balances), names, data).spec(),
         columns=["client", "target", "share of a fair share", "least run", "most", "MB/s"],
@@ -55,7 +55,7 @@ def draw(far: Place) -> Figure | None:
 
 def _words(target: str, balance: Balance) -> str:
     name, least = balance.least
-    return f"{name} on {target} with {100 * least:.0f}\u00a0% of its fair share"
+    return f"{name} on {target} ({100 * least:.0f}\u00a0% of a fair share)"
 
 
 def _datum(target: str, name: str, number: int, runs: Sequence[Seen]) -> dict[str, Any] | None:

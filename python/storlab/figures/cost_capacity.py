@@ -46,7 +46,7 @@ def _figure(comparison: Comparison, currency: str, data: list[dict[str, Any]]) -
         name=slug("cost-capacity", currency),
         kind="cost_capacity",
         title=f"As declared: {title}",
-        alt=f"Markers: declared cost in {currency} against raw capacity in TB. {title}",
+        shows=f"Markers: declared cost in {currency} against raw capacity in TB",
         spec=_plot(comparison, currency, data).spec(),
         columns=["target", "raw (TB)", "usable (TB)", f"cost ({currency})", "per TB raw"],
         rows=[

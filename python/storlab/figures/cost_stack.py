@@ -40,7 +40,7 @@ def _figure(currency: str, columns: list[tuple[int, Any]]) -> Figure:
         name=slug("cost", currency),
         kind="cost_stack",
         title=title,
-        alt=f"Stacked bar chart of declared costs in {currency}: {' + '.join(PARTS)}. {title}",
+        shows=f"Stacked bar chart of declared costs in {currency}: {' + '.join(PARTS)}",
         spec=_spec(data, ends, currency),
         columns=["target", *(f"{part} ({currency})" for part in PARTS), "together", "per TB"],
         rows=[_row(column) for _, column in columns],

@@ -65,9 +65,9 @@ def _part(kind: FigureKind, part: Part, far: Place) -> Figure | None:
 
 
 def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
-    """Add a note to a figure's title and description if the work was smaller than full size."""
+    """Add a note to a figure's title if the work was smaller than full size."""
     words = [w for w in scale_words(comparison, sections, figure) if w not in figure.title]
     if not words:
         return figure
     text = " or ".join(words)
-    return replace(figure, title=f"{figure.title} ({text})", alt=f"{figure.alt} ({text})")
+    return replace(figure, title=f"{figure.title} ({text})")

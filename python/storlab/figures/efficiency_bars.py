@@ -12,16 +12,17 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.points import Section
 from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import NOT_MEASURED
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import LINES, Mixes, mixes_of
+from storlab.figures.mixes import LINES, Mixes, in_panels
+from storlab.figures.panels import GAP
 from storlab.figures.plot import Plot, groups, heights, series_of
 from storlab.figures.theme import WIDTH, configured, role
-from storlab.words.figures import ratio_range
-from storlab.words.text import MISSING, interval_text
+from storlab.words.figures import ranges_title, ratios_of
+from storlab.words.text import MISSING, and_list, interval_text
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"
@@ -30,11 +31,10 @@ SAY = "{larger} moves {times} as much data per joule as {smaller}"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure per block size (or other facet) for the last point of each sweep."""
+    """Draw the last point of each sweep, with a panel per block size (or other facet)."""
     if comparison.column(KEY) is None:
         return []
-    figures = map(_figure, mixes_of(comparison, sections))
-    return [figure for figure in figures if figure is not None]
+    return in_panels(comparison, sections, _figure, _title, 2 * GAP)
 
 
 def _figure(mixes: Mixes) -> Figure | None:
@@ -45,7 +45,7 @@ def _figure(mixes: Mixes) -> Figure | None:
     return mixes.figure(
         name=mixes.name("efficiency"),
         kind="efficiency_bars",
-        title=f"{place}: {_title(mixes.comparison, mixes.points)}",
+        title=_title([mixes]),
         shows="Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "
         f"at {place}",
         spec=_spec(mixes, data, missing),
@@ -60,7 +60,7 @@ def _figure(mixes: Mixes) -> Figure | None:
         ],
         rows=[_row(mix, cell) for mix, _, cell in mixes.cells()],
         note=place,
-        remark=cut_words(data),
+        remark="; ".join(filter(None, (_power_words(mixes), cut_words(data)))),
     )
 
 
@@ -109,7 +109,8 @@ def _spec(
         "provenance": "provenance",
     }
     plot.bars("bars", data, words)
-    plot.labels("bars", WIDTH - 30)
+    width = mixes.size.width if mixes.size.panel else WIDTH - 30
+    plot.labels("bars", width)
     if missing:
         gap = plot.source("missing", missing).mark_text(
             angle=270, align="left", baseline="middle", fontStyle="italic",
@@ -119,7 +120,7 @@ def _spec(
     for layer in plot.layers[1:]:
         layer.encoding.y.axis = None
     plot.layers.append(_energy_axis(top, ticks))
-    chart = plot.chart(WIDTH - 30).resolve_axis(y="independent")
+    chart = plot.chart(width, mixes.size.height).resolve_axis(y="independent")
     return configured(chart, plot.data)
 
 
@@ -149,26 +150,24 @@ def _row(mix: str, cell: Cell) -> list[str]:
     return [mix, cell.target, *texts, account.label, account.provenance]
 
 
-def _title(comparison: Comparison, points: list[WorkloadPoint]) -> str:
-    parts, rows = [], [comparison.row(point) for point in points]
+def _title(some: Sequence[Mixes]) -> str:
+    """Return the ratios of all mixes and block sizes; which are not compared, and why."""
+    comparison = some[0].comparison
+    rows = [comparison.row(point) for mixes in some for point in mixes.points]
     for target in comparison.others:
-        refused = next((row.refused[target] for row in rows if target in row.refused), "")
-        ratios = [row.ratios[target][KEY] for row in rows if KEY in row.ratios[target]]
-        if refused:
+        if any(target in row.refused for row in rows):
             sides = f"{target} and {comparison.baseline}"
-            parts.append(f"{sides} are not compared: the meters cover different equipment")
-        elif ratios:
-            unequal = ratios[0].boundaries
-            note = f", at unequal boundaries: {unequal}" if unequal else ""
-            intervals = [decision.ratio for decision in ratios]
-            text = ratio_range(intervals, target, comparison.baseline, WHAT, SAY)
-            parts.append(f"{text}{note}")
-    cells = [cell for point in points for cell in comparison.row(point).cells.values()]
-    places = list(dict.fromkeys(cell.power.label for cell in cells if cell.power))
-    text = "; ".join(parts) or "data moved per joule"
-    text = f"{text}, power at the {places[0]}" if len(places) == 1 else text
-    words = {c.target: c.power.provenance for c in cells if c.power}
-    weak = {target: word for target, word in words.items() if word in NOT_MEASURED}
-    if len(weak) == len(words) and len(set(weak.values())) == 1:
-        return f"{text}, {' and '.join(set(weak.values()))}"
-    return text + "".join(f"; that of {target} is {word}" for target, word in weak.items())
+            return f"{sides} are not compared: the meters cover different equipment"
+    return ranges_title(ratios_of(comparison, rows, KEY), comparison.baseline, WHAT, SAY) or WHAT
+
+
+def _power_words(mixes: Mixes) -> str:
+    """Describe power that was not measured, or is of different equipment; empty if neither."""
+    accounts = {cell.target: cell.power for _, _, cell in mixes.cells() if cell.power}
+    weak = {t: account.provenance for t, account in accounts.items()
+            if account.provenance in NOT_MEASURED}  # fmt: skip
+    places = {account.label for account in accounts.values()}
+    who = "" if len(weak) == len(accounts) else f" of {and_list([*weak])}"
+    words = f"Power{who} is {and_list(list(dict.fromkeys(weak.values())))}" if weak else ""
+    apart = f"{words}, at" if words else "Power at"
+    return f"{apart} unequal boundaries" if len(places) > 1 else words

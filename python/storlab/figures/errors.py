@@ -33,7 +33,7 @@ def _figure(mixes: Mixes) -> Figure | None:
     order = list(dict.fromkeys(d["label"] for d in data if d in shown))
     bars = [d for d in data if d in shown]
     left = f", the {MOST_ROWS} most frequent of {len(data)}" if len(data) > len(bars) else ""
-    title = f"{mixes.where('Failed requests')}: {_title(mixes)}{left}"
+    title = f"Failed requests: {_title(mixes)}{left}"
     return mixes.figure(
         kind="errors",
         name=mixes.name("errors"),

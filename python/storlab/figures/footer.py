@@ -1,4 +1,4 @@
-"""Footer lines below every figure: scale of the work, remarks, source and flags."""
+"""Lines below a figure: scale of the work, remarks, source and flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.figures.figure import DAGGER, Figure
+from storlab.figures.figure import Figure
 from storlab.figures.theme import SMALL_PX, role
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -22,13 +22,18 @@ MOST_LABELS = 3
 """Largest number of flags beside a number or below a figure; a table of caveats has all."""
 
 
+def flag_line(flags: Sequence[str]) -> str:
+    """Return the first flags of a figure by name, and the number of the others, as one line."""
+    more = [f"+{len(flags) - MOST_LABELS}"] if len(flags) > MOST_LABELS else []
+    return ", ".join([*(flag.partition(":")[0] for flag in flags[:MOST_LABELS]), *more])
+
+
 def with_foot(
     comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
 ) -> Figure:
-    """Add footer lines to a figure: scale if not full size, remark and source.
+    """Add source, flags, and footer lines below the drawing: scale if not full size, and remark.
 
-    A dagger after the source stands for flags, which are not part of the drawing. With ``run_id``,
-    the lines describe only that run.
+    With ``run_id``, source and flags are only of that run.
     """
     cells = _cells(comparison, figure)
     records = [run.record for cell in cells for run in cell.runs]
@@ -39,8 +44,9 @@ def with_foot(
     lines = [
         *_scale(comparison, sections, figure),
         *([figure.remark] if figure.remark else ()),
-        f"{source} {DAGGER}" if flags else source,
     ]
+    if not lines:
+        return replace(figure, source=source, flags=flags)
     width = int((_width(figure) + MARGIN) / CHARACTER_PX)
     text = [part for line in lines for part in textwrap.wrap(line, width)]
     title = {
@@ -56,12 +62,15 @@ def with_foot(
     }
     if any(part in figure.spec for part in ("hconcat", "vconcat", "concat")):
         del title["frame"]
-    return replace(figure, spec={**figure.spec, "title": title}, foot=tuple(lines), flags=flags)
+    return replace(
+        figure, spec={**figure.spec, "title": title}, foot=tuple(lines), source=source, flags=flags
+    )
 
 
 def _width(figure: Figure) -> float:
     spec = figure.spec
-    panels = spec.get("hconcat") or [spec.get("vconcat", [spec])[0]]
+    panels = spec.get("hconcat") or spec.get("concat", [])[: spec.get("columns", 1)]
+    panels = panels or [spec.get("vconcat", [spec])[0]]
     widths = [panel.get("width") for panel in panels]
     return max(sum(w for w in widths if isinstance(w, int | float)), NARROWEST)
 

@@ -21,9 +21,9 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure, Place
+from storlab.figures.panels import over_facets, sweep_words
 from storlab.figures.plot import logarithmic, tooltip
 from storlab.figures.theme import (
-    HEIGHT,
     PANEL_GAP,
     TAIL,
     colour,
@@ -33,22 +33,32 @@ from storlab.figures.theme import (
     shape,
 )
 from storlab.model.decision import Interval
-from storlab.words.figures import latency_ratios
+from storlab.words.figures import LONGER, latency_ratios
 from storlab.words.text import MISSING, interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure per block size with a panel per operation.
-
-    All figures of a section have the same vertical scale.
-    """
+    """Draw a figure with a panel per operation, or per operation with a panel per block size."""
     figures = []
     for section in sections:
-        bounds = _bounds(comparison, section)
-        if bounds is None:
+        if len(section.facets()) == 1:
+            place = Place.along(comparison, section, section.facets()[0])
+            figure = _figure(place, timed_operations(section))
+            figures += [figure] if figure is not None else []
             continue
-        figures += [_figure(comparison, section, facet, bounds) for facet in section.facets()]
+        for operation in timed_operations(section):
+            figures += _by_facet(comparison, section, operation)
     return figures
+
+
+def _by_facet(comparison: Comparison, section: Section, operation: str) -> list[Figure]:
+    def panel(place: Place) -> Figure | None:
+        return _figure(place, [operation])
+
+    def title(places: Sequence[Place]) -> str:
+        return _panels_title(places, operation)
+
+    return over_facets(comparison, section, panel, title)
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -56,21 +66,13 @@ def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
-def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
-    means, tails = (_times(comparison, section, section.points, s) for s in ("mean", "p99"))
-    values = [time.estimate for time in (*means, *tails)]
-    return log_reach(values, means) if values else None
-
-
-def _times(
-    comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], statistic: str
-) -> list[Interval]:
+def _times(place: Place, operations: Sequence[str], statistic: str) -> list[Interval]:
     """Return one statistic, such as the mean, of all latencies measured at these points."""
-    keys = [_key(comparison, section, op, statistic) for op in timed_operations(section)]
+    keys = [_key(place.comparison, place.section, op, statistic) for op in operations]
     return [
         cell.values[key]
-        for point in points
-        for cell in comparison.row(point).cells.values()
+        for point in place.points
+        for cell in place.comparison.row(point).cells.values()
         for key in keys
         if key in cell.values
     ]
@@ -81,28 +83,32 @@ def _key(comparison: Comparison, section: Section, operation: str, statistic: st
     return f"{prefix}_{statistic}_ns.{operation}"
 
 
-def _figure(
-    comparison: Comparison, section: Section, facet: Any, bounds: tuple[float, float]
-) -> Figure:
-    place = Place.along(comparison, section, facet)
+def _figure(place: Place, operations: Sequence[str]) -> Figure | None:
+    """Draw a chart of each operation side by side; None if no latency was measured."""
+    comparison, section, facet = place.comparison, place.section, place.facet
+    means, tails = (_times(place, operations, statistic) for statistic in ("mean", "p99"))
+    if not means:
+        return None
+    bounds = log_reach([time.estimate for time in (*means, *tails)], means)
     by_operation = {
         operation: data
-        for operation in timed_operations(section)
+        for operation in operations
         if (data := _data(comparison, section, place.points, operation, bounds))
     }
     panels = list(by_operation)
     several = [plural_of(section, operation) for operation in panels]
     _, words = latency_kind(comparison, section)
-    charts = [
-        _panel(operation, place.order, bounds, comparison, section, panels) for operation in panels
-    ]
+    charts = [_panel(operation, place, bounds, panels) for operation in panels]
+    whole = charts[0] if place.size.panel else alt.hconcat(*charts, spacing=PANEL_GAP)
     return place.figure(
         kind="latency_points",
-        name="latency",
+        name="-".join(
+            ["latency", *(panels if len(panels) < len(timed_operations(section)) else ())]
+        ),
         text=_title(place),
         shows=f"Points on a logarithmic scale: mean and 99th percentile {words} of "
         f"{' and '.join(several)} against {axis_title(section)}",
-        spec=configured(alt.hconcat(*charts, spacing=PANEL_GAP), by_operation),
+        spec=configured(whole, by_operation),
         columns=[
             section.axes.x,
             "target",
@@ -113,7 +119,7 @@ def _figure(
             ),
         ],
         rows=_table(comparison, section, facet, panels),
-        remark=edge_words(_times(comparison, section, place.points, "mean"), bounds),
+        remark=edge_words(means, bounds),
         latencies=True,
     )
 
@@ -158,28 +164,25 @@ def _datum(
 
 
 def _panel(
-    operation: str,
-    order: list[str],
-    bounds: tuple[float, float],
-    comparison: Comparison,
-    section: Section,
-    panels: Sequence[str],
+    operation: str, place: Place, bounds: tuple[float, float], panels: Sequence[str]
 ) -> alt.LayerChart | alt.FacetChart:
-    first = operation == panels[0]
+    comparison, section, first = place.comparison, place.section, operation == panels[0]
     words, shared = (latency_kind(comparison, section, op)[1] for op in (operation, panels[0]))
     targets = comparison.planned(section.points)
+    several = plural_of(section, operation)
     by = axis_title(section) if len(panels) == 1 else title_of(section.page, section.axes.x)
     offsets = alt.Scale(domain=targets, paddingInner=0.2, paddingOuter=0.25)
     base = alt.Chart(alt.NamedData(operation)).encode(
         x=alt.X(
             "x:O",
-            sort=order,
-            title=f"{plural_of(section, operation)}, by {by}",
+            sort=place.order,
+            title=axis_title(section).split(", ") if place.size.panel else f"{several}, by {by}",
             scale=alt.Scale(paddingInner=0.2, paddingOuter=0.1),
         ),
         xOffset=alt.XOffset("target:N", sort=targets, scale=offsets, bandPosition=0.5),
     )
-    title = f"{words} (log scale)" if first or words != shared else None
+    what = f"{section.page.operations.name_of(operation)} {words}" if place.size.panel else words
+    title = f"{what} (log scale)" if first or words != shared else None
     y = logarithmic("mean", title, bounds, labels=first)
     tips = tooltip(
         {
@@ -209,7 +212,8 @@ def _panel(
             tooltip=tips,
         ),
     ]
-    return alt.layer(*layers).properties(width=panel_width(len(panels)), height=HEIGHT)
+    width = place.size.width if place.size.panel else panel_width(len(panels))
+    return alt.layer(*layers).properties(width=width, height=place.size.height)
 
 
 def _table(
@@ -228,6 +232,14 @@ def _table(
             ]
             rows.append([x_text(section, point), target, *texts])
     return rows
+
+
+def _panels_title(places: Sequence[Place], operation: str) -> str:
+    comparison, section = places[0].comparison, places[0].section
+    words = latency_kind(comparison, section, operation)[1]
+    noun = f"{section.page.operations.name_of(operation)} {words}"
+    template = LONGER.replace("{which}", plural_of(section, operation))
+    return sweep_words(places, _key(comparison, section, operation, "mean"), noun, template)
 
 
 def _title(place: Place) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -11,9 +11,11 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures.common import family_name, family_place, far_points
-from storlab.figures.figure import Figure
+from storlab.figures.figure import WHOLE, Figure, Size
+from storlab.figures.panels import GAP, beside, chunks, panel_size
 from storlab.figures.plot import Plot, groups, logarithmic, tooltip
-from storlab.figures.theme import TAIL, colour, role, shape
+from storlab.figures.theme import PANELS_WIDTH, TAIL, WIDTH, colour, label_room, role, shape
+from storlab.words.text import DIFFERENT_CONCURRENCY, sentence_case
 
 PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
 """Size of the tick of each percentile; higher percentiles have wider ticks."""
@@ -30,6 +32,7 @@ class Mixes:
     comparison: Comparison
     facet: Any
     places: list[tuple[Section, WorkloadPoint]]
+    size: Size = WHOLE
 
     @property
     def section(self) -> Section:
@@ -73,18 +76,17 @@ class Mixes:
         """Return a file name that is unique in a brief, for a figure of these mixes."""
         return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
-    def where(self, quantity: str) -> str:
-        """Return the beginning of a title, for example ``GET, 4 MiB, concurrency 16``."""
-        return ", ".join(part for part in (quantity, self.place) if part)
-
     @property
-    def x_title(self) -> str:
-        """Title of the axis of mixes; empty if sections differ in further parameters."""
+    def x_title(self) -> Any:
+        """Title of the axis of mixes, with the parameters that the points share."""
         page = self.section.page
-        plain = page.parameters.mix is not None and self.section.axes.section == (
-            page.parameters.mix,
-        )
-        return title_of(page, page.parameters.mix) if plain and page.parameters.mix else ""
+        mix = page.parameters.mix
+        plain = mix is not None and self.section.axes.section == (mix,)
+        at = dict.fromkeys(section.at(point) for section, point in self.places)
+        place = " or ".join(sorted(at)) if self.size.panel else self.place
+        parts = [title_of(page, mix)] if plain and mix else []
+        parts += [place] if place else []
+        return parts if self.size.panel and self.size.width < WIDTH / 2 else ", ".join(parts)
 
     def x(self) -> alt.X:
         """Return the horizontal axis with the mixes."""
@@ -100,7 +102,19 @@ class Mixes:
 
     def figure(self, **fields: Any) -> Figure:
         """Make a figure of these points; ``fields`` are further arguments of ``Figure.of``."""
-        return Figure.of(self.comparison, self.points, **{"note": self.place, **fields})
+        return Figure.of(
+            self.comparison,
+            self.points,
+            **{"where": self.whole_place, "note": self.place, **fields},
+        )
+
+
+def apart_words(some: Sequence[Mixes], key: str) -> str:
+    """Return a remark if any comparison of a latency is at different effective concurrency."""
+    rows = (mixes.comparison.row(point) for mixes in some for point in mixes.points)
+    decisions = (ratios.get(key) for row in rows for ratios in row.ratios.values())
+    apart = any(decision is not None and decision.concurrency for decision in decisions)
+    return sentence_case(DIFFERENT_CONCURRENCY) if apart else ""
 
 
 def without_shared_parts(names: Sequence[str]) -> list[str]:
@@ -115,6 +129,42 @@ def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]
     """Group the last points of all mixes by block size (or other facet)."""
     by_facet = far_points(comparison, sections).values()
     return [Mixes(comparison, facet, places) for facet, places in by_facet]
+
+
+def in_panels(
+    comparison: Comparison,
+    sections: Sequence[Section],
+    draw: Callable[[Mixes], Figure | None],
+    title: Callable[[Sequence[Mixes]], str],
+    gap: int = GAP,
+) -> list[Figure]:
+    """Draw a figure of all mixes with a panel for each block size (or other facet).
+
+    Args:
+        comparison: Comparison to draw from.
+        sections: Sections of the mixes.
+        draw: Draws one panel.
+        title: Returns the title of a figure with these panels.
+        gap: Space in px between the plots of two panels side by side.
+    """
+    figures: list[Figure] = []
+    for some in chunks(mixes_of(comparison, sections)):
+        columns = 2 if all(label_room(m.order, PANELS_WIDTH / 2) for m in some) else 1
+        size = panel_size(len(some), columns)
+        panels = [
+            (mixes.section.facet_text(mixes.facet), figure)
+            for mixes in some
+            if (figure := draw(replace(mixes, size=size))) is not None
+        ]
+        if len(panels) > 1:
+            section = some[0].section
+            head = title_of(section.page, section.axes.facet or "")
+            whole = beside(panels, head, title(some), columns, gap)
+            name = f"{whole.name}-{len(figures) + 1}" if figures else whole.name
+            figures.append(replace(whole, name=name, where=section.prefix))
+        elif panels:
+            figures += [figure for mixes in some if (figure := draw(mixes)) is not None]
+    return figures
 
 
 def dot_plot(

@@ -18,9 +18,9 @@ from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
 from storlab.figures.axis_extent import cut_words, in_sight
 from storlab.figures.common import axis_title, last_point
-from storlab.figures.figure import Figure, Place
+from storlab.figures.figure import WHOLE, Figure, Place, Size
 from storlab.figures.plot import INK, Plot, Rule, logarithmic, tooltip
-from storlab.figures.theme import colour, dash_of, log_bounds, shape
+from storlab.figures.theme import colour, dash_of, log_bounds, role, shape
 from storlab.model.decision import Interval
 from storlab.words.figures import OF, ratio_title, values_on
 from storlab.words.text import MISSING, interval_text
@@ -96,9 +96,10 @@ class Lines:
         facet: Any,
         column: Column,
         factor: float = 1.0,
+        size: Size = WHOLE,
     ) -> Lines:
         """Collect a quantity's values at one mix and block size; multiply them by ``factor``."""
-        place = Place.along(comparison, section, facet)
+        place = Place.along(comparison, section, facet, size)
         means, dots = [], []
         for x, point in zip(place.order, place.points, strict=True):
             for target, cell in comparison.row(point).cells.items():
@@ -136,13 +137,13 @@ class Lines:
         section, comparison = place.section, place.comparison
         targets = comparison.planned(section.points)
         plot = line_plot(look, section, place.order, (self.means, self.dots), targets,
-                         comparison.targets)  # fmt: skip
+                         comparison.targets, panel=place.size.panel)  # fmt: skip
         return place.figure(
             kind=look.kind,
             name=look.name,
             text=text,
             shows=f"Line chart of {look.words} against {axis_title(section)}",
-            spec=plot.spec(),
+            spec=plot.spec(place.size.width, place.size.height),
             columns=[section.axes.x, *(f"{t} ({look.head or look.unit})" for t in targets)],
             rows=[
                 [x, *(self._text(point, target) for target in targets)]
@@ -165,6 +166,8 @@ def line_plot(
     shown: Sequence[str],
     series: Sequence[str],
     series_word: str = "target",
+    *,
+    panel: bool = False,
 ) -> Plot:
     """Make a line chart with intervals and dots of runs.
 
@@ -176,11 +179,13 @@ def line_plot(
         shown: Lines to draw, by name.
         series: Names of all lines, in the order of their colours.
         series_word: What a line stands for, such as ``target``.
+        panel: Whether the chart is one of several panels, with little room beside the lines.
     """
     means, dots = data
     colours = colour(series, shown)
     low, high = look.bounds
-    x = alt.X("x:O", sort=list(order), title=axis_title(section), axis=alt.Axis(labelAngle=0))
+    title: Any = axis_title(section).split(", ") if panel else axis_title(section)
+    x = alt.X("x:O", sort=list(order), title=title, axis=alt.Axis(labelAngle=0, labelOverlap=True))
     if look.log:
         y = logarithmic("mean", look.y_title, look.bounds, expr="", format=",~r")
     else:
@@ -214,10 +219,15 @@ def line_plot(
         }
     )
     plot.markers("means", colours, shape(series, shown), tips, 62)
-    for end, nudge in _ends(means, order, look):
+    for place, (end, nudge) in enumerate(_ends(means, order, look)):
         label = alt.Chart(alt.Data(values=[{key: end[key] for key in ("x", "mean", "label")}]))
-        text = label.mark_text(align="left", dx=17, dy=nudge)
-        plot.add(text, y="mean:Q", text="label:N", color=INK)
+        if panel:  # above the upper line and below the lower one, instead of beside them
+            look_of: dict[str, Any] = {"align": "right", "dx": 8, "dy": 15 if place else -13}
+            ground = label.mark_text(stroke=role("fig-paper"), strokeWidth=4, **look_of)
+            plot.add(ground, y="mean:Q", text="label:N")
+        else:
+            look_of = {"align": "left", "dx": 17, "dy": nudge}
+        plot.add(label.mark_text(**look_of), y="mean:Q", text="label:N", color=INK)
     if look.rings:
         plot.rings("rings", look.rings, "mean", 260)
     return plot
@@ -298,4 +308,4 @@ def sweep_title(far: Place, column: Column, noun: str, template: str = OF, unit:
             if interval is not None and interval.estimate >= highest.get(target, (0.0, ""))[0]:
                 highest[target] = (interval.estimate, section.at(point))
     values = values_on(((target, *place) for target, place in highest.items()), unit or column.unit)
-    return f"{unit or column.label}, highest mean of {len(points)}: {values}"
+    return f"{unit or column.label}, highest of {len(points)}: {values}"

@@ -85,7 +85,7 @@ def logarithmic(
     )
 
 
-def groups(order: Sequence[Any], title: str | None, axis: alt.Axis, field: str = "x") -> alt.X:
+def groups(order: Sequence[Any], title: Any, axis: alt.Axis, field: str = "x") -> alt.X:
     """Make a horizontal axis with a group of bars at each value of ``order``."""
     return alt.X(
         f"{field}:O",
@@ -156,6 +156,34 @@ def runs_of(cell: Cell, column: Column, x: str) -> list[dict[str, Any]]:
     return [
         {"x": x, "target": cell.target, "value": plotted(value)} for value in cell.repeats(column)
     ]
+
+
+def key_of_shades(plot: Plot, name: str, field: str, shades: Mapping[str, float]) -> None:
+    """Add an invisible layer whose only purpose is a legend of shades, from solid to pale.
+
+    Vega-Lite does not draw a legend if only the opacity of the fill differs.
+
+    Args:
+        plot: Chart with a data set ``name``.
+        name: Data set of the bars.
+        field: Field with the text of the legend.
+        shades: Opacity of each text.
+    """
+    key = plot.source(name).mark_square(size=0, strokeWidth=0, color=role("fig-ink"))
+    shade = alt.Opacity(
+        f"{field}:N",
+        title=None,
+        sort=list(shades),
+        scale=alt.Scale(domain=list(shades), range=list(shades.values())),
+        legend=alt.Legend(
+            orient="bottom",
+            symbolType="square",
+            symbolFillColor=role("fig-ink"),
+            symbolStrokeColor=role("fig-ink"),
+            symbolStrokeWidth=1,
+        ),
+    )
+    plot.layers.append(key.encode(x=plot.middle["x"], y=plot.y, opacity=shade))
 
 
 class Plot:

@@ -75,7 +75,7 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
     sources = list(dict.fromkeys(cell.source for cell in cells))
     names = " and ".join(config.removesuffix(" (published)") for config in configs)
     label = column.label
-    shown = mixes.where(sentence_case(label))
+    shown = sentence_case(label)
     title = f"{shown}: {names} as published, hatched, beside what was measured here"
     stated = all(cell.stated for cell in cells)
     unsaid = "" if stated else " The publication does not name its concurrency"

@@ -9,8 +9,10 @@ from typing import Any
 
 import altair as alt
 
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint, short_mix
+from storlab.base.units import format_number
 from storlab.figures.common import family_name, operations_of, plotted
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import without_shared_parts
@@ -24,6 +26,7 @@ from storlab.figures.theme import (
     role,
     shape,
 )
+from storlab.model.decision import Interval
 from storlab.words.figures import side_of_baseline
 from storlab.words.text import ratio_text, sentence_case
 
@@ -35,14 +38,27 @@ DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different 
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each metric that has ratios to the baseline."""
-    figures = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
-    return [figure for figure in figures if figure is not None]
+    """Draw the ratios of the first metric, such as throughput, to the baseline."""
+    return _figures(comparison, sections, _metrics(sections[0])[:1])
+
+
+def draw_further(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Draw a figure for each further metric that has ratios to the baseline."""
+    figures = _figures(comparison, sections, _metrics(sections[0])[1:])
+    return [replace(figure, kind="ratios_further") for figure in figures]
 
 
 def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Draw a figure for each metric of fixed work, such as the time of an epoch."""
-    return [replace(f, kind="ratios_of_fixed_work") for f in draw(comparison, sections)]
+    figures = _figures(comparison, sections, _metrics(sections[0]))
+    return [replace(figure, kind="ratios_of_fixed_work") for figure in figures]
+
+
+def _figures(
+    comparison: Comparison, sections: Sequence[Section], metrics: Sequence[tuple[str, str, str]]
+) -> list[Figure]:
+    figures = (_figure(comparison, sections, *metric) for metric in metrics)
+    return [figure for figure in figures if figure is not None]
 
 
 def _metrics(section: Section) -> list[tuple[str, str, str]]:
@@ -123,13 +139,20 @@ def _data(
                         "ratio": plotted(interval.estimate),
                         "low": plotted(_or(interval.low, interval.estimate)),
                         "high": plotted(_or(interval.high, interval.estimate)),
-                        "text": ratio_text(interval),
+                        "text": _text(interval),
                         "state": f"{state}, {APART}" if decision.concurrency else state,
                         "filled": decision.decided,
                         "apart": bool(decision.concurrency),
                     }
                 )
     return data, order
+
+
+def _text(ratio: Interval) -> str:
+    """Return the ratio; one that is too noisy to state as the bounds that are drawn."""
+    if not digits.is_too_noisy(ratio) or ratio.low is None or ratio.high is None:
+        return ratio_text(ratio)
+    return f"{format_number(ratio.low)}–{format_number(ratio.high)}×"
 
 
 def _names(labels: Sequence[str]) -> tuple[dict[str, str], str]:

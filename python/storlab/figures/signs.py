@@ -10,7 +10,10 @@ DRAWN_SIGNS = (
         "a target’s mean in the target’s colour, or another value if the text below the heading "
         "says so; other colours and markers are named in the figure’s legend",
     ),
-    ("line through a marker or bar", "95 % interval, or the range that the text below names"),
+    (
+        "line through a marker or bar",
+        "95 % interval (of two repeats: both values), or what the text below the heading names",
+    ),
     ("small open circle", "one run"),
     ("horizontal tick", "a percentile (higher ones are wider), joined to the mean by a thin line"),
     ("×", "another value, for comparison; the legend or the text below names it"),

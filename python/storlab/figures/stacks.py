@@ -15,8 +15,17 @@ from storlab.contracts.figure import StackOverSweep
 from storlab.figures.bars import provenance_of
 from storlab.figures.common import axis_title, last_point
 from storlab.figures.figure import Figure, Place
-from storlab.figures.plot import Plot, fill, heights, linear, runs_of, series_of, tooltip
-from storlab.figures.theme import role, series_role
+from storlab.figures.plot import (
+    Plot,
+    fill,
+    heights,
+    key_of_shades,
+    linear,
+    runs_of,
+    series_of,
+    tooltip,
+)
+from storlab.figures.theme import series_role
 from storlab.model.decision import Interval
 from storlab.words.figures import ratio_title, values_on
 from storlab.words.text import MISSING, interval_text
@@ -105,7 +114,8 @@ class Stacks:
         plot = Plot(x, linear("from", titles[1], 1.12 * max(ends)), targets, gap=0.12)
         plot.data |= {"parts": self.parts, "wholes": self.wholes}
         if len(parts) > 1:
-            _key(plot, parts)
+            shades = {part: 1 - (1 - PALE) * number / steps for number, part in enumerate(parts)}
+            key_of_shades(plot, "parts", "part", shades)
         tips = {
             "series": "target",
             "x": titles[0] or "of",
@@ -128,28 +138,6 @@ class Stacks:
         plot.runs(self.dots)
         plot.labels("wholes")
         return plot.spec()
-
-
-def _key(plot: Plot, parts: Sequence[str]) -> None:
-    """Add an invisible layer whose only purpose is a legend of the parts.
-
-    Vega-Lite does not draw a legend if only the opacity of the fill differs.
-    """
-    key = plot.source("parts").mark_square(size=0, strokeWidth=0, color=role("fig-ink"))
-    shade = alt.Opacity(
-        "part:N",
-        title=None,
-        sort=list(parts),
-        scale=alt.Scale(domain=list(parts), range=[1, PALE]),
-        legend=alt.Legend(
-            orient="bottom",
-            symbolType="square",
-            symbolFillColor=role("fig-ink"),
-            symbolStrokeColor=role("fig-ink"),
-            symbolStrokeWidth=1,
-        ),
-    )
-    plot.layers.append(key.encode(x=plot.middle["x"], y=plot.y, opacity=shade))
 
 
 def stack_figure(kind: str, part: StackOverSweep, far: Place) -> Figure | None:

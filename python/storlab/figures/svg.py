@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from storlab import __version__
 from storlab.base.display_safe import visible
 from storlab.figures.figure import DAGGER, Figure
-from storlab.figures.theme import FONT, LIGHT
+from storlab.figures.theme import FONT, LIGHT, SMALL_PX
 
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
 _NOISE = re.compile(
@@ -27,6 +27,7 @@ _TAG = re.compile(r"<[^>]*>")
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")  # coordinates only; printed numbers are not shortened
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 LINE_HEIGHT = 18
+SMALL_CHARACTER_PX = 6.65  # width of a small character in the widest fallback font
 BOLD_PX = 9  # width of a title character in the widest fallback font
 
 
@@ -69,15 +70,21 @@ def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
     Flags of the runs are part of the metadata only; a dagger after the drawn title stands for them.
     """
     width, height = size_of(svg)
-    title, alt = visible(figure.title), visible(figure.alt)
+    title, alt = visible(figure.full_title), visible(figure.alt)
     drawn = f"{title} {DAGGER}" if figure.flags else title
     lines = _wrapped(drawn, int((width - 16) / BOLD_PX))
+    below = _wrapped(visible(figure.source), int((width - 16) / SMALL_CHARACTER_PX))
     top = LINE_HEIGHT * len(lines) + 12
-    full = height + top
+    bottom = top + height
+    full = bottom + LINE_HEIGHT * len(below)
     text = "".join(
         f'<text x="8" y="{LINE_HEIGHT * (i + 1)}" font-family="{FONT}" font-size="14" '
         f'font-weight="bold" fill="{palette["fig-ink"]}">{escape(line)}</text>'
         for i, line in enumerate(lines)
+    ) + "".join(
+        f'<text x="8" y="{bottom + LINE_HEIGHT * i + 10:g}" font-family="{FONT}" '
+        f'font-size="{SMALL_PX}" fill="{palette["fig-muted"]}">{escape(line)}</text>'
+        for i, line in enumerate(below)
     )
     body = svg[svg.index(">") + 1 : svg.rindex("</svg>")]
     return (
@@ -95,7 +102,7 @@ def _provenance(figure: Figure) -> str:
     return json.dumps(
         {
             "generator": f"storlab {__version__}",
-            "source": visible([*figure.foot]),
+            "source": visible([*figure.foot, figure.source]),
             "points": figure.point_ids,
             "flags": visible([*figure.flags]),
         },

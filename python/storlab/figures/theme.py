@@ -21,6 +21,7 @@ FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 WIDTH = 340  # px of a chart without its axis; together they fit a phone's screen
 HEIGHT = 190
 PANEL_GAP = 16  # px between panels side by side
+PANELS_WIDTH = 216  # px of two panels without their axes; together they fit the same width
 FONT_PX = 13
 SMALL_PX = 12  # smallest text; still legible on a phone, where drawings shrink by a quarter
 CHARACTER_PX = 6.6  # average width of a label character in px

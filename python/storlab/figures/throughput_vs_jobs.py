@@ -11,8 +11,9 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS, Section
 from storlab.figures.axis_extent import in_sight
 from storlab.figures.common import is_small, is_swept
-from storlab.figures.figure import Figure
+from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look, sweep_title
+from storlab.figures.panels import over_facets, sweep_words
 from storlab.words.figures import DOES, MOVES
 
 KEY = "throughput_mb_s.all"
@@ -20,33 +21,51 @@ GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a line chart of throughput per block size, or of operation rate for small blocks.
+    """Draw throughput, or operation rate for small blocks, with a panel per block size.
 
-    All throughput charts of a section have the same vertical scale. Small blocks on a cluster are
-    drawn by ``draw_clients``.
+    Small blocks on a cluster are drawn by ``draw_clients``.
     """
     column = comparison.column(KEY)
     if column is None:
         return []
+
+    def panel(place: Place) -> Figure | None:
+        if not is_small(place.section, place.facet):
+            return _figure(place, column)
+        if _has_clients(place.section):
+            return None
+        return _rates(place) or _figure(place, column)
+
     return [
-        _rates(comparison, section, facet) or _figure(comparison, section, facet, column)
-        if is_small(section, facet)
-        else _figure(comparison, section, facet, column)
-        for section in sections
-        for facet in section.facets()
-        if not (_has_clients(section) and is_small(section, facet))
+        figure for section in sections for figure in over_facets(comparison, section, panel, _title)
     ]
+
+
+def _title(places: Sequence[Place]) -> str:
+    """Return the title of a figure of several block sizes; the larger ones show throughput."""
+    page = places[0].section.page
+    if all(is_small(place.section, place.facet) for place in places):
+        unit = page.operations.rate_short
+        return sweep_words(places, page.operations.rate.key, unit, DOES)
+    return sweep_words(places, KEY, "throughput", MOVES)
 
 
 def draw_rates(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Draw charts of operation rate for the block sizes for which ``draw`` shows throughput."""
-    figures = (
-        _rates(comparison, section, facet)
+
+    def panel(place: Place) -> Figure | None:
+        return None if is_small(place.section, place.facet) else _rates(place)
+
+    def title(places: Sequence[Place]) -> str:
+        operations = places[0].section.page.operations
+        return sweep_words(places, operations.rate.key, operations.rate_short, DOES)
+
+    return [
+        figure
         for section in sections
-        for facet in section.facets()
-        if not is_small(section, facet) and not _has_clients(section)
-    )
-    return [figure for figure in figures if figure is not None]
+        if not _has_clients(section)
+        for figure in over_facets(comparison, section, panel, title)
+    ]
 
 
 def _has_clients(section: Section) -> bool:
@@ -56,7 +75,7 @@ def _has_clients(section: Section) -> bool:
 def draw_clients(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Draw the total operation rate of a cluster's clients for small block sizes."""
     figures = (
-        _rates(comparison, section, facet, of_clients=True)
+        _rates(Place.along(comparison, section, facet), of_clients=True)
         for section in sections
         if is_swept(section) and _has_clients(section)
         for facet in section.facets()
@@ -65,13 +84,12 @@ def draw_clients(comparison: Comparison, sections: Sequence[Section]) -> list[Fi
     return [figure for figure in figures if figure is not None]
 
 
-def _rates(
-    comparison: Comparison, section: Section, facet: Any, *, of_clients: bool = False
-) -> Figure | None:
+def _rates(place: Place, *, of_clients: bool = False) -> Figure | None:
+    comparison, section, facet = place.comparison, place.section, place.facet
     column = comparison.column(section.page.operations.rate.key)
     if column is None:
         return None
-    lines = Lines.of(comparison, section, facet, column)
+    lines = Lines.of(comparison, section, facet, column, size=place.size)
     if not lines.means:
         return None
     unit = section.page.operations.rate_short
@@ -92,11 +110,11 @@ def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
-def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
+def _ceiling(place: Place, column: Column) -> float:
     known = [
         (interval, cell.repeats(column))
-        for point in section.points
-        for cell in comparison.row(point).cells.values()
+        for point in place.points
+        for cell in place.comparison.row(point).cells.values()
         if (interval := cell.values.get(KEY)) is not None
     ]
     values = [value for interval, runs in known for value in (interval.estimate, *runs)]
@@ -104,8 +122,9 @@ def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
     return highest or 1.0  # trims transfer no data, and an axis from 0 to 0 is invalid
 
 
-def _figure(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
-    ceiling = _ceiling(comparison, section, column)
+def _figure(place: Place, column: Column) -> Figure:
+    comparison, section, facet = place.comparison, place.section, place.facet
+    ceiling = _ceiling(place, column)
     unit, factor = ("GB/s", 1e-3) if ceiling >= GB_FROM else ("MB/s", 1.0)
     look = Look(
         kind="throughput_vs_jobs",
@@ -115,7 +134,7 @@ def _figure(comparison: Comparison, section: Section, facet: Any, column: Column
         unit=unit,
         bounds=(0, ceiling * factor * 1.06),
     )
-    lines = Lines.of(comparison, section, facet, column, factor)
+    lines = Lines.of(comparison, section, facet, column, factor, place.size)
     return lines.figure(look, sweep_title(lines.place, column, "throughput", MOVES))
 
 

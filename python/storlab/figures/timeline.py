@@ -58,8 +58,8 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
         name=slug("timeline", record.run_id),
         kind="timeline",
         title=title,
-        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}"
-        f"{'; its dips are shaded' if timeline.dips else ''}. {title}",
+        shows=f"One time axis over the measure window of one run, with {', '.join(shown)}"
+        f"{'; its dips are shaded' if timeline.dips else ''}",
         spec=configured(alt.vconcat(*panels, spacing=6), data),
         columns=["time (s)", "MB/s", "p99", "errors", "device (MB/s)", "power (W)", "°C"],
         rows=[_row(timeline, dip) for dip in timeline.dips],

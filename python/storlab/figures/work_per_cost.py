@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from storlab.analysis import density
@@ -18,11 +19,11 @@ from storlab.base.units import TB, format_number
 from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import clients_of, is_small, slug
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.mixes import Mixes, in_panels
 from storlab.figures.plot import Plot, heights, linear, series_of
 from storlab.model.decision import Interval
 from storlab.model.target import Target
-from storlab.words.figures import ratio_range
+from storlab.words.figures import ranges_title
 
 Divide = Callable[[Cell, Target, str], Interval | None]
 
@@ -105,13 +106,14 @@ def _of_ways(
     for members in families.values():  # keep only the points with most cluster clients
         most = max(clients_of(section) for section in members)
         members[:] = [section for section in members if clients_of(section) == most]
-    figures = (
-        _figure(mixes, way)
+    return [
+        figure
         for way in ways
         for members in families.values()
-        for mixes in mixes_of(comparison, members)
-    )
-    return [figure for figure in figures if figure is not None]
+        for figure in in_panels(
+            comparison, members, partial(_figure, way=way), partial(_panels_title, way=way)
+        )
+    ]
 
 
 def _column(mixes: Mixes) -> Column | None:
@@ -136,14 +138,14 @@ def _figure(mixes: Mixes, way: Worth) -> Figure | None:
         return None
     unit, remark = _unit(mixes, column, way), cut_words(bars)
     place = mixes.whole_place
-    title = f"{place}: {_title(mixes, column, way) or f'{column.label} {way.words}'}"
+    title = _title([mixes], column, way)
     label = f"{column.label} {way.words}"
     return mixes.figure(
         kind="worth",
         name=mixes.name(way.name, slug(column.name)),
         title=title,
         shows=f"Bar chart of {label} ({unit}) by mix",
-        spec=_plot(mixes, bars, unit).spec(),
+        spec=_plot(mixes, bars, unit).spec(mixes.size.width, mixes.size.height),
         columns=["mix", "target", f"{unit}, mean [95 %]", "declared"],
         rows=[[bar["x"], bar["target"], bar["text"], bar["declared"]] for bar in bars],
         note=f"{place}; what it is divided by is declared in the study",
@@ -186,20 +188,26 @@ def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
     return bars
 
 
-def _title(mixes: Mixes, column: Column, way: Worth) -> str:
-    comparison, parts = mixes.comparison, []
+def _panels_title(some: Sequence[Mixes], way: Worth) -> str:
+    columns = {column.key: column for m in some if (column := _column(m)) is not None}
+    if len(columns) > 1:
+        return f"Work {way.words}"
+    return _title(some, next(iter(columns.values())), way)
+
+
+def _title(some: Sequence[Mixes], column: Column, way: Worth) -> str:
+    comparison, ratios = some[0].comparison, {}
     facts = {entry.label: way.fact(entry.target) for entry in comparison.dataset.targets}
     base = facts[comparison.baseline]
+    rows = [comparison.row(point) for mixes in some for point in mixes.points]
     for target in comparison.others:
         fact = facts[target]
-        rows = [comparison.row(point).ratios[target] for point in mixes.points]
-        known = [row[column.key].ratio for row in rows if column.key in row]
-        if not base or not fact or not known:
-            continue
-        ratios = [_divided(ratio, base / fact, way) for ratio in known]
-        noun = f"{column.label} {way.words}"
-        parts.append(ratio_range(ratios, target, comparison.baseline, noun, way.say))
-    return "; ".join(parts)
+        known = [row.ratios[target][column.key].ratio for row in rows
+                 if column.key in row.ratios[target]]  # fmt: skip
+        if base and fact and known:
+            ratios[target] = [_divided(ratio, base / fact, way) for ratio in known]
+    noun = f"{column.label} {way.words}"
+    return ranges_title(ratios, comparison.baseline, noun, way.say) or noun
 
 
 def _divided(ratio: Interval, share: float, way: Worth) -> Interval:
@@ -222,5 +230,5 @@ def _plot(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> Plot:
         "runs": "runs",
     }
     plot.bars("bars", bars, words)
-    plot.labels("bars")
+    plot.labels("bars", mixes.size.width)
     return plot

@@ -33,14 +33,14 @@ def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
         if workers
     ]
     data, last = ([_datum(*member) for member in some] for some in (members, slowest))
-    text = "; ".join(
-        f"{wanted.worker} {worker.number} on {target}, {value_text(worker.interval.estimate, 's')}"
+    text = ", ".join(
+        f"{value_text(worker.interval.estimate, 's')} on {target} ({wanted.worker} {worker.number})"
         for target, worker in slowest
     )
     return far.figure(
         kind=kind,
         name=wanted.name,
-        text=f"{wanted.what} of {len(numbers)} is {text}",
+        text=f"{wanted.what}: {text}",
         shows=f"Markers: {wanted.title} of each {wanted.worker}, one marker per target",
         spec=_plot(far, len(numbers), wanted, data, last).spec(),
         columns=[wanted.worker, "target", "s, mean [95 %]", "least", "most"],

@@ -6,16 +6,20 @@ first, so that it is above 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
 from storlab.base.units import format_number
 from storlab.model.decision import Decision, Interval
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, sentence_case
 
+TWO_LINES = 78  # characters of a title that fit into two lines of a narrow figure
+TWO_WIDE_LINES = 112  # characters of a title that fit into two lines of a wide figure
 MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
+LONGER = "{which} take {times} as long on {larger} as on {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
 
 
@@ -35,6 +39,62 @@ def ratio_title(
     """
     clauses = ratio_clauses(comparison, rows, key, noun, template)
     return "; ".join(clause for clause, _ in clauses)
+
+
+def ratios_of(comparison: Comparison, rows: Sequence[Row], key: str) -> dict[str, list[Interval]]:
+    """Return the ratios to the baseline in some rows, by target; targets without ratios lack."""
+    by_target = {
+        target: [row.ratios[target][key].ratio for row in rows if key in row.ratios[target]]
+        for target in comparison.others
+    }
+    return {target: ratios for target, ratios in by_target.items() if ratios}
+
+
+def ranges_title(
+    ratios: Mapping[str, Sequence[Interval]],
+    baseline: str,
+    noun: str,
+    template: str = OF,
+    most: int = TWO_WIDE_LINES,
+) -> str:
+    """Return the ranges of ratios to the baseline in at most two lines.
+
+    Args:
+        ratios: Ratios of each target to the baseline; may be empty.
+        baseline: Name of the baseline.
+        noun: Name of the metric that is compared.
+        template: Clause with {larger}, {times}, {smaller} and, optionally, {what}.
+        most: Characters in two lines.
+
+    Returns:
+        The title; empty without ratios, or if they take too many words.
+    """
+    long = (ratio_range(own, target, baseline, noun, template) for target, own in ratios.items())
+    texts = (sentence_case("; ".join(long)), short_ranges(ratios, baseline, noun))
+    return next((text for text in texts if ratios and len(text) <= most), "")
+
+
+def short_ranges(ratios: Mapping[str, Sequence[Interval]], baseline: str, noun: str) -> str:
+    """Return ranges of ratios in few words, such as ``GET: A 1.2 to 1.4× B at 2 of 4 points``."""
+    clauses = (
+        _short_range(own, target, baseline, "" if len(ratios) == 1 else f"{target} ")
+        for target, own in ratios.items()
+    )
+    return f"{sentence_case(noun)}: {'; '.join(clauses)}"
+
+
+def _short_range(ratios: Sequence[Interval], target: str, baseline: str, name: str) -> str:
+    """Return a clause with the number of points at which a target is ahead, and how far.
+
+    Without a clear difference it is ``name``, and that there is none.
+    """
+    decided = [ratio for ratio in ratios if ratio.excludes(1) or not ratio.is_known]
+    if not decided:
+        return f"{name}no clear difference"
+    clause = _larger_first(decided, target, baseline, "{larger} {times} {smaller}", len(ratios))
+    one_sided = len({ratio.estimate > 1 for ratio in decided}) == 1
+    few = one_sided and len(decided) < len(ratios)
+    return f"{clause} at {len(decided)} of {len(ratios)} points" if few else clause
 
 
 def ratio_clauses(
@@ -65,15 +125,22 @@ def ratio_range(
     """
     decided = [ratio for ratio in ratios if ratio.excludes(1) or not ratio.is_known]
     if not decided:
-        return f"the difference in {noun} between {target} and {baseline} is {WITHIN_NOISE}"
+        return f"no clear difference in {noun} between {target} and {baseline}"
     clause = _larger_first(decided, target, baseline, template.replace("{what}", noun), len(ratios))
     sides = {ratio.estimate > 1 for ratio in decided}
     if len(decided) == len(ratios) or len(sides) > 1:
         return clause
     return (
-        f"{clause} at {len(decided)} of {len(ratios)} points; at the others the difference is "
-        f"{WITHIN_NOISE}"
+        f"{clause} at {len(decided)} of {len(ratios)} points, without a clear difference elsewhere"
     )
+
+
+def mean_words(repeats: Iterable[int]) -> str:
+    """Describe the marks of means and intervals in a figure of points with so many repeats."""
+    most = max(repeats, default=0)
+    if most < 2:
+        return "One run, so no interval"
+    return "Mean with 95 % interval" if most > 2 else "Mean between the values of both repeats"
 
 
 def _larger_first(
@@ -135,6 +202,67 @@ def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> 
     return f"{target} compared with {baseline}: {and_list(parts)} of {points} points"
 
 
+def panels_title(
+    panels: Sequence[Sequence[tuple[str, Decision]]], noun: str, template: str, at: str
+) -> str:
+    """Return a title that compares targets with the baseline in several panels of a figure.
+
+    It is the first of several wordings that fits into two lines of a narrow figure; empty if none
+    fits or nothing is compared.
+
+    Args:
+        panels: Comparisons of each target, each with the name of its panel.
+        noun: Name of the metric that is compared.
+        template: Clause with {larger}, {times}, {smaller} and, optionally, {what}.
+        at: Point on the axis that is compared, such as "8 jobs".
+    """
+    known = [comparisons for comparisons in panels if comparisons]
+    template = template.replace("{what}", noun)
+    wordings = [(template, "no clear difference", True), (template, "unclear", True)]
+    if len(panels) == 1:  # the only other target goes without saying
+        short = re.sub(r" (as on|as|of) \{smaller\}$", "", template)
+        wordings.append((short.replace("{smaller}’s", "as high"), "unclear", False))
+    texts = (
+        sentence_case("; ".join(_ratios_of_panels(each, noun, *wording, at) for each in known))
+        for wording in wordings
+    )
+    return next((text for text in texts if len(text) <= TWO_LINES), "")
+
+
+def _ratios_of_panels(
+    panels: Sequence[tuple[str, Decision]],
+    noun: str,
+    template: str,
+    unclear: str,
+    both: bool,
+    at: str,
+) -> str:
+    """Return a clause such as ``A moves 1.7× as much as B at 4 MiB, 8 jobs; unclear at 256 KiB``.
+
+    With ``both`` it names both targets if their difference is not clear in any panel.
+    """
+    first, second = panels[0][1].sides
+    sides: dict[bool, list[tuple[str, Interval]]] = {}
+    for name, decision in panels:
+        if decision.decided or not decision.ratio.is_known:
+            sides.setdefault(decision.ratio.estimate > 1, []).append((name, decision.ratio))
+    if not sides:
+        place = f" at {at}" if at else ""
+        between = f" between {first} and {second}" if both else ""
+        return f"no clear difference in {noun}{between}{place}"
+    clauses: list[str] = []
+    for members in sides.values():
+        ratios = [ratio for _, ratio in members]
+        clause = _larger_first(ratios, first, second, template, len(ratios))
+        where = [] if len(members) == len(panels) else [name for name, _ in members]
+        places = ", ".join(filter(None, (and_list(where), "" if clauses else at)))
+        clauses.append(f"{clause} at {places}" if places else clause)
+    named = {name for members in sides.values() for name, _ in members}
+    open_at = [name for name, _ in panels if name not in named]
+    clauses += [f"{unclear} at {and_list(open_at)}"] if open_at else []
+    return "; ".join(clauses)
+
+
 def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
     """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
 
@@ -159,8 +287,9 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
         for (more, less), factors in slower.items()
     ]
     if undecided:
-        places = "" if parts else f" on {' and '.join(decisions[0][1].sides)}"
-        parts.append(f"{' and '.join(undecided)}{places} differ {WITHIN_NOISE}")
+        names = " and ".join(undecided)
+        between = f" between {' and '.join(decisions[0][1].sides)}"
+        parts.append(f"{names} unclear" if parts else f"no clear difference{between}: {names}")
     apart = any(decision.concurrency for _, decision in decisions)
     return ", ".join(parts) + (f" ({DIFFERENT_CONCURRENCY})" if apart else "")
 
@@ -172,7 +301,14 @@ def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:
         values: Target, value, and the point on the axis ("8 jobs") or an empty text.
         unit: Unit of the values.
     """
-    return ", ".join(
-        f"{format_number(value)}\u00a0{unit} on {target}" + (f" with {place}" if place else "")
-        for target, value, place in values
+    known = list(values)
+    places = {place for _, _, place in known if place}
+    shared = f" with {places.pop()}" if len(places) == 1 and all(v[2] for v in known) else ""
+    return (
+        ", ".join(
+            f"{format_number(value)}\u00a0{unit} on {target}"
+            + (f" with {place}" if place and not shared else "")
+            for target, value, place in known
+        )
+        + shared
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from storlab.analysis.changes import FEWEST, LEVELS
 from storlab.analysis.environments import Candidate
 from storlab.model.decision import Interval
-from storlab.words.text import change, plural, sentence_case, value_text
+from storlab.words.text import change, plural, value_text
 
 MOST_CANDIDATES = 6
 _DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
@@ -81,11 +81,11 @@ def course_text(changes: Sequence[tuple[str, str]], results: int) -> str:
     return "no change found" if results >= FEWEST else "too few results to detect a change"
 
 
-def course_alt(name: str, course: str, results: int, newest: str) -> str:
-    """Return the alternative text of a drawing of a metric over time."""
+def course_shows(name: str, results: int, newest: str) -> str:
+    """Describe a drawing of a metric over time for readers who cannot see it."""
     return (
         f"{name} of {plural(results, 'result')} over time, each with its interval and its runs. "
-        f"{sentence_case(course)}. The newest: {newest}. The table of results has the values."
+        f"The newest: {newest}. The table of results has the values"
     )
 
 

@@ -187,20 +187,39 @@ def test_every_number_of_every_mix_is_on_the_page(object_made: Made, mix: int, t
             assert shown[f"{name} ms"] == format_number(value / 1e6), (what, name)
 
 
-@pytest.mark.parametrize("kind", ["object_throughput", "object_latency", "ttfb_bars", "errors"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "object_throughput",
+        "object_parts",
+        "object_latency",
+        "object_percentiles",
+        "first_byte_percentiles",
+        "ttfb_bars",
+        "errors",
+    ],
+)
 def test_a_figure_over_all_mixes_has_each_of_them(object_comparison: Comparison, kind: str) -> None:
     figures = draw(kind, object_comparison, object_comparison.sections)
-    assert len(figures) == {"object_throughput": 3, "object_latency": 2}.get(kind, 1)
+    assert len(figures) == {"object_percentiles": 2}.get(kind, 1)
     for figure in figures:
-        assert {row[0] for row in figure.rows} == {f"{mix}/{100 - mix}" for mix in MIXES}
-        assert {row[1] for row in figure.rows} == ({HDD} if kind == "errors" else {SSD, HDD})
-        assert len(figure.point_ids) == 8
+        panels = figure.columns[0] == "request"
+        rows = [row[1:] if panels else row for row in figure.rows]
+        assert {row[0] for row in rows} == {f"{mix}/{100 - mix}" for mix in MIXES}
+        assert {row[1] for row in rows} == ({HDD} if kind == "errors" else {SSD, HDD})
+        assert len(set(figure.point_ids)) == 8
 
 
 def test_bars_and_dots_are_what_the_runs_measured(object_comparison: Comparison) -> None:
-    figures = draw("object_throughput", object_comparison, object_comparison.sections)
-    for figure, operation in zip(figures, ("all", "get", "put"), strict=True):
-        data = figure.spec["datasets"]
+    sections = object_comparison.sections
+    (whole,) = draw("object_throughput", object_comparison, sections)
+    (parts,) = draw("object_parts", object_comparison, sections)
+    of_parts = parts.spec["datasets"]
+    shown = {"all": whole.spec["datasets"]} | {
+        operation: {name: of_parts[f"{name}{number}"] for name in ("bars", "dots")}
+        for number, operation in enumerate(("get", "put"))
+    }
+    for operation, data in shown.items():
         assert (len(data["bars"]), len(data["dots"])) == (8, 24)
         for section in object_comparison.sections:
             for target, cell in object_comparison.row(section.points[0]).cells.items():
@@ -236,7 +255,7 @@ def test_specifications_are_valid_vega_lite(object_store: ResultStore) -> None:
     for figure in figures:
         assert_vega_lite(figure.spec)
         assert all(len(row) == len(figure.columns) for row in figure.rows)
-        assert any(character.isdigit() for character in figure.title)
+        assert any(character.isdigit() for character in figure.full_title)
         assert figure.point_ids
         assert render(figure).startswith("<svg")
 
@@ -311,13 +330,14 @@ def test_a_swept_concurrency_is_the_axis_in_each_mix(tmp_path: Path) -> None:
     )  # fmt: skip
     comparison = compare(load_dataset([store]))
     assert [s.title for s in comparison.sections] == ["30/70 GET/PUT", "90/10 GET/PUT"]
-    for kind in ("throughput_vs_axis", "latency_vs_axis"):
+    for kind, number in (("throughput_vs_axis", 2), ("latency_vs_axis", 2 * 2)):
         figures = draw(kind, comparison, comparison.sections)
-        assert len(figures) == 4
-        assert all({row[0] for row in figure.rows} == {"4", "16"} for figure in figures)
-    whole = draw("object_throughput", comparison, comparison.sections)
-    assert len(whole) == 6
-    assert all("concurrency 16" in figure.title for figure in whole)
+        assert len(figures) == number
+        assert all({row[1] for row in figure.rows} == {"4", "16"} for figure in figures)
+        assert all(len({row[0] for row in figure.rows}) == 2 for figure in figures)
+    (whole,) = draw("object_throughput", comparison, comparison.sections)
+    assert len(whole.spec["concat"]) == 2
+    assert "concurrency 16" in json.dumps(whole.spec, ensure_ascii=False).replace("\u00a0", " ")
     html = write_brief(store, pdf=False).read_text("utf-8")
     rates, times = tables_of(html, "mix-mixed-get-and-put-30-70-get-put-native")
     assert len(rates.rows) == 2 * 2 * 2

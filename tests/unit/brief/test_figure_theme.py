@@ -79,7 +79,7 @@ def test_the_first_targets_differ_for_colour_blind_people(palette: dict[str, str
 def test_both_themes_know_every_role() -> None:
     assert THEMES["light"].keys() == THEMES["dark"].keys()
     used = set(re.findall(r"var\(--([a-z0-9-]+)\)", style_sheet()))
-    assert used - {"accent"} <= THEMES["light"].keys()
+    assert used - {"accent", "figures", "least"} <= THEMES["light"].keys()
 
 
 @given(st.lists(st.floats(min_value=1, max_value=1e12), min_size=1, max_size=20))

@@ -12,7 +12,7 @@ from storlab.words.history import (
     candidates_text,
     chance_text,
     changed_text,
-    course_alt,
+    course_shows,
     course_text,
     field_text,
     shift_levels,
@@ -51,7 +51,7 @@ def test_history_golden() -> None:
     courses = [course_text([("5.0\u00a0% less", "20 Nov 2026, 11:30")], 40)]
     courses += [course_text([], results) for results in (2, 40)]
     lines += courses
-    lines.append(course_alt("Throughput", courses[0], 40, "950\u00a0MB/s"))
+    lines.append(course_shows("Throughput", 40, "950\u00a0MB/s"))
     lines += [field_text(field) for field in FIELDS]
     lines += candidates_text(CANDIDATES, is_imported=False)
     lines.append(candidates_text(CANDIDATES * 4, is_imported=False)[-1])

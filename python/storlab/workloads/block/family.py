@@ -46,6 +46,7 @@ from storlab.workloads.common.figure_kinds import (
     POWER_OVER_TIME,
     RATES_VS_JOBS,
     RATIOS,
+    RATIOS_FURTHER,
     THROUGHPUT_VS_JOBS,
     TIME_SERIES,
 )
@@ -74,6 +75,7 @@ class BlockWorkload(Layout, Starter, InPlace):
         EFFICIENCY_BARS,
         EFFICIENCY_VS_AXIS,
         RATIOS,
+        RATIOS_FURTHER,
     )
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:

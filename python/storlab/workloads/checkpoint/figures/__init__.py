@@ -17,8 +17,7 @@ TIME = FigureKind(
     "checkpoint_time",
     "section",
     "Time",
-    "Mean of the repeats with its 95 % interval; every dot is one run, a mean over its "
-    "checkpoints. To durable is what stops a training that cannot afford to lose one.",
+    "{mean}; each dot is a run, the mean of its checkpoints.",
     parts=(
         Bars(
             "time",
@@ -41,7 +40,7 @@ THROUGHPUT = FigureKind(
     "checkpoint_throughput",
     "section",
     "Throughput",
-    "Bytes over time while checkpoints move; pauses are no part of it.",
+    "{mean}, while checkpoints move; pauses do not count.",
     parts=(
         Bars(
             "throughput",
@@ -63,7 +62,7 @@ ENERGY = FigureKind(
     "checkpoint_energy",
     "section",
     "Energy",
-    "Power integrated over a checkpoint and over a restore. Hatched: declared, not measured.",
+    "Of one checkpoint and one restore. Hatched: declared, not measured.",
     parts=(
         Bars(
             "energy",
@@ -75,21 +74,20 @@ RANK_TIMES = FigureKind(
     "rank_times",
     "section",
     "Ranks",
-    "Mean over a run’s checkpoints, and the range of the repeats; ring: the slowest, which "
-    "decides when a checkpoint is done.",
+    "Mean over checkpoints, and range of the repeats; ring: the slowest rank.",
     parts=(
         WorkerBars(
             pieces="write",
             worker="rank",
             title="time of its part of a checkpoint (s)",
-            what="checkpoints, the slowest",
+            what="slowest part of a checkpoint",
             name="rank-times-write",
         ),
         WorkerBars(
             pieces="restore",
             worker="rank",
             title="time of its part of a restore (s)",
-            what="restores, the slowest",
+            what="slowest part of a restore",
             name="rank-times-restore",
         ),
     ),
@@ -98,8 +96,7 @@ TRAINING_LOST = FigureKind(
     "training_lost",
     "section",
     "What checkpoints cost the training",
-    "Modelled from the measured times (dashed): share of time lost to checkpoints, restarts "
-    "and work done again, where the study says how often failures come.",
+    "Modelled from measured times: time lost to checkpoints, restarts and repeated work.",
     parts=(Drawn(f"{_HERE}.training_lost:draw"),),
 )
 CHECKPOINT_FIGURES = (

@@ -56,17 +56,17 @@ def draw(far: Place) -> Figure | None:
         marks += _marks(target, lost, cost, chosen, mtbf)
     if not curves:
         return None
-    text = _title(marks, chosen)
+    remarks = []
     cells = [measured[mark["target"]] for mark in marks]
     if mtbf is not None and any(RESTORE not in cell.values for cell in cells):
-        text += "; restart not measured, and left out"
+        remarks.append("Restart not measured, and left out")
     scale_note = scale_text(params.scale)
     if scale_note:
-        text += f"; of the whole checkpoint, at the rate of one {scale_note}"
+        remarks.append(f"Of the whole checkpoint, at the rate of one {scale_note}")
     return far.figure(
         kind="training_lost",
         name="training-lost",
-        text=text,
+        text=_title(marks, chosen),
         shows="Line chart on two logarithmic scales: share of training time lost in percent "
         "against the interval between checkpoints, modelled",
         spec=_plot(far, curves, marks).spec(),
@@ -74,6 +74,7 @@ def draw(far: Place) -> Figure | None:
         rows=[
             [m["target"], m["what"], format_number(m["x"]), format_number(m["y"])] for m in marks
         ],
+        remark="; ".join(remarks),
     )
 
 
@@ -179,10 +180,9 @@ def _title(marks: list[dict[str, Any]], chosen: float) -> str:
     best = [m for m in marks if m["what"] == BEST]
     if best:
         intervals = (
-            f"{_duration(m['x'])} on {m['target']} ({value_text(m['y'], '%')} of the time is lost)"
-            for m in best
+            f"{_duration(m['x'])} on {m['target']} ({value_text(m['y'], '%')} lost)" for m in best
         )
-        return f"the best interval is {', '.join(intervals)}"
+        return f"best interval: {', '.join(intervals)}"
     lost = ", ".join(f"{value_text(m['y'], '%')} on {m['target']}" for m in marks)
     return f"with {_duration(chosen)} between checkpoints {lost} of the time is lost"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from storlab.contracts.figure import Bars, Drawn, FigureKind
+from storlab.contracts.figure import FigureKind
 from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     LATENCY_CDF,
@@ -14,71 +14,60 @@ from storlab.workloads.common.figure_kinds import (
 )
 
 _HERE = "storlab.workloads.gpudirect.figures.against_workers"
-_MEAN = "Mean of the repeats with its 95 % interval; every dot is one run."
-_LATENCY = (
-    "repeats’ merged histograms, until the data is in GPU memory (path host: in host memory). "
-    "Logarithmic scale."
-)
+_MEAN = "{mean}; each dot is a run"
+_LATENCY = "Until the data is in GPU memory (path host: in host memory)."
 
 THROUGHPUT = FigureKind(
     "gpudirect_throughput",
     "section",
     "Throughput",
-    f"{_MEAN} Against workers, a ring marks the most of each target.",
-    parts=(
-        Drawn(f"{_HERE}:draw", "swept", ("throughput",)),
-        Bars("throughput", {"moved": "throughput_mb_s.all"}, name="throughput", when="single"),
-    ),
+    f"{_MEAN}. Ring: the most of each target.",
+    place=f"{_HERE}:draw_throughput",
 )
 EFFICIENCY = FigureKind(
     "gpudirect_efficiency",
     "section",
     "Efficiency: throughput per watt",
-    "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and meter. "
-    "Ring: the most of each target, which may be at another number of workers than the most "
-    "throughput. Dashed: power is declared, not measured.",
-    parts=(Drawn(f"{_HERE}:draw", "swept", ("efficiency",)),),
+    "Bytes over joules of all repeats. Ring: the most of each target. Dashed: declared.",
+    place=f"{_HERE}:draw_efficiency",
 )
 LATENCY = FigureKind(
     "gpudirect_latency",
     "section",
     "Latency, 99th percentile",
-    f"Of the {_LATENCY}",
-    parts=(
-        Drawn(f"{_HERE}:latency", "swept", ("read", "p99")),
-        Drawn(f"{_HERE}:latency", "swept", ("write", "p99")),
-    ),
+    _LATENCY,
+    place=f"{_HERE}:draw_tail",
 )
 MEDIAN = FigureKind(
     "gpudirect_median",
     "section",
     "Latency, median",
-    f"Of the {_LATENCY}",
-    parts=(
-        Drawn(f"{_HERE}:latency", "swept", ("read", "p50")),
-        Drawn(f"{_HERE}:latency", "swept", ("write", "p50")),
-    ),
+    _LATENCY,
+    place=f"{_HERE}:draw_median",
     main=False,
 )
 CPU = FigureKind(
     "gpudirect_cpu",
     "section",
     "Client CPU per GB",
-    f"CPU time of the load generator over gigabytes moved. {_MEAN} Against workers, the scale is "
-    "logarithmic.",
-    parts=(
-        Drawn(f"{_HERE}:draw", "swept", ("cpu",)),
-        Bars("client CPU", {"per GB": "cpu_s_per_gb.all"}, name="cpu", when="single"),
-    ),
+    f"CPU time of the load generator. {_MEAN}.",
+    place=f"{_HERE}:draw_cpu",
     main=False,
 )
 PATHS = FigureKind(
     "gpudirect_paths",
     "own",
     "All paths of the same work",
-    f"One drawing for each target and transfer size: a line is a path. {_MEAN} Latency, CPU and "
-    "energy are on logarithmic scales; energy per GB is what the target’s meters include.",
+    f"A line is a path. {_MEAN}.",
     place="storlab.workloads.gpudirect.figures.by_path:draw",
+)
+PATHS_FURTHER = FigureKind(
+    "gpudirect_paths_further",
+    "own",
+    "Latency, CPU and energy of all paths",
+    f"A line is a path. {_MEAN}. Logarithmic scale.",
+    place="storlab.workloads.gpudirect.figures.by_path:draw_further",
+    main=False,
 )
 GPUDIRECT_FIGURES = (
     THROUGHPUT,
@@ -87,6 +76,7 @@ GPUDIRECT_FIGURES = (
     MEDIAN,
     CPU,
     PATHS,
+    PATHS_FURTHER,
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,

@@ -13,8 +13,9 @@ from storlab.analysis.density import scaled
 from storlab.analysis.points import NBSP, Section, WorkloadPoint, describe
 from storlab.base.units import format_number
 from storlab.figures.common import axis_title, family_name, x_text
-from storlab.figures.figure import Figure
+from storlab.figures.figure import WHOLE, Figure, Size
 from storlab.figures.over_sweep import Look, line_plot, mean_of, rounded
+from storlab.figures.panels import beside, chunks, panel_size
 from storlab.figures.theme import log_bounds
 from storlab.model.decision import Interval
 from storlab.words.text import MISSING, interval_text, latency_text
@@ -61,6 +62,9 @@ class _Wanted:
         return f"{format_number(value.estimate)}{NBSP}{self.unit}"
 
 
+_RATE = _Wanted("throughput", THROUGHPUT, "throughput", "GB/s", GB, more=True, log=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Same:
     """Points of one target with equal work; ``ways`` has the points of each path by its name."""
@@ -82,7 +86,33 @@ def way_name(section: Section, point: WorkloadPoint) -> str:
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw all paths in a figure for each target, transfer size and measured quantity."""
+    """Draw the throughput of all paths in a figure per target, with a panel per transfer size."""
+    by_target: dict[str, list[_Same]] = {}
+    for same in _same_work(comparison, sections):
+        by_target.setdefault(same.target, []).append(same)
+    figures = []
+    for target, works in by_target.items():
+        for some in chunks(works):
+            drawn = _panels(comparison, some, _RATE, panel_size(len(some)))
+            if len(drawn) > 1:
+                title = f"Throughput by path on {target}"
+                whole = beside(drawn, "work", title, 2)
+                name = family_name("paths-throughput", works[0].section, some[0].where, target)
+                figures.append(replace(whole, name=name))
+            elif drawn:
+                figures += [figure for _, figure in _panels(comparison, some, _RATE, WHOLE)]
+    return figures
+
+
+def _panels(
+    comparison: Comparison, works: Sequence[_Same], wanted: _Wanted, size: Size
+) -> list[tuple[str, Figure]]:
+    drawn = ((same.where, _figure(comparison, same, wanted, size)) for same in works)
+    return [(where, figure) for where, figure in drawn if figure is not None]
+
+
+def draw_further(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Draw latency, CPU and energy of all paths in a figure per target and transfer size."""
     quantities = _quantities(comparison)
     figures = (
         _figure(comparison, same, wanted)
@@ -104,7 +134,6 @@ def _quantities(comparison: Comparison) -> list[_Wanted]:
     unit, factor = ("ms", 1e-6) if min(values, default=0.0) >= 1e6 else ("µs", 1e-3)
     latency = f"{tail.rpartition('.')[2]} latency, p99"
     return [
-        _Wanted("throughput", THROUGHPUT, "throughput", "GB/s", GB, more=True, log=False),
         _Wanted("latency", tail, latency, unit, factor),
         _Wanted("cpu", CPU, "client CPU per GB", "s/GB"),
         _Wanted("energy", EFFICIENCY, "energy per GB", "J/GB", inverse=True),
@@ -140,7 +169,9 @@ def _shortly(same: _Same) -> _Same:
     return replace(same, ways=dict(zip(paths, same.ways.values(), strict=True)))
 
 
-def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | None:
+def _figure(
+    comparison: Comparison, same: _Same, wanted: _Wanted, size: Size = WHOLE
+) -> Figure | None:
     column = comparison.column(wanted.key)
     if column is None:
         return None
@@ -171,6 +202,9 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
     place = ", ".join([same.where, same.target] if several else [same.where])
     ways = list(same.ways)
     every = [*comparison.targets, *ways]
+    plot = line_plot(
+        look, same.section, order, (means, dots), ways, every, "path", panel=size.panel
+    )
     by_place = {(way, x): cell for way, x, cell in cells}
     return Figure.of(
         comparison,
@@ -179,7 +213,7 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
         kind=KIND,
         title=f"{place}: {_title(same, cells, column, wanted)}",
         shows=f"Line chart of {look.words} against {axis_title(same.section)}",
-        spec=line_plot(look, same.section, order, (means, dots), ways, every, "path").spec(),
+        spec=plot.spec(size.width, size.height),
         columns=[same.section.axes.x, *(f"{way} ({wanted.unit})" for way in ways)],
         rows=[[x, *(_text(by_place.get((way, x)), column, wanted) for way in ways)] for x in order],
         note=place,
@@ -231,4 +265,4 @@ def _title(
             parts.append(f"{wanted.text(chosen)} {way}")
     points = len({x for _, x, _ in cells})
     best = "highest" if wanted.more else "lowest"
-    return f"{wanted.words}, {best} of {points} points: {'; '.join(parts)}"
+    return f"{best} {wanted.words} of {points} points: {', '.join(parts)}"

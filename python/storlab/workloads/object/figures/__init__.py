@@ -11,52 +11,74 @@ from storlab.workloads.common.figure_kinds import (
     LATENCY_VS_AXIS,
     POWER_OVER_TIME,
     RATIOS,
+    RATIOS_FURTHER,
     THROUGHPUT_VS_AXIS,
     TIME_SERIES,
 )
+
+_HERE = "storlab.workloads.object.figures"
 
 THROUGHPUT = FigureKind(
     "object_throughput",
     "family",
     "Throughput by mix",
-    "Mean of the repeats with its 95 % interval; every dot is one run. All three have the "
-    "same scale, so that the parts can be seen to make the whole.",
-    place="storlab.workloads.object.figures.throughput:draw",
-    main=False,
+    "{mean}; each dot is a run.",
+    place=f"{_HERE}.throughput:draw",
+)
+PARTS = FigureKind(
+    "object_parts",
+    "family",
+    "GET and PUT throughput",
+    "{mean}; each dot is a run.",
+    place=f"{_HERE}.throughput:draw_parts",
+)
+PERCENTILES = FigureKind(
+    "object_percentiles",
+    "family",
+    "Latency percentiles",
+    "Whole requests, all repeats together.",
+    place=f"{_HERE}.percentiles:draw",
+)
+FIRST_BYTE = FigureKind(
+    "first_byte_percentiles",
+    "family",
+    "Time to first byte",
+    "All repeats together.",
+    place=f"{_HERE}.percentiles:draw_first_byte",
 )
 STACKED = FigureKind(
     "object_stacked",
     "family",
     "What each target moved",
-    "Throughput of all requests as the sum of its parts, with its 95 % interval; every dot is one "
-    "run.",
-    place="storlab.workloads.object.figures.stacked:draw",
+    "Throughput of all requests as the sum of its parts. {mean}; each dot is a run.",
+    place=f"{_HERE}.stacked:draw",
+    main=False,
 )
 LATENCY = FigureKind(
     "object_latency",
     "family",
-    "Latency by mix",
-    "From the start of a request to the last byte of its answer. Marker: mean, with its "
-    "95 % interval. Ticks: percentiles of the repeats’ merged histograms, the wider the further "
-    "out. Logarithmic scale.",
-    place="storlab.workloads.object.figures.latency:draw",
+    "Mean latency",
+    "{mean}; ticks: percentiles.",
+    place=f"{_HERE}.latency:draw",
 )
 TTFB_BARS = FigureKind(
     "ttfb_bars",
     "family",
-    "Time to first byte by mix",
-    "From the start of a request to the first byte of the answer’s body, and beside it how "
-    "long the whole request takes (cross). Marker: mean, with its 95 % interval. Ticks: "
-    "percentiles. Logarithmic scale.",
-    place="storlab.workloads.object.figures.first_byte:draw",
+    "Time to first byte, beside whole requests",
+    "{mean}; ticks: percentiles; cross: the mean of whole requests.",
+    place=f"{_HERE}.first_byte:draw",
+    main=False,
 )
 OBJECT_FIGURES = (
-    STACKED,
     THROUGHPUT,
+    PARTS,
     LATENCY,
-    LATENCY_CDF,
-    TTFB_BARS,
+    PERCENTILES,
+    FIRST_BYTE,
     ERRORS,
+    STACKED,
+    TTFB_BARS,
+    LATENCY_CDF,
     THROUGHPUT_VS_AXIS,
     LATENCY_VS_AXIS,
     TIME_SERIES,
@@ -64,5 +86,6 @@ OBJECT_FIGURES = (
     EFFICIENCY_BARS,
     EFFICIENCY_VS_AXIS,
     RATIOS,
+    RATIOS_FURTHER,
 )
 """Kinds of figures in the order of the brief."""

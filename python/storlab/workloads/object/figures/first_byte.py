@@ -42,7 +42,7 @@ def _figure(mixes: Mixes, operation: str) -> Figure | None:
     if not data["dots"]:
         return None
     text = times_in_words(mixes, labels["mean"], "mean time to first byte")
-    title = f"{mixes.where(f'{name}s')}: {text or 'time to first byte, mean and percentiles'}"
+    title = f"{name}s: {text or 'time to first byte, mean and percentiles'}"
     plot = dot_plot(mixes, data, list(labels), bounds, f"{name} time to first byte (log scale)")
     return mixes.figure(
         name=mixes.name("first-byte", name),

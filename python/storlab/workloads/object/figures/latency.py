@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from storlab.analysis.columns import STATISTICS
@@ -11,27 +12,41 @@ from storlab.analysis.points import Section
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import latency_kind, operations_of
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, dot_plot, mixes_of
+from storlab.figures.mixes import Mixes, apart_words, dot_plot, mixes_of
+from storlab.figures.panels import beside, panel_size
+from storlab.figures.theme import PANELS_WIDTH, label_room
 from storlab.model.decision import Interval
-from storlab.words.figures import ratio_clauses
+from storlab.words.figures import TWO_LINES, ranges_title, ratio_clauses, ratios_of, short_ranges
 from storlab.words.text import DIFFERENT_CONCURRENCY, interval_text, latency_text
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw a figure for each object size and operation; the figures of a size share their scale."""
-    figures = []
-    for mixes in mixes_of(comparison, sections):
-        prefix, words = latency_kind(comparison, mixes.section)
-        wanted = ("mean", *mixes.section.page.operations.percentiles)
-        keys = {
-            operation: {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
-            for operation, _ in operations_of(mixes.section)
-        }
-        bounds = bounds_of(mixes, [key for by_mix in keys.values() for key in by_mix.values()])
-        for operation, name in operations_of(mixes.section):
-            figure = _figure(mixes, name, words, keys[operation], bounds)
-            figures += [figure] if figure is not None else []
-    return figures
+    """Draw a figure for each object size, with a panel for each operation."""
+    figures = (_whole(mixes) for mixes in mixes_of(comparison, sections))
+    return [figure for figure in figures if figure is not None]
+
+
+def _whole(mixes: Mixes) -> Figure | None:
+    columns = 2 if label_room(mixes.order, PANELS_WIDTH / 2) else 1
+    operations = operations_of(mixes.section)
+    size = panel_size(len(operations), columns)
+    wanted = ("mean", *mixes.section.page.operations.percentiles)
+    rows = [mixes.comparison.row(point) for point in mixes.points]
+    panels, clauses = [], []
+    for operation, name in operations:
+        prefix, words = latency_kind(mixes.comparison, mixes.section, operation)
+        keys = {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
+        figure = _figure(replace(mixes, size=size), name, words, keys)
+        if figure is not None:
+            panels.append((name, figure))
+            ratios = ratios_of(mixes.comparison, rows, keys["mean"])
+            clauses += [short_ranges(ratios, mixes.comparison.baseline, name)] if ratios else []
+    if len(panels) < 2:
+        return panels[0][1] if panels else None
+    title = "; ".join(clauses)
+    short = title if clauses and len(title) <= TWO_LINES else "Mean latency by mix"
+    whole = beside(panels, "request", short, columns)
+    return replace(whole, name=mixes.name("latency-by-mix"), where=mixes.whole_place)
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
@@ -47,24 +62,26 @@ def intervals_of(mixes: Mixes, key: str) -> list[Interval]:
     return [cell.values[key] for _, _, cell in mixes.cells() if key in cell.values]
 
 
-def _figure(
-    mixes: Mixes, name: str, words: str, keys: dict[str, str], bounds: tuple[float, float]
-) -> Figure | None:
+def _figure(mixes: Mixes, name: str, words: str, keys: dict[str, str]) -> Figure | None:
+    bounds = bounds_of(mixes, list(keys.values()))
     labels = {STATISTICS[statistic]: key for statistic, key in keys.items()}
     data = times_data(mixes, labels, bounds)
     if not data["dots"]:
         return None
-    title = f"{mixes.where(f'{name}s')}: {_title(mixes, keys['mean'], words)}"
+    rows = [mixes.comparison.row(point) for point in mixes.points]
+    ratios = ratios_of(mixes.comparison, rows, keys["mean"])
+    noun = f"mean {name} {words}"
+    title = ranges_title(ratios, mixes.comparison.baseline, noun, most=TWO_LINES) or noun
     plot = dot_plot(mixes, data, list(labels), bounds, f"{name} {words} (log scale)")
     return mixes.figure(
         name=mixes.name("latency-by-mix", name),
         kind="object_latency",
         title=title,
         shows=f"Markers on a logarithmic scale: {', '.join(labels)} of {name} {words} by mix",
-        spec=plot.spec(),
+        spec=plot.spec(mixes.size.width, mixes.size.height),
         columns=["mix", "target", *labels],
         rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
-        remark=edge_words(intervals_of(mixes, keys["mean"]), bounds),
+        remark="; ".join(filter(None, _remarks(mixes, keys["mean"], bounds))),
         latencies=True,
     )
 
@@ -109,8 +126,8 @@ def times_data(
     return {"spans": spans, "dots": dots}
 
 
-def _title(mixes: Mixes, key: str, words: str) -> str:
-    return times_in_words(mixes, key, "mean") or f"mean and percentiles of the {words}"
+def _remarks(mixes: Mixes, key: str, bounds: tuple[float, float]) -> tuple[str, str]:
+    return apart_words([mixes], key), edge_words(intervals_of(mixes, key), bounds)
 
 
 def times_in_words(mixes: Mixes, key: str, noun: str) -> str:

@@ -37,7 +37,7 @@ def _figure(mixes: Mixes, whole: Column) -> Figure | None:
         return None
     words = " + ".join(parts)
     titles = (mixes.x_title, "throughput (MB/s)")
-    title = f"{mixes.where(words)}: {ratios_in_words(mixes, whole) or 'what each target moved'}"
+    title = f"{words}: {ratios_in_words(mixes, whole) or 'what each target moved'}"
     return mixes.figure(
         kind="object_stacked",
         name=mixes.name("stacked-by-mix"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from storlab.analysis.columns import Column
@@ -11,26 +12,64 @@ from storlab.analysis.points import Section
 from storlab.base.units import format_number
 from storlab.figures.common import operations_of
 from storlab.figures.figure import Figure
-from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.mixes import Mixes, in_panels, mixes_of
+from storlab.figures.panels import beside, panel_size
 from storlab.figures.plot import Plot, heights, linear, runs_of, series_of
-from storlab.words.figures import MOVES, ratio_title
-from storlab.words.text import MISSING, interval_text, sentence_case
+from storlab.figures.theme import PANELS_WIDTH, label_room
+from storlab.words.figures import (
+    MOVES,
+    TWO_LINES,
+    ranges_title,
+    ratio_title,
+    ratios_of,
+    short_ranges,
+)
+from storlab.words.text import MISSING, and_list, interval_text
 
 NAME = "throughput_mb_s"
-NARROW = 275  # width in pixels; three charts fit in a row
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Draw figures of the total and of each operation for each object size, on one scale."""
-    drawn = []
-    for mixes in mixes_of(comparison, sections):
-        every = [("all", "all requests"), *operations_of(mixes.section)]
-        columns = [(comparison.column(f"{NAME}.{op}"), words) for op, words in every]
-        known = [(column, words) for column, words in columns if column is not None]
-        ceiling = max((_top(mixes, column) for column, _ in known), default=1.0)
-        figures = [_figure(mixes, column, words, ceiling) for column, words in known]
-        drawn += [figure for figure in figures if figure is not None]
-    return drawn
+    """Draw the throughput of all requests, with a panel for each object size."""
+    column = comparison.column(f"{NAME}.all")
+    if column is None:
+        return []
+
+    def panel(mixes: Mixes) -> Figure | None:
+        return _figure(mixes, column, "all requests", _top(mixes, column))
+
+    def title(some: Sequence[Mixes]) -> str:
+        return _title(some, column, "all requests")
+
+    return in_panels(comparison, sections, panel, title)
+
+
+def draw_parts(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Draw a figure for each object size, with a panel for each operation, on one scale."""
+    figures = (_parts(mixes) for mixes in mixes_of(comparison, sections))
+    return [figure for figure in figures if figure is not None]
+
+
+def _parts(mixes: Mixes) -> Figure | None:
+    comparison, operations = mixes.comparison, operations_of(mixes.section)
+    columns = [(comparison.column(f"{NAME}.{op}"), name) for op, name in operations]
+    known = [(column, name) for column, name in columns if column is not None]
+    ceiling = max((_top(mixes, column) for column, _ in known), default=1.0)
+    narrow = label_room(mixes.order, PANELS_WIDTH / 2)
+    small = replace(mixes, size=panel_size(len(known), 2 if narrow else 1))
+    panels = [
+        (name, figure)
+        for column, name in known
+        if (figure := _figure(small, column, name, ceiling)) is not None
+    ]
+    if len(panels) < 2:
+        return None  # the throughput of all requests is that of the only kind
+    title = "; ".join(filter(None, (_clause(mixes, column, name) for column, name in known)))
+    if not title or len(title) > TWO_LINES:
+        title = f"Throughput of {and_list([name for _, name in known])} by mix"
+    whole = beside(panels, "request", title, 2 if narrow else 1)
+    name = mixes.name("throughput-of-requests")
+    return replace(whole, kind="object_parts", name=name, where=mixes.whole_place)
 
 
 def _top(mixes: Mixes, column: Column) -> float:
@@ -47,13 +86,12 @@ def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure 
     bars, dots = _data(mixes, column)
     if not bars:
         return None
-    title = f"{mixes.where(sentence_case(words))}: {_title(mixes, column, bars)}"
     return mixes.figure(
         kind="object_throughput",
         name=mixes.name("throughput-by-mix", column.operation),
-        title=title,
+        title=_title([mixes], column, words),
         shows=f"Bar chart of throughput of {words} in MB/s by mix",
-        spec=_plot(mixes, bars, dots, ceiling).spec(NARROW),
+        spec=_plot(mixes, bars, dots, ceiling).spec(mixes.size.width, mixes.size.height),
         columns=["mix", "target", "MB/s, mean [95 %]", "single runs (MB/s)"],
         rows=[
             [
@@ -85,16 +123,22 @@ def _plot(
     words = {"series": "target", "x": "mix", "text": "MB/s, mean [95 %]", "runs": "runs"}
     plot.bars("bars", bars, words)
     plot.runs(dots)
-    plot.labels("bars", NARROW)
+    plot.labels("bars", mixes.size.width)
     return plot
 
 
-def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
-    text = ratios_in_words(mixes, column)
-    if text:
-        return text
-    values = sorted(float(bar["value"]) for bar in bars)
-    return f"{format_number(values[0])} to {format_number(values[-1])} MB/s"
+def _clause(mixes: Mixes, column: Column, name: str) -> str:
+    rows = [mixes.comparison.row(point) for point in mixes.points]
+    ratios = ratios_of(mixes.comparison, rows, column.key)
+    return short_ranges(ratios, mixes.comparison.baseline, name) if ratios else ""
+
+
+def _title(some: Sequence[Mixes], column: Column, words: str) -> str:
+    comparison = some[0].comparison
+    rows = [comparison.row(point) for mixes in some for point in mixes.points]
+    ratios = ratios_of(comparison, rows, column.key)
+    noun = f"throughput of {words}"
+    return ranges_title(ratios, comparison.baseline, noun, most=TWO_LINES) or f"{noun} by mix"
 
 
 def ratios_in_words(mixes: Mixes, column: Column) -> str:

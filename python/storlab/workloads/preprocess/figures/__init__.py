@@ -19,8 +19,7 @@ TIME = FigureKind(
     "preprocess_time",
     "section",
     "Time against workers",
-    "Mean of the repeats with its 95 % interval; every dot is one run. Logarithmic scale. "
-    "Ring: the device saturates, so that more workers wait and gain nothing.",
+    "{mean}; each dot is a run. Ring: the device saturates.",
     parts=(
         OverSweep(
             ("completion_time_s.all",),
@@ -45,16 +44,14 @@ WAITING = FigureKind(
     "preprocess_stages",
     "section",
     "Which stage waits",
-    "Time of each stage. Solid: the workers’ share of it on CPU; pale: they wait, for the "
-    "device, for one another or for a core that others keep busy.",
+    "Solid: workers on CPU. Pale: waiting for the device, a core or each other.",
     parts=(Drawn(f"{_HERE}.stages:draw"),),
 )
 ENERGY = FigureKind(
     "preprocess_energy",
     "section",
     "Energy against workers",
-    "Power integrated over the run, the stages from solid to pale. Hatched: declared, not "
-    "measured.",
+    "Of the run, stages from solid to pale. Hatched: declared, not measured.",
     parts=(
         StackOverSweep(
             whole="energy_wh.all",
@@ -71,8 +68,7 @@ THROUGHPUT = FigureKind(
     "preprocess_throughput",
     "section",
     "Throughput against workers",
-    "Raw data that went in over the completion time, and what the device read and wrote, all "
-    "stages together.",
+    "Raw data in, and what the device read and wrote, over all stages.",
     parts=(
         OverSweep(
             ("input_mb_s.all",),

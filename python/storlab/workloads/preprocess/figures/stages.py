@@ -73,8 +73,8 @@ def _title(cells: Sequence[Cell]) -> str:
         }
         if shares:
             least = min(shares, key=lambda stage: shares[stage])
-            parts.append(f"{least} on {cell.target}, {format_number(shares[least])}\u00a0% on CPU")
+            parts.append(f"{least} on {cell.target} ({format_number(shares[least])}\u00a0% on CPU)")
     if not parts:
         times = (f"{mean_text(cell, f'{TIME}.all')}\u00a0s on {cell.target}" for cell in cells)
         return f"all stages took {', '.join(times)}"
-    return f"the stage whose workers wait most is {'; '.join(parts)}"
+    return f"workers wait most in {', '.join(parts)}"

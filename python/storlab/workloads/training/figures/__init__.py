@@ -17,9 +17,7 @@ AU_VS_ACCELERATORS = FigureKind(
     "au_vs_accelerators",
     "section",
     "Accelerator utilisation",
-    "DLIO-equivalent: accelerators are emulated, which is why bars are hatched and lines "
-    "dashed. Mean of the repeats with its 95 % interval; ring: the largest number that is "
-    "kept busy.",
+    "DLIO-equivalent, accelerators emulated. Ring: the most that are kept busy.",
     parts=(
         Drawn(f"{_HERE}.utilisation:draw_swept", when="swept"),
         Drawn(f"{_HERE}.utilisation:draw_definitions"),
@@ -29,8 +27,7 @@ THROUGHPUT = FigureKind(
     "training_throughput",
     "section",
     "Throughput of training",
-    "Measured: bytes that were read of files, and samples. Nominal bytes are samples times "
-    "the profile’s size of one.",
+    "Bytes read of files, and samples. Nominal: samples times the profile’s size.",
     parts=(
         Drawn(f"{_HERE}.moved:draw", when="swept"),
         OverSweep(
@@ -56,15 +53,14 @@ STEP_WAIT = FigureKind(
     "step_wait",
     "section",
     "Waits and stalls",
-    "What accelerators wait for, as distributions over all repeats (the vertical axis counts "
-    "nines), and how long each of them stood still; ring: the longest.",
+    "Waits of all repeats, and how long each accelerator stood still; ring: the longest.",
     parts=(
         Drawn(f"{_HERE}.step_wait:draw"),
         WorkerBars(
             pieces="epoch",
             worker="accelerator",
             title="stall over the run (s)",
-            what="the longest stall",
+            what="longest stall",
             name="stalls",
             summed=True,
         ),
@@ -74,16 +70,14 @@ EPOCH_BYTES = FigureKind(
     "epoch_bytes",
     "section",
     "Bytes of the device",
-    "What the device read over what was read of the files, epoch by epoch. Much below 100 %, "
-    "a cache served the rest.",
+    "Read from the device over read from files. Below 100 %, a cache served the rest.",
     parts=(Drawn(f"{_HERE}.epoch_bytes:draw"),),
 )
 EPOCH_ENERGY = FigureKind(
     "epoch_energy",
     "power",
     "Energy of training",
-    "Mean of the repeats with its 95 % interval. Hatched or dashed: power is declared, or "
-    "accelerators are emulated. Where storage does not keep accelerators busy, none are fed.",
+    "{mean}. Hatched or dashed: declared power or emulated accelerators.",
     parts=(
         Bars(
             "energy",

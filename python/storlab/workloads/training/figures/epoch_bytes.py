@@ -88,5 +88,5 @@ def _title(data: list[dict[str, Any]], targets: list[str]) -> str:
         least = min(later, key=lambda d: d["share"])
         parts.append(f"at least {least['text']}\u00a0% on {target}")
     after = " after the first epoch" if any(d["epoch"] > 1 for d in data) else ""
-    parts += [f"on {target} nobody counted" for target in targets if target not in counted]
-    return f"of what was read{after} the device read {', '.join(parts)}"
+    parts += [f"not counted on {target}" for target in targets if target not in counted]
+    return f"read from the device{after}: {', '.join(parts)}"
