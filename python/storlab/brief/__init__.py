@@ -1,4 +1,4 @@
-"""Write briefs: reports that compare targets, as one HTML file and as a PDF with equal content."""
+"""Write briefs: reports that compare targets, as one HTML file, with the main part as PDF."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def write_brief(
     replace_file(path, render_html(brief, f"{figures.name}/").encode(), durable=False)
     if pdf:
         try:
-            replace_file(path.with_suffix(".pdf"), render_pdf(brief), durable=False)
+            replace_file(path.with_suffix(".pdf"), render_pdf(brief, path.name), durable=False)
         except PdfError as error:
             _LOG.warning("no PDF was made: %s", error)
             path.with_suffix(".pdf").unlink(missing_ok=True)

@@ -35,6 +35,7 @@ from storlab.brief.implementations import (
     implementations_section,
 )
 from storlab.brief.main_figures import count, main_figures
+from storlab.brief.main_values import main_values
 from storlab.brief.model import (
     Audit,
     Body,
@@ -155,6 +156,7 @@ def build_brief(
             flags=flag_rows(whole, _legend(sections, ratios, extras, runs_listed.points)),
         ),
         body=Body(
+            main_values=main_values(comparison, scales),
             sections=sections,
             overview=overview,
             ratios=ratios,

@@ -62,6 +62,7 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
     ]
     groups = _groups(heads)
     common = [_shared(rows, spans) for spans in _spans(groups)]
+    everywhere = _of_all(common)
     for marks, span in zip(common, _spans(groups), strict=True):
         _leave_out(rows, span, marks)
     cells = [cell for row in rows for cell in row.cells]
@@ -83,7 +84,8 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         groups=groups,
         columns=[head.text for head in heads],
         rows=rows,
-        shared=common,
+        shared=[tuple(m for m in own if m not in everywhere) for own in common],
+        everywhere=everywhere,
         signs=[(target, index, sign_of(index)) for index, target in enumerate(comparison.targets)],
         several=len(comparison.others) > 1,
         baseline=comparison.baseline,
@@ -113,6 +115,13 @@ def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
         return ()
     shared = (m for m in cells[0].marks if all(m.kind in own for own in kinds))
     return tuple(general(m) for m in shared)
+
+
+def _of_all(common: Sequence[tuple[Mark, ...]]) -> tuple[Mark, ...]:
+    """Return the marks that all quantities share, if there are several quantities."""
+    if len(common) < 2:
+        return ()
+    return tuple(m for m in common[0] if all(m in own for own in common))
 
 
 def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> None:

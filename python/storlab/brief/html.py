@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from storlab.figures.theme import DARK, LIGHT, SERIES
 from storlab.words.text import plural
 
 if TYPE_CHECKING:  # other pages import style and script and need no model of a brief
-    from storlab.audit.finding import Finding
     from storlab.brief.model import Brief
 
 # fraction of a target's colour in the background of a heat table's cell, by colour step
@@ -92,7 +90,6 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         labels=labels,
         flag_line=flag_line,
         narrow=is_narrow,
-        counted=_counted,
         counted_as=plural,
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
@@ -190,12 +187,6 @@ def _mixed(colour: str, paper: str, share: float) -> str:
     return "#" + "".join(
         f"{round(ink * share + ground * (1 - share)):02x}" for ink, ground in pairs
     )
-
-
-def _counted(findings: Sequence[Finding]) -> str:
-    """Count findings by severity: ``2 warnings, 7 notes``."""
-    counts = Counter(finding.severity for finding in findings)
-    return ", ".join(plural(count, severity) for severity, count in counts.items())
 
 
 def _variables(colours: Mapping[str, str]) -> str:

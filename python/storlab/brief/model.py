@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from storlab.lab.study.logo import Logo
 from storlab.model.decision import Verdict
 from storlab.words.answers import AnswerText
 from storlab.words.openings import Piece
+from storlab.words.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class HeatTable:
     groups: list[tuple[str, int]]  # quantities with their numbers of columns
     columns: list[str]  # block sizes (or other facets); empty texts if there are none
     rows: list[HeatRow]
-    shared: list[tuple[Mark, ...]]  # marks shared by all cells of a quantity
+    shared: list[tuple[Mark, ...]]  # further marks shared by all cells of a quantity
+    everywhere: tuple[Mark, ...]  # marks shared by all cells
     signs: list[tuple[str, int, str]]  # targets with their indices and signs
     several: bool  # whether there are several targets other than the baseline
     baseline: str
@@ -384,6 +387,7 @@ class Findings:
 class Body:
     """Part of a brief with figures and tables of numbers."""
 
+    main_values: list[DataTable]
     sections: list[SectionBlock]
     overview: list[FigureGroup]  # ratios of all mixes
     ratios: list[DataTable]
@@ -445,6 +449,12 @@ class Audit:
         """Findings that the warnings of the brief do not state."""
         return [finding for finding in self.findings if finding.rule not in self.stated_rules]
 
+    @property
+    def counts(self) -> str:
+        """Numbers of findings by severity, such as ``2 warnings, 7 notes``; empty without any."""
+        by_severity = Counter(finding.severity for finding in self.findings)
+        return ", ".join(plural(count, severity) for severity, count in by_severity.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Brief:
@@ -472,7 +482,7 @@ class Brief:
     def number_rows(self) -> int:
         """Number of rows of all tables in the appendix, without runs."""
         tables = [table for section in self.body.sections for table in section.tables]
-        return sum(len(table.rows) for table in (*tables, *self.body.ratios))
+        return sum(len(t.rows) for t in (*self.body.main_values, *tables, *self.body.ratios))
 
     @property
     def drawings(self) -> list[Drawing]:

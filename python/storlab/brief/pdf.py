@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
@@ -32,13 +32,13 @@ from storlab.brief.model import (
     Answer,
     Brief,
     DataTable,
+    Drawing,
     ExtraSection,
     FactTable,
     FigureGroup,
     HeatTable,
     Number,
     Opening,
-    PointRuns,
     SectionBlock,
 )
 from storlab.figures.footer import flag_line
@@ -48,19 +48,24 @@ from storlab.figures.theme import LIGHT, SERIES
 from storlab.words.text import breakable, sentence_case
 
 Pages = TypeVar("Pages")
+MOST_ROWS = 20  # of a table besides that of main values
 
 
 class PdfError(Exception):
     """Error for a PDF that could not be made; the message is that of typst."""
 
 
-def render_pdf(brief: Brief) -> bytes:
-    """Render the brief as PDF.
+def render_pdf(brief: Brief, page: str = "brief.html") -> bytes:
+    """Render the main part of a brief as PDF.
+
+    Args:
+        brief: Content of the brief.
+        page: Name of the HTML page beside the PDF, which has the rest of the content.
 
     Raises:
         PdfError: typst reports an error.
     """
-    with _workplace(brief) as source:
+    with _workplace(brief, page) as source:
         return _set(lambda: typst.compile(source, root=str(Path(source).parent), format="pdf"))
 
 
@@ -77,18 +82,18 @@ def render_pages(brief: Brief, ppi: float) -> list[bytes]:
 
 
 @contextmanager
-def _workplace(brief: Brief) -> Iterator[str]:
+def _workplace(brief: Brief, page: str = "brief.html") -> Iterator[str]:
     """Write template, data and figures to a temporary directory; yield the template's path."""
     template = files("storlab.brief").joinpath("templates", "brief.typ").read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
         root = Path(name)
         (root / "brief.typ").write_text(template, "utf-8")
         (root / "brief.json").write_text(
-            json.dumps(visible(_model(brief)), ensure_ascii=False), "utf-8"
+            json.dumps(visible(_model(brief, page)), ensure_ascii=False), "utf-8"
         )
         if brief.publisher.logo is not None:
             (root / _logo_file(brief)).write_bytes(brief.publisher.logo.content)
-        for drawing in brief.body.main:
+        for drawing in _drawings(brief):
             pdf = vl_convert.svg_to_pdf(with_colours(drawing.svg, LIGHT))
             (root / f"{drawing.figure.name}.pdf").write_bytes(pdf)
         yield str(root / "brief.typ")
@@ -114,7 +119,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _model(brief: Brief) -> dict[str, Any]:
+def _model(brief: Brief, page: str) -> dict[str, Any]:
     body, reference = brief.body, brief.reference
     return {
         "title": brief.head.title,
@@ -139,24 +144,27 @@ def _model(brief: Brief) -> dict[str, Any]:
             {"label": row.mark.label, "meaning": row.mark.meaning, "where": row.where}
             for row in brief.findings.flags
         ],
-        "sections": [_section(section) for section in body.sections],
+        "main_values": [_table(table, by_row=True) for table in body.main_values],
+        "sections": [_section(s) for s in body.sections if s.opening is not None or s.groups],
         "baseline": brief.head.baseline,
-        "ratios": [_table(table) for table in body.ratios],
+        "ratios": [_table(table) for table in _short(body.ratios)],
         "show_target": len(brief.targets) > 2,
-        "configuration": [_facts(t) for t in (*reference.configuration, *reference.environment)],
+        "configuration": [_facts(table) for table in reference.configuration],
         "method": reference.method,
-        "extras": [_extra(extra) for extra in body.extras],
-        "run_tables": [
-            {
-                "caption": table.caption,
-                "columns": table.columns,
-                "points": [_runs(point) for point in table.points],
-            }
-            for table in brief.runs.tables
-        ],
+        "extras": [_extra(e) for e in body.extras if e.groups or e.tables or e.notes],
         "points": [point.point_id for point in brief.runs.points],
-        "audit": [f.dump() for f in brief.audit.findings],
+        "audit": brief.audit.counts,
+        "page": page,
+        "more": len(brief.drawings) - len(_drawings(brief)),
     }
+
+
+def _drawings(brief: Brief) -> list[Drawing]:
+    """Return the figures of the PDF; those of ratios are too small to read on paper."""
+    body = brief.body
+    groups = [group for section in body.sections for group in section.groups]
+    groups += [group for extra in body.extras for group in extra.groups]
+    return [drawing for group in groups for drawing in group.drawings]
 
 
 def _logo_file(brief: Brief) -> str:
@@ -175,12 +183,14 @@ def _facts(table: FactTable) -> dict[str, Any]:
 def _section(section: SectionBlock) -> dict[str, Any]:
     return {
         "title": section.title,
-        "numbers": section.numbers,
-        "anchor": section.anchor,
         "opening": None if section.opening is None else _opening(section.opening),
         "groups": [_group(group) for group in section.groups],
-        "tables": [_table(table) for table in section.tables],
     }
+
+
+def _short(tables: Sequence[DataTable]) -> list[DataTable]:
+    """Return the tables that are short enough for the PDF."""
+    return [table for table in tables if len(table.rows) <= MOST_ROWS]
 
 
 def _opening(opening: Opening) -> dict[str, Any]:
@@ -201,10 +211,9 @@ def _opening(opening: Opening) -> dict[str, Any]:
 def _extra(extra: ExtraSection) -> dict[str, Any]:
     return {
         "title": extra.title,
-        "anchor": extra.anchor,
         "lead": extra.lead,
         "groups": [_group(group) for group in extra.groups],
-        "tables": [_table(table) for table in extra.tables],
+        "tables": [_table(table) for table in _short(extra.tables)],
         "notes": extra.notes,
     }
 
@@ -212,6 +221,7 @@ def _extra(extra: ExtraSection) -> dict[str, Any]:
 def _heat(table: HeatTable) -> dict[str, Any]:
     plain = asdict(table)
     plain["labels"] = [labels_text(marks) for marks in table.shared]
+    plain["everywhere"] = labels_text(table.everywhere)
     return plain
 
 
@@ -233,8 +243,8 @@ def _group(group: FigureGroup) -> dict[str, Any]:
     }
 
 
-def _table(table: DataTable) -> dict[str, Any]:
-    table = table.condensed()
+def _table(table: DataTable, *, by_row: bool = False) -> dict[str, Any]:
+    table = table.condensed(by_row=by_row)
     return {
         "caption": table.caption,
         "head": table.head,
@@ -280,24 +290,4 @@ def _number(number: Number) -> dict[str, Any]:
         "marks": labels_text(number.marks),
         "strong": number.strong,
         "missing": number.missing,
-    }
-
-
-def _runs(point: PointRuns) -> dict[str, Any]:
-    return {
-        "point": point.point_id,
-        "index": point.index,
-        "title": f"{point.target}, {point.where}",
-        "count": f"{len(point.runs)} of {point.planned} planned runs",
-        "runs": [
-            {
-                "id": run.run_id,
-                "started": run.started,
-                "values": run.values if run.status == "finished" else [],
-                "failure": "" if run.status == "finished" else f"{run.status}: {run.failure}",
-                "marks": labels_text(run.flags),
-                "errors": run.errors,
-            }
-            for run in point.runs
-        ],
     }

@@ -123,6 +123,7 @@ def build_store(
     names: tuple[str, str] = ("Disk", "Memory"),
     workload: str = "block",
     states: Sequence[float] = (),
+    alone: bool = False,
 ) -> ResultStore:
     """Create the directory and its runs.
 
@@ -132,6 +133,7 @@ def build_store(
         stop_after: Runs after which the campaign ends.
         names: Names of the two targets, the disk's first.
         workload: Name of the workload.
+        alone: Whether the disk is the only target.
         states: Factors of the disk's rate by repeat, as with burst credits that run out.
     """
     cases = ",".join(
@@ -140,6 +142,10 @@ def build_store(
         for name, size in USE_CASES.get(mix, ())
     )
     text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases, workload=workload)
+    if alone:
+        study_table, disk, _, work = text.split("\n[[")
+        study_table = study_table.replace('baseline = "Memory"\n', "")
+        text = "\n[[".join([study_table, disk, work])
     behaviours = {}
     for plain, name in zip(("Disk", "Memory"), names, strict=True):
         text = text.replace(f'"{plain}"', f'"{name}"')

@@ -10,17 +10,14 @@ from typing import Any
 
 import pytest
 
-from integration.brief.brief_fixture import build_store
 from integration.brief.kinds import draw
 from integration.brief.power_fixture import Kind, build_power_store
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.units import format_number
-from storlab.brief.build import build_brief
 from storlab.brief.fact_tables import environment_tables
 from storlab.brief.heat import STEPS, heat_tables
-from storlab.brief.pdf import render_pages
 from storlab.figures.axis_extent import CUT_WORDS, cut_words
 from storlab.figures.common import is_small, last_point
 from storlab.figures.figure import Figure
@@ -134,14 +131,16 @@ def test_the_heat_table_names_the_better_side_with_its_ratio(comparison: Compari
 
 def test_a_mark_of_all_cells_of_a_quantity_stands_once_in_its_head(comparison: Comparison) -> None:
     (table,) = heat_tables(comparison)
+    everywhere = {mark.kind for mark in table.everywhere}
     shared = [{mark.kind for mark in marks} for marks in table.shared]
     assert table.groups[0][0] == "throughput"
-    assert shared[0] == {"client-bound"}
-    assert shared[1] == {"client-bound", "concurrency-mismatch", "different-concurrency"}
+    assert everywhere == {"client-bound"}
+    assert shared[0] == set()
+    assert shared[1] == {"concurrency-mismatch", "different-concurrency"}
     at = 0
     for (_, count), kinds in zip(table.groups, shared, strict=True):
         cells = [cell for row in table.rows for cell in row.cells[at : at + count] if cell]
-        assert not any(mark.kind in kinds for cell in cells for mark in cell.marks)
+        assert not any(m.kind in kinds | everywhere for cell in cells for m in cell.marks)
         at += count
     own = {mark.kind for row in table.rows for cell in row.cells if cell for mark in cell.marks}
     assert own == {"few-operations"}  # at some of the points
@@ -201,10 +200,3 @@ def test_engines_that_were_not_used_are_not_listed(full_store: ResultStore) -> N
     text = json.dumps(tables["Engines"])
     assert "native" in text
     assert "warp" not in text
-
-
-def test_no_page_of_the_pdf_is_blank(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "run", mixes=(30,), repeats=2)
-    pages = render_pages(build_brief(store, beside=store.directory), ppi=40)
-    assert len(pages) > 4
-    assert min(len(page) for page in pages) > 4_000

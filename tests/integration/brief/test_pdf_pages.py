@@ -1,20 +1,27 @@
-"""Page breaks of the PDF: not inside a bullet, and not after a title."""
+"""Pages of the PDF: filled, without a bullet split over two or a title alone at the end."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import typst
 
+from integration.brief.brief_fixture import build_store
+from integration.brief.power_fixture import Kind, build_power_store
 from integration.conftest import Made
 from storlab.brief.build import build_brief
 from storlab.brief.model import DataTable, Number, TableRow
-from storlab.brief.pdf import _widths, _workplace
+from storlab.brief.pdf import _widths, _workplace, render_pages
 from storlab.figures.signs import DRAWN_SIGNS
+from storlab.results.store import ResultStore
+from support.png import brightness
 
+POWER: dict[str, Kind] = {"1x SSD": "device", "16x HDD": "wall"}
 # The pages on which these words are, according to typst's output.
 ASKED = """
 #show "BEGINS": word => [#metadata("begins")<place>#word]
@@ -25,16 +32,11 @@ TOLD = """
 """
 
 
-def places(
-    workplace: Path, model: dict[str, Any], above: str = "", audit: str = ""
-) -> list[tuple[str, int]]:
+def places(workplace: Path, model: dict[str, Any]) -> list[tuple[str, int]]:
     """Return each word with its page, in order."""
     template = (workplace / "brief.typ").read_text("utf-8")
     source = workplace / "asked.typ"
-    before = template.replace("brief.json", "asked.json")
-    before = before.replace("\n= Audit\n", f"\n{above}\n= Audit\n")
-    before = before.replace("checked for what misleads.", audit)
-    source.write_text(ASKED + before + TOLD, "utf-8")
+    source.write_text(ASKED + template.replace("brief.json", "asked.json") + TOLD, "utf-8")
     (workplace / "asked.json").write_text(json.dumps(model), "utf-8")
     told = json.loads(typst.query(str(source), "<told>", field="value", one=True))
     return [(word, page) for word, page in told]
@@ -50,8 +52,7 @@ def workplace(made: Made) -> Any:
 def model_of(workplace: Path) -> dict[str, Any]:
     """Return the brief without figures, which these tests do not need."""
     model: dict[str, Any] = json.loads((workplace / "brief.json").read_text("utf-8"))
-    sections = [{**section, "groups": [], "tables": []} for section in model["sections"]]
-    return {**model, "sections": sections, "ratios": [], "extras": []}
+    return {**model, "sections": [], "heat": [], "ratios": [], "extras": []}
 
 
 def pairs(found: list[tuple[str, int]]) -> list[tuple[int, int]]:
@@ -78,36 +79,6 @@ def test_no_title_is_left_alone_at_the_end_of_a_page(workplace: Path) -> None:
     assert alone == []
 
 
-def test_the_audit_begins_above_its_findings(workplace: Path) -> None:
-    model = model_of(workplace)
-    finding = dict.fromkeys(("severity", "rule", "printed", "recomputed", "why"), "word")
-    model["audit"] = [{**finding, "severity": "ENDS"}]
-    model["configuration"] = []
-    for above in range(0, 720, 45):
-        ((begins, ends),) = pairs(places(workplace, model, f"#v({above}pt)", "BEGINS"))
-        assert begins == ends, above
-
-
-def test_the_title_of_a_point_stands_above_its_runs_on_each_page(workplace: Path) -> None:
-    model = model_of(workplace)
-    (table,) = model["run_tables"]
-    point = {**table["points"][0], "title": "BEGINS"}
-    run = {**point["runs"][0], "id": "ENDS"}
-    table["points"] = [{**point, "point": f"p{n}", "runs": [run, run]} for n in range(120)]
-    model["points"] = []
-    for answer in model["answers"]:
-        answer["better"] = answer["worse"] = []
-    model["heat"] = []
-    title, pages = 0, set()
-    for word, page in places(workplace, model):
-        pages.add(page)
-        if word == "begins":
-            title = page
-        else:
-            assert page == title
-    assert len(pages) > 3
-
-
 def test_signs_of_drawings_stand_on_paper(workplace: Path) -> None:
     model = model_of(workplace)
     assert [tuple(sign) for sign in model["signs"]] == list(DRAWN_SIGNS)
@@ -126,3 +97,44 @@ def test_a_column_has_room_for_the_longest_word_of_its_head() -> None:
     longest = [max(len(word) for word in name.split()) for name, _ in columns]
     assert all(width > word for width, word in zip(widths, longest, strict=True))
     assert widths[1] < widths[0] < widths[2]
+
+
+def filled(page: bytes) -> float:
+    """Return the share of a page above its footer that is filled, in fields of 6 mm by half a line.
+
+    Lines of text less than 6 mm apart fill the fields between them; margins are left out.
+    """
+    ink = brightness(page) < 250
+    millimetre = len(ink) / 297
+    body = ink[round(15 * millimetre) : round(280 * millimetre)]
+    height, middle = round(6 * millimetre), body.shape[1] // 2
+    fields = [
+        half[top : top + height].any()
+        for half in (body[:, :middle], body[:, middle:])
+        for top in range(0, len(half) - height + 1, height)
+    ]
+    return float(np.mean(fields))
+
+
+STUDIES: dict[str, Callable[[Path], ResultStore]] = {
+    "two mixes": lambda place: build_store(place, mixes=(30, 70), repeats=2),
+    "four mixes": lambda place: build_store(place, repeats=2),
+    "eight mixes": lambda place: build_store(place, mixes=tuple(range(10, 90, 10)), repeats=2),
+    "one target": lambda place: build_store(place, alone=True, repeats=2),
+    "power": lambda place: build_power_store(place, POWER, mixes=(30, 50, 70, 90), repeats=2),
+}
+FAMILIES = ("object", "training", "checkpoint", "preprocess", "gpudirect")
+
+
+@pytest.fixture(params=[*STUDIES, *FAMILIES])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ResultStore:
+    if request.param in STUDIES:
+        return STUDIES[request.param](tmp_path / "run")
+    return cast(ResultStore, request.getfixturevalue(f"{request.param}_store"))
+
+
+def test_no_page_but_the_last_is_less_than_half_filled(store: ResultStore) -> None:
+    *pages, last = render_pages(build_brief(store, beside=store.directory), ppi=24)
+    assert [round(filled(page), 2) for page in pages if filled(page) < 0.5] == []
+    assert len(pages) < 12
+    assert filled(last) > 0.05
