@@ -159,8 +159,7 @@ def _ratios(clause: Clause) -> list[Piece]:
         return [" (", *_lead(leads[0], clause, suffix), ")"]
     if len({lead.outcome for lead in leads}) == 1 and leads[0].ratio is None:
         places = " and ".join(f"at {lead.place}" for lead in leads)
-        more = " to estimate" if leads[0].outcome == "too noisy" else ""
-        return [f": the difference is {OUTCOMES[leads[0].outcome]}{more} {places}"]
+        return [f": the difference is {_outcome(leads[0])} {places}"]
     pieces: list[Piece] = [": "]
     for lead in leads:
         pieces += [*_lead(lead, clause, suffix), f" at {lead.place}", ", "]
@@ -171,7 +170,12 @@ def _ratios(clause: Clause) -> list[Piece]:
 def _lead(lead: Lead, clause: Clause, suffix: str) -> list[Piece]:
     """Return a ratio or an outcome; the ratio names its target unless that is the first one."""
     if lead.ratio is None:
-        return [OUTCOMES[lead.outcome]]
+        return [_outcome(lead)]
     if all(other.ahead == clause.sides[0].target for other in clause.leads if other.ratio):
         return [lead.ratio, suffix]
     return [f"{lead.ahead} ahead by ", lead.ratio]
+
+
+def _outcome(lead: Lead) -> str:
+    more = " to estimate" if lead.outcome == "too noisy" else ""
+    return f"{OUTCOMES[lead.outcome]}{more}"
