@@ -16,15 +16,19 @@ from xdist.workermanage import WorkerController
 from support.mounts import separate_mounts
 
 CLUSTERS = "tests/integration/cluster/"
+GUEST = "tests/vm/"
 # Niceness: a third of a cluster process's CPU time, and of other users' on a busy machine.
 BEHIND = 5
 
 
 class Lanes(LoadFileScheduling):
-    """Scheduler that keeps a file in one process, and all cluster files in the same one."""
+    """Scheduler that keeps a file, all cluster files, and all files of the guest in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return CLUSTERS if nodeid.startswith(CLUSTERS) else str(super()._split_scope(nodeid))
+        for folder in (CLUSTERS, GUEST):
+            if nodeid.startswith(folder):
+                return folder
+        return str(super()._split_scope(nodeid))
 
     def _reschedule(self, node: WorkerController) -> None:
         """Assign files until the process has two tests pending.
@@ -70,8 +74,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put cluster tests first, because they take longest."""
-    items.sort(key=lambda item: not item.nodeid.startswith(CLUSTERS))
+    """Put cluster tests first, because they take longest, and then those of the guest."""
+    first = (CLUSTERS, GUEST)
+    items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in first])
 
 
 @pytest.hookimpl(tryfirst=True)

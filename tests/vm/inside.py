@@ -1,0 +1,116 @@
+"""Functions that tests call in the guest (``Guest.call``). Arguments and results are JSON.
+
+Campaigns are run without the last part of the command, which compares results by pandas: importing
+it takes an emulated processor half a minute.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import StorlabError
+from storlab.cli.campaign import reporter_of
+from storlab.cli.main import main
+from storlab.lab.plan.client_devices import plan_with_devices
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.run.session import resume_study, run_study
+from storlab.lab.study.file import load_study
+from storlab.process.execution import StopRequest
+from storlab.results.environment import drive_facts
+from storlab.results.store import ResultStore
+from storlab.stores.devices import Device, device_number
+
+
+def shell(script: str) -> str:
+    """Run a script by bash and return its output.
+
+    Raises:
+        RuntimeError: A command of the script failed.
+    """
+    with tempfile.TemporaryFile("w+") as output:
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+        output.seek(0)
+        text = output.read().strip()
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}: {script}\n{text}")
+    return text
+
+
+def storlab(arguments: list[str], study: str = "") -> dict[str, Any]:
+    """Run the command ``storlab``, with a study as its last argument if one is given.
+
+    Returns:
+        Exit code and output.
+    """
+    with (
+        tempfile.TemporaryDirectory() as place,
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        if study:
+            file = Path(place) / "study.toml"
+            file.write_text(study)
+            arguments = [*arguments, str(file)]
+        code = main(arguments)
+    return {"code": int(code), "out": out.getvalue(), "err": err.getvalue()}
+
+
+def device(path: str) -> dict[str, Any]:
+    """Return what storlab reads about a block device."""
+    it = Device(device_number(path) or 0)
+    return {
+        "identities": it.identities(),
+        "facts": it.facts(),
+        "drive": drive_facts(it),
+        "read_only": it.is_read_only,
+    }
+
+
+def run(study: str, directory: str, consent: bool = False) -> dict[str, Any]:
+    """Run a study into a result directory, or resume the campaign that is there.
+
+    Args:
+        study: Text of the study.
+        directory: Result directory; missing for a new campaign.
+        consent: Whether to give the hash of the plan.
+
+    Returns:
+        The records of its runs and the number of missing ones, or the error that ended it.
+    """
+    place = Path(directory)
+    file = place.with_suffix(".toml")
+    stop = StopRequest()
+    try:
+        if place.exists():
+            store = ResultStore.open(place)
+            plan = store.plan
+            summary = resume_study(
+                store,
+                retry_failed=True,
+                reporter=lambda: reporter_of(plan, True, True, None),
+                stop=stop,
+            )
+        else:
+            file.write_text(study)
+            loaded = load_study(file)
+            plan = plan_with_devices(loaded.study, make_plan(loaded), place.parent)
+            store, summary = run_study(
+                loaded,
+                plan,
+                place,
+                plan_hash=plan.plan_hash if consent else None,
+                reporter=lambda: reporter_of(plan, True, True, None),
+                stop=stop,
+            )
+    except StorlabError as error:
+        return {"error": type(error).__name__, "text": str(error)}
+    records = [record.model_dump(mode="json") for record in store.records()]
+    return {"runs": records, "missing": summary.missing}
