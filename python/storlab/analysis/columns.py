@@ -247,12 +247,31 @@ def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
     return next(own, column.label if page.metrics.quantities or whole else column.short)
 
 
+def name_of(page: Page, column: Column) -> str:
+    """Return the name of a column in a sentence, such as ``p99 read latency``."""
+    own = next((q for q in page.metrics.quantities if q.key == column.key), None)
+    if column.key == THROUGHPUT:
+        return "throughput"
+    if own is not None and own.time:
+        base, _, statistic = own.title.rpartition(", ")
+        return f"{statistic} {base}"
+    if own is not None:
+        return own.title
+    if column.key == page.operations.rate.key:
+        return f"{noun_of(page)} per second"
+    if not column.time:
+        return column.label
+    statistic = STATISTICS[column.name.split("_")[-2]]
+    return f"{statistic} {page.operations.name_of(column.operation)} {TIMES[column.time]}"
+
+
 def short_of(page: Page, column: Column) -> str:
     """Return the short heading of a column, preferring the one that the workload family defines."""
     own = (q.short or q.title for q in page.metrics.quantities if q.key == column.key)
     return next(own, column.short)
 
 
+THROUGHPUT = "throughput_mb_s.all"
 COLUMNS = columns_of_all([workload.page for workload in FAMILIES.values()])
 RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in FAMILIES.values()}
 

@@ -270,6 +270,8 @@ class Comparison:
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
     # Answers to the study's questions, cached because brief, audit and terminal all need them.
     verdicts: list[Verdict] | None = field(default=None, repr=False)
+    # Comparisons of two targets in every quantity, cached by workload family and targets.
+    tallies: dict[tuple[str, str, str], Any] = field(default_factory=dict, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
         """Return, by target, the points at which runs have a flag of this kind.

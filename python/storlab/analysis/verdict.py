@@ -14,41 +14,18 @@ interval, because reporting one too many is better than missing one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
-from storlab.analysis.columns import COLUMNS, label_of, ratio_table_keys
-from storlab.analysis.compare import PLACES, Comparison, Row, decide
+from storlab.analysis.columns import COLUMNS, label_of
+from storlab.analysis.compare import PLACES, Comparison
+from storlab.analysis.contests import Contest, contest, middle, tallies
 from storlab.analysis.not_compared import reason_of
 from storlab.analysis.points import Section
-from storlab.base.units import TB
 from storlab.contracts.hook import load
-from storlab.contracts.page import Page
-from storlab.contracts.question import Per, Question
-from storlab.model.decision import Caveat, Decision, Standing, Verdict
-from storlab.model.target import Target
+from storlab.contracts.question import Question
+from storlab.model.decision import Caveat, Verdict
 from storlab.workloads.common.flags import flag_meanings
-
-PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the money"}
-
-
-class _Compared(NamedTuple):
-    """Comparison of two targets, with the section and the point at which it was made."""
-
-    decision: Decision
-    section: Section
-    row: Row
-    per: Per
-
-    @property
-    def winner(self) -> str:
-        """Target that is significantly better; empty if neither is."""
-        return self.decision.winner
-
-    def lead_of(self, target: str) -> float:
-        """Return how many times as good ``target`` is as the target it is compared with."""
-        return self.decision.seen_from(target).advantage.estimate
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
@@ -106,7 +83,7 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
 
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, count: int = 1
-) -> list[_Compared]:
+) -> list[Contest]:
     """Compare every pair of targets on a question, at the last point of every mix and size.
 
     Outcomes hold for ``count`` comparisons together.
@@ -118,59 +95,14 @@ def _contests(
             row = None if point is None else comparison.row(point)
             for sides in combinations(comparison.targets, 2) if row is not None else ():
                 known = (
-                    _contest(comparison, section, row, sides, key, question.per, count)
+                    contest(comparison, section, row, sides, key, question.per, count)
                     for key in question.keys
                     if row is not None
                 )
-                first = next((contest for contest in known if contest is not None), None)
+                first = next((made for made in known if made is not None), None)
                 if first is not None:
                     contests.append(first)
     return contests
-
-
-def _contest(
-    comparison: Comparison,
-    section: Section,
-    row: Row,
-    sides: tuple[str, str],
-    key: str,
-    per: Per = "",
-    count: int = 1,
-) -> _Compared | None:
-    if key not in PLACES:
-        return None
-    column = COLUMNS[PLACES[key]]
-    first, other = (row.cells[side] for side in sides)
-    share = share_of(comparison, sides, per)
-    if not (first.measured and other.measured) or share is None or not column.better:
-        return None
-    accepted = comparison.accepts_unequal_boundaries
-    decision = decide(first, other, column, accepted=accepted, comparisons=count, share=share)
-    if decision is None or decision.interval is None or decision.interval.estimate <= 0:
-        return None
-    return _Compared(decision, section, row, per)
-
-
-def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
-    """Return the factor that turns a ratio of two targets into one per terabyte or per price.
-
-    It is the second target's declared capacity or price divided by the first one's; 1 if ``per`` is
-    empty. None if one of them does not declare it, or if the currencies differ.
-    """
-    if not per:
-        return 1.0
-    targets = {column.label: column.target for column in comparison.dataset.targets}
-    first, other = (targets[side] for side in sides)
-    if per == "money" and first.currency != other.currency:
-        return None
-    facts = [_fact(target, per) for target in (first, other)]
-    return facts[1] / facts[0] if facts[0] and facts[1] else None
-
-
-def _fact(target: Target, per: Per) -> float | None:
-    if per == "money":
-        return target.storage_price
-    return None if target.capacity is None else target.capacity / TB
 
 
 def _verdict(
@@ -200,7 +132,7 @@ def _verdict(
         next_best = _next_best(contests, winner)
         won = [c for c in next_best if c.winner == winner]
         leads = [c.lead_of(winner) for c in next_best]
-        chosen, leader = _middle(won, winner), winner
+        chosen, leader = middle(won, winner), winner
         more = {"won": len(won), "range": (min(leads), max(leads)), "kind": "winner"}
     else:
         decided = [c for c in contests if c.winner]
@@ -210,14 +142,21 @@ def _verdict(
         leader = chosen.decision.leader_first.sides[0]
         alike = len({c.row.point.key for c in open_ones})
         more = {"kind": "depends"} if decided else {"kind": outcome, "alike": alike}
-    standings = list(_standings(comparison, sections, leader))
+    standings = [
+        standing
+        for other in comparison.targets
+        if other != leader
+        for tally in tallies(comparison, sections, (leader, other))
+        for side in tally.sides
+        if (standing := tally.standing(side)) is not None
+    ]
     return plain.model_copy(
         update={
             "points": len(keys),
             "ahead": ahead,
             "targets": tuple(sides),
             "winner": winner,
-            "headline": _described(chosen, leader),
+            "headline": chosen.described(leader),
             "caveat": _caveat(chosen, leader),
             "better": tuple(s for s in standings if s.ahead == leader),
             "worse": tuple(s for s in standings if s.behind == leader),
@@ -226,7 +165,7 @@ def _verdict(
     )
 
 
-def _size(contest: _Compared) -> float:
+def _size(contest: Contest) -> float:
     return max(contest.lead_of(side) for side in contest.decision.sides)
 
 
@@ -250,7 +189,7 @@ def _placed(text: str, places: Sequence[str], texts: int) -> str:
     return f"{text} ({where})" if where and texts > 1 else text
 
 
-def _beats_all(contests: Sequence[_Compared], target: str, sides: Sequence[str]) -> bool:
+def _beats_all(contests: Sequence[Contest], target: str, sides: Sequence[str]) -> bool:
     """Return whether a target is significantly better than every other, and nowhere worse."""
     own = [c.decision.seen_from(target) for c in contests if target in c.decision.sides]
     beaten = {decision.sides[1] for decision in own if decision.outcome == "better"}
@@ -258,74 +197,17 @@ def _beats_all(contests: Sequence[_Compared], target: str, sides: Sequence[str])
     return not loses and beaten == {side for side in sides if side != target}
 
 
-def _next_best(contests: Sequence[_Compared], winner: str) -> list[_Compared]:
+def _next_best(contests: Sequence[Contest], winner: str) -> list[Contest]:
     """Return the comparisons with the target that comes closest to the winner."""
-    by_other: dict[str, list[_Compared]] = {}
-    for contest in contests:
-        if winner in contest.decision.sides:
-            other = contest.decision.seen_from(winner).sides[1]
-            by_other.setdefault(other, []).append(contest)
-    return min(by_other.values(), key=lambda own: _middle(own, winner).lead_of(winner))
+    by_other: dict[str, list[Contest]] = {}
+    for made in contests:
+        if winner in made.decision.sides:
+            other = made.decision.seen_from(winner).sides[1]
+            by_other.setdefault(other, []).append(made)
+    return min(by_other.values(), key=lambda own: middle(own, winner).lead_of(winner))
 
 
-def _middle(contests: Sequence[_Compared], target: str) -> _Compared:
-    """Return the comparison with the median lead of a target; of two middle ones, the smaller."""
-    ordered = sorted(contests, key=lambda contest: contest.lead_of(target))
-    return ordered[(len(ordered) - 1) // 2]
-
-
-def _described(contest: _Compared, target: str) -> Decision:
-    """Return a comparison's decision with ``target`` as first side, and with printable texts.
-
-    The texts name the metric and the workload point.
-    """
-    decision, section, row, per = contest
-    page = section.page
-    column = COLUMNS[PLACES[decision.quantity]]
-    where, scale_note = section.where(row.point), page.text.scale_note(row.point.params)
-    return decision.seen_from(target).model_copy(
-        update={
-            "what": f"{label_of(page, column, whole=True)}{PER_WORDS[per]}",
-            "where": f"{where} ({scale_note})" if scale_note and scale_note not in where else where,
-        }
-    )
-
-
-def _standings(
-    comparison: Comparison, sections: Sequence[Section], target: str
-) -> Iterator[Standing]:
-    """Yield the metrics in which a target is significantly better or worse than another one."""
-    for other in (label for label in comparison.targets if label != target):
-        for key, per in _compared_quantities(sections[0].page):
-            sides = (target, other)
-            contests = [
-                contest
-                for section in sections
-                for point in section.points
-                if (contest := _contest(
-                    comparison, section, comparison.row(point), sides, key, per
-                )) is not None
-            ]  # fmt: skip
-            for ahead in sides:
-                won = [contest for contest in contests if contest.winner == ahead]
-                if won:
-                    example = _described(_middle(won, ahead), ahead)
-                    yield Standing(points=len(won), of=len(contests), example=example)
-
-
-def _compared_quantities(page: Page) -> list[tuple[str, Per]]:
-    """Return every compared metric, then the metrics of questions per terabyte or per price."""
-    plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
-    divided = [
-        (key, question.per)
-        for question in page.metrics.questions
-        if question.per
-        for key in question.keys[:1]
-    ]
-    return list(dict.fromkeys([*plain, *divided]))
-
-
-def _caveat(contest: _Compared, target: str) -> Caveat | None:
+def _caveat(contest: Contest, target: str) -> Caveat | None:
     """Return the first caveat that applies: bias, then values not measured, then few repeats."""
     decision = contest.decision.seen_from(target)
     column = COLUMNS[PLACES[decision.quantity]]

@@ -37,6 +37,13 @@ _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 
 _UNITS |= {"Wh": J_PER_WH, "J": 1.0}
 """Factor of each printed unit to SI base units, in which numbers are recomputed."""
 
+PER_WATT = {
+    quotient: metric
+    for workload in FAMILIES.values()
+    for metric, quotient in workload.page.metrics.per_watt.items()
+}
+"""Metric that is divided by mean power, by the name of the quotient."""
+
 NumberKind = Literal[
     "value", "baseline", "multiple", "inverse", "least more", "least less", "less", "more"
 ]
@@ -71,7 +78,7 @@ class ClaimNumber:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Sentence of a brief about the comparison of two targets, with its numbers and warnings."""
+    """Statement of a brief about the comparison of two targets, with its numbers and warnings."""
 
     statement: str
     decision: Decision
@@ -382,7 +389,7 @@ def is_power(metric: str) -> bool:
     """Return whether a metric is derived from watts or joules, and so has a power boundary."""
     name = metric.partition(".")[0]
     return name.startswith(("power", "energy", "efficiency", "idle_power", "span_energy")) or (
-        name in RATES_PER_WATT
+        name in RATES_PER_WATT or name in PER_WATT
     )
 
 
@@ -449,6 +456,9 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         return None
     if metric.startswith("span_energy"):
         return mean_span_energy_j(metric.partition(".")[2], records, boundary)
+    name = metric.partition(".")[0]
+    if name in PER_WATT:
+        return _mean_per_watt(PER_WATT[name], records, boundary)
     moved, operations, window_s = 0.0, 0.0, 0.0
     for record in records:
         page = page_of(record.kind)
@@ -456,7 +466,6 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         done = (t.operations for op, t in record.totals.items() if op in page.operations.main)
         operations += sum(done)
         window_s += (record.window_end_ns - record.window_start_ns) / NS_PER_S
-    name = metric.partition(".")[0]
     known = {
         "efficiency_mb_s_w": moved / energy_j,
         "efficiency_tb_kwh": moved / energy_j * 3.6e6,
@@ -465,6 +474,18 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         **dict.fromkeys(("energy_j", "energy_wh"), energy_j / len(records)),
     }
     return known.get(name)
+
+
+def _mean_per_watt(metric: str, records: Sequence[RunRecord], boundary: str | None) -> float | None:
+    """Return the mean over runs of a metric divided by the run's mean power."""
+    quotients = []
+    for record in records:
+        value, energy_j = recompute(f"{metric}.all", record), _energy_j(record, boundary)
+        if value is None or not energy_j:
+            return None
+        window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
+        quotients.append(value * window_s / energy_j)
+    return sum(quotients) / len(quotients)
 
 
 def _energy_j(record: RunRecord, boundary: str | None) -> float | None:

@@ -1,67 +1,43 @@
-"""Answers to the study's questions for the first screen of a brief, with pros and cons."""
+"""Answers to the study's questions as tiles for the cover of a brief."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import replace
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import Assertion
-from storlab.brief.claims import boundaries_of, marks_of
+from storlab.brief.claims import boundaries_of, caveat_of
 from storlab.brief.flags import Mark
-from storlab.brief.model import Answer, Contrast
-from storlab.model.decision import Decision, Standing, Verdict
+from storlab.brief.model import Tile
+from storlab.model.decision import Decision, Verdict
 from storlab.words import answers as answer_words
 from storlab.words.claims import times_of
 from storlab.words.text import and_list
 
-SECTIONS = {
-    "efficiency": ("Power and efficiency", "power"),
-    "cost": ("Density and cost", "density"),
-}
-SECTIONS |= {"density": ("Density and cost", "density")}
 
+def answer_tiles(comparison: Comparison) -> list[Tile]:
+    """Build a tile for each question of the study, in its order.
 
-def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
-    """Build one answer per question of the study, in its order; none for fewer than two targets.
-
-    Args:
-        comparison: Comparison with all points.
-        anchors: Anchors of the sections that the page contains.
+    With one target there are tiles only for questions that are answered in text.
     """
-    if len(comparison.targets) < 2:
-        return []
-    judged = verdicts(comparison)
-    sides: dict[tuple[str, str], tuple[str, int]] = {}
-    answered = []
-    for number, verdict in enumerate(judged):
-        answer = _answer(comparison, verdict, anchors, judged[0] if number else None)
-        # With two targets, advantages of one are drawbacks of the other: print them only once.
-        side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
-        if verdict.leader:
-            answer = replace(answer, as_under=sides.get(side))
-            sides.setdefault(side, (answer.text.title, number + 1))
-        answered.append(answer)
-    return answered
+    alone = len(comparison.targets) < 2
+    return [_tile(comparison, v) for v in verdicts(comparison) if v.texts or not alone]
 
 
-def _answer(
-    comparison: Comparison, verdict: Verdict, anchors: Sequence[str], first: Verdict | None
-) -> Answer:
-    """Build the answer from one verdict; sentences that the first answer contains are left out."""
-    at = verdict.headline
-    title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
-    return Answer(
-        verdict=verdict,
-        text=answer_words.text_of(verdict, first),
-        index=comparison.targets.index(verdict.winner) if verdict.winner else 0,
-        see=(title, anchor) if anchor in anchors else None,
-        better=[_contrast(standing, verdict) for standing in verdict.better],
-        worse=[_contrast(standing, verdict) for standing in verdict.worse],
-        marks=[] if at is None else marks_beside(comparison, at),
+def _tile(comparison: Comparison, verdict: Verdict) -> Tile:
+    text, at = answer_words.tile_text(verdict), verdict.headline
+    bounds = f" [{text.bounds}]" if text.bounds else ""
+    alone = verdict.kind == "alone"
+    return Tile(
+        title=text.title,
+        name=verdict.winner,
+        index=comparison.targets.index(verdict.winner) if verdict.winner else None,
         texts=_texts(comparison, verdict),
+        amount="" if alone else text.amount,
+        beside=f"{text.against}{bounds}",
+        detail="" if alone else text.detail,
+        point_id=at.points[0] if at is not None and verdict.winner else None,
+        marks=() if at is None else marks_beside(comparison, at),
     )
 
 
@@ -83,31 +59,18 @@ def _texts(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int
     ]
 
 
-def marks_beside(comparison: Comparison, best: Decision) -> list[Mark]:
+def marks_beside(comparison: Comparison, best: Decision) -> tuple[Mark, ...]:
     """Return the marks to print beside an answer's large number: those of flags that affect it."""
-    cells = _cells(comparison, best)
-    column = comparison.column(best.quantity)
-    marks = marks_of(cells[0], cells[1], column) if len(cells) > 1 and column else ()
-    return list(marks)
+    cells, column = _cells(comparison, best), comparison.column(best.quantity)
+    if len(cells) < 2 or column is None:
+        return ()
+    return caveat_of((cells[0], cells[1]), column, best)[1]
 
 
 def _cells(comparison: Comparison, decision: Decision) -> list[Cell]:
     """Return the cells (one target at one point) that a decision compares."""
     cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
     return [cells[point] for point in decision.points if point in cells]
-
-
-def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
-    example = standing.example
-    other = standing.behind if standing.ahead == verdict.leader else standing.ahead
-    return Contrast(
-        what=example.what,
-        other=other if len(verdict.targets) > 2 else "",
-        amount=digits.times(example.advantage),
-        where=answer_words.contrast_place(standing),
-        point_id=example.points[0] if example.points else None,
-        note=answer_words.note(example),
-    )
 
 
 def headlines(comparison: Comparison) -> list[Assertion]:
@@ -121,12 +84,11 @@ def headlines(comparison: Comparison) -> list[Assertion]:
 
 def _headline(comparison: Comparison, verdict: Verdict, best: Decision) -> Assertion:
     first, other = _cells(comparison, best)
-    marks = {mark.kind for mark in marks_beside(comparison, best)}
     return Assertion(
         statement=answer_words.compared(verdict),
         decision=best,
         caveat=answer_words.caveat_text(verdict.caveat),
-        beside=frozenset(marks | ({"unequal-boundaries"} if best.boundaries else set())),
+        beside=frozenset(mark.kind for mark in marks_beside(comparison, best)),
         numbers=(times_of(best, digits.times(best.advantage, " times")),),
         boundaries=boundaries_of((first, other)),
     )

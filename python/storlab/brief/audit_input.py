@@ -13,6 +13,7 @@ from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison, result_rules
 from storlab.brief.answers import headlines
 from storlab.brief.claims import Claim, make_claims
+from storlab.brief.key_findings import assertions, key_findings
 from storlab.brief.model import Opening
 from storlab.brief.openings import opening
 from storlab.brief.published import RULE as OWN_PUBLISHED
@@ -24,13 +25,14 @@ from storlab.results.store import ResultStore
 def audited(
     comparison: Comparison, claims: Iterable[Claim], openings: Iterable[Opening] = ()
 ) -> list[Finding]:
-    """Recompute claims and openings from their runs; then audit published values and comparison."""
+    """Recompute every stated number from its runs; then audit published values and comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
     stated = [
         *(claim.finding for claim in claims),
         *(checked for text in openings for checked in text.checked),
         *headlines(comparison),
+        *assertions(key_findings(comparison)),
     ]
     return [
         *audit_brief(BriefClaims(stated, records, places)),

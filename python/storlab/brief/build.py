@@ -20,8 +20,9 @@ from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import fact_tables, tables
 from storlab.brief.all_mixes import family_section
-from storlab.brief.answers import answers
+from storlab.brief.answers import answer_tiles
 from storlab.brief.audit_input import audited
+from storlab.brief.best_values import best_tables, best_tiles
 from storlab.brief.caveats import caveats, flag_rows
 from storlab.brief.claims import Claim, make_claims
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
@@ -34,9 +35,11 @@ from storlab.brief.implementations import (
     implementations,
     implementations_section,
 )
+from storlab.brief.key_findings import key_findings
 from storlab.brief.main_figures import count, main_figures
 from storlab.brief.main_values import main_values
 from storlab.brief.model import (
+    MOST_TILES,
     Audit,
     Body,
     Brief,
@@ -84,7 +87,7 @@ from storlab.figures.svg import render
 from storlab.model.published import PublishedTable
 from storlab.model.publisher import BriefTable
 from storlab.results.store import ResultStore
-from storlab.words.answers import document
+from storlab.words.answers import basis, document, sentences, summary
 from storlab.words.caveats import changed_settings
 from storlab.words.figures import mean_words
 from storlab.words.text import and_list, date_range
@@ -131,8 +134,9 @@ def build_brief(
     overview = _overview(comparison, "workload")
     sections, extras = _sections(comparison, scales, extras, overview)
     ratios = _ratios(comparison)
-    answered = answers(whole, _anchors(ratios, extras))
-    listed = with_linked(whole, comparison, answered)
+    judged, findings_of = verdicts(whole), key_findings(whole)
+    tiles = [*answer_tiles(whole), *best_tiles(whole, scales)]
+    listed = with_linked(whole, comparison, tiles, findings_of)
     runs_listed = Runs(tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores}))
     openings = [section.opening for section in sections if section.opening is not None]
     findings = audited(whole, claims, openings)
@@ -141,14 +145,18 @@ def build_brief(
         targets=_cards(whole),
         summary=Summary(
             warnings=[sentence for extra in additions for sentence in extra.warnings(whole)],
-            verdicts=verdicts(whole),
-            answers=answered,
+            sentences=summary(judged),
+            tiles=tiles[:MOST_TILES],
+            basis=basis(judged),
+            more=[sentences(verdict)[0] for verdict in judged[MOST_TILES:]],
             not_compared=not_compared(whole),
             differing=fact_tables.differing(whole),
             changed=changed_settings(changes) if changes else "",
         ),
         findings=Findings(
             of_families=_of_families(whole),
+            tables=findings_of,
+            best=best_tables(whole, scales),
             claims=claims,
             rule=fact_tables.rule(comparison),
             heat=heat_tables(comparison),
@@ -165,7 +173,7 @@ def build_brief(
         reference=Reference(
             configuration=_configuration(whole),
             environment=fact_tables.environment_tables(stores),
-            method=_method(comparison),
+            method=[("Provenance", _provenance(whole)), *_method(comparison)],
         ),
         runs=runs_listed,
         audit=Audit(findings, frozenset(rule for extra in additions for rule in extra.rules)),
@@ -214,11 +222,6 @@ def _every_point(name: str) -> str:
 def _ratios(comparison: Comparison) -> list[DataTable]:
     candidates = (tables.ratio_table(comparison, section) for section in comparison.kinds.values())
     return [table for table in candidates if table is not None]
-
-
-def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:
-    """Return the HTML anchors of the sections that answers may link to."""
-    return [*(["ratios"] if ratios else []), *(extra.anchor for extra in extras)]
 
 
 def _of_families(whole: Comparison) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis.columns import Column
+from storlab.analysis.columns import THROUGHPUT, Column, name_of
 from storlab.analysis.compare import Cell, Comparison, Row, decide
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.verdict import questions_of, verdicts
@@ -24,7 +24,6 @@ from storlab.figures.common import NOT_MEASURED, last_point, latency_kind, quant
 from storlab.model.decision import Decision
 from storlab.words import claims as words
 from storlab.words import power as power_words
-from storlab.words.claims import THROUGHPUT, what_of
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
@@ -177,7 +176,7 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     own = quantity_named(section.page, column.key) if section.page.metrics.findings else None
     decision = look.decision.leader_first.model_copy(
         update={
-            "what": what_of(section.page, column, own),
+            "what": name_of(section.page, column),
             "where": _title(section, row.point),
         }
     )
@@ -186,7 +185,7 @@ def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     text = words.words_of(decision, values, column.unit, own)
     # The marks need both sides in the order of the comparison: target, then baseline.
     compared = (row.cells[look.decision.sides[0]], row.cells[look.decision.sides[1]])
-    caveat, marks = _caveat(compared, column, look.decision)
+    caveat, marks = caveat_of(compared, column, look.decision)
     finding = Assertion(
         statement=text.sentence,
         decision=decision,
@@ -212,7 +211,7 @@ def boundaries_of(cells: tuple[Cell, Cell]) -> tuple[str | None, str | None]:
     return first, other
 
 
-def _caveat(
+def caveat_of(
     cells: tuple[Cell, Cell], column: Column, decision: Decision
 ) -> tuple[str, tuple[Mark, ...]]:
     """Return the caveat of a claim, such as unequal concurrency, and the marks of its flags."""

@@ -56,29 +56,32 @@ FAILED = (
 )
 # entries of environment.json that do not help readers of a brief
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")
+POWER = "power_w.all"
 
 
 def target_card(comparison: Comparison, index: int, column: TargetColumn) -> TargetCard:
     """Build the card of a target: facts declared in the study or recorded in the environment."""
-    target, facts = column.target, []
+    target = column.target
     places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
-    facts.append(("Location", "the current directory" if where == "." else where))
+    facts = [("Location", "the current directory" if where == "." else where, False)]
     examined = _examined(column)
-    facts += [(label, examined[key]) for key, label in _FOUND.items() if key in examined]
+    facts += [(label, examined[key], False) for key, label in _FOUND.items() if key in examined]
     if target.capacity is not None:
-        facts.append(("Capacity", capacity_text(target.capacity)))
+        facts.append(("Capacity", capacity_text(target.capacity), True))
     if target.usable is not None:
-        facts.append(("Usable", capacity_text(target.usable)))
+        facts.append(("Usable", capacity_text(target.usable), True))
     if target.drives is not None:
-        facts.append(("Drives", str(target.drives)))
+        facts.append(("Drives", str(target.drives), True))
     if target.rack_units is not None:
-        facts.append(("Rack units", exact_number(target.rack_units)))
-    facts += _prices(target)
+        facts.append(("Rack units", exact_number(target.rack_units), True))
+    facts += [(name, price, True) for name, price in _prices(target)]
+    facts += [("Power", power, True) for power in _declared_power(comparison, column.label)]
     if target.size is not None:
-        facts.append(("Data set", spaced_size(target.size)))
+        facts.append(("Data set", spaced_size(target.size), False))
     in_memory = examined.get("in_memory") == "yes"
-    facts.append(("Access", _access(target, _kinds_on(comparison, column.label), in_memory)))
+    access = _access(target, _kinds_on(comparison, column.label), in_memory)
+    facts.append(("Access", access, False))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
     return TargetCard(column.label, index, is_baseline, facts)
 
@@ -97,6 +100,21 @@ def _prices(target: Target) -> list[tuple[str, str]]:
             )
             facts.append((name, f"{target.currency} {price:,.0f}{per_tb}"))
     return facts
+
+
+def _declared_power(comparison: Comparison, target: str) -> list[str]:
+    """Return the declared mean power with its boundary, as a list of at most one text."""
+    accounts = [
+        (cell.values[POWER], cell.power)
+        for row in comparison.rows.values()
+        for cell in [row.cells[target]]
+        if cell.power is not None and cell.power.provenance == "declared" and POWER in cell.values
+    ]
+    if not accounts:
+        return []
+    watts = sorted(value.estimate for value, _ in accounts)
+    ends = dict.fromkeys(format_number(end) for end in (watts[0], watts[-1]))
+    return [f"{' to '.join(ends)}\u00a0W ({accounts[0][1].boundary})"]
 
 
 def _kinds_on(comparison: Comparison, target: str) -> list[str]:
@@ -385,9 +403,9 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         ),
         (
             "Findings",
-            f"Chosen by rule: {rule(comparison)}, and only differences whose interval excludes 1. "
-            "A number stands large only where the difference is significant in all comparisons "
-            "taken together, too; other findings say that it is not.",
+            "The table of key findings counts all workload points, each judged by its own "
+            f"interval. Sentences are chosen by rule: {rule(comparison)}, and only differences "
+            "whose interval excludes 1.",
         ),
     ]
 

@@ -17,6 +17,7 @@ from storlab.figures.footer import flag_line
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
+from storlab.words.findings import EXPLAINED, HEADS
 from storlab.words.text import plural
 
 if TYPE_CHECKING:  # other pages import style and script and need no model of a brief
@@ -93,6 +94,8 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         counted_as=plural,
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
+        finding_heads=HEADS,
+        explained=EXPLAINED,
     )
 
 

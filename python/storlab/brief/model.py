@@ -13,10 +13,10 @@ from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
-from storlab.model.decision import Verdict
-from storlab.words.answers import AnswerText
 from storlab.words.openings import Piece
 from storlab.words.text import plural
+
+MOST_TILES = 4  # tiles on the cover; answers to further questions are sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class TargetCard:
     label: str
     index: int
     baseline: bool
-    facts: list[tuple[str, str]]
+    facts: list[tuple[str, str, bool]]  # name, value, and whether the study declares it
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,40 @@ class HeatTable:
     several: bool  # whether there are several targets other than the baseline
     baseline: str
     chance: str  # note that some of this many comparisons are coloured by chance
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """Row of the key findings: one target better than the other in a quantity, or neither.
+
+    The example is the point with the median lead of the better target. If the targets are not
+    compared, ``outcome`` says so, ``where`` has the reason, and there are no values.
+    """
+
+    quantity: str
+    span: int  # rows of the same quantity from here on; 0 if a row above has its name
+    better: str  # target; empty if neither is better
+    index: int | None  # index of the better target, which decides its colour
+    outcome: str  # shown if neither is better
+    lead: str  # such as 3.3 times
+    bounds: str  # interval of the lead at the example
+    won: int  # points at which the better target is significantly better
+    lost: int
+    undecided: int
+    where: str  # workload of the example
+    values: tuple[tuple[str, str], ...]  # of both targets at the example, each with its point
+    marks: tuple[Mark, ...] = ()
+    finding: Assertion | None = None  # for the audit; None if not compared
+
+
+@dataclass(frozen=True, slots=True)
+class FindingTable:
+    """Key findings about two targets: a row for each quantity that was compared."""
+
+    caption: str
+    sides: tuple[str, str]
+    rows: list[FindingRow]
+    shared: tuple[Mark, ...]  # marks of all rows, to print once
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,37 +336,18 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
-    """Quantity in which the winner of an answer is better or worse than another target."""
+class Tile:
+    """Tile on the cover of a brief: the answer to a question, or a main number of one target."""
 
-    what: str  # quantity, such as "p99 read latency"
-    other: str  # other target; empty if there is only one
-    amount: str  # factor as text, such as 1.47 times
-    where: str  # such as "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
-    point_id: str | None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Answer to one question of a study, shown on the first screen of a brief."""
-
-    verdict: Verdict
-    text: AnswerText
-    index: int  # index of the winner, which decides its colour; 0 without a winner
-    see: tuple[str, str] | None  # text and anchor of the section with its figure or table
-    better: list[Contrast]
-    worse: list[Contrast]
-    marks: list[Mark]
-    # Answers that are text instead of a winner: target, text, colour index.
-    texts: list[tuple[str, str, int | None]]
-    as_under: tuple[str, int] | None = None  # earlier answer that lists the same pros and cons
-
-    @property
-    def points(self) -> list[tuple[str, str]]:
-        """Targets that the answer's number compares, each with the point to link to."""
-        at = self.verdict.headline
-        return [] if at is None else list(zip(at.sides, at.points, strict=False))
+    title: str
+    name: str  # target that is better; empty without a winner
+    index: int | None  # index of that target, which decides the tile's colour
+    texts: list[tuple[str, str, int | None]]  # textual answers: target, text and colour index
+    amount: str  # lead, value or outcome
+    beside: str  # what the lead refers to
+    detail: str
+    point_id: str | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +371,10 @@ class Summary:
     """Part of a brief that answers the questions of the study, shown first."""
 
     warnings: list[str]  # shown before all answers: why the numbers must not be compared
-    verdicts: list[Verdict]  # for all questions, even if there is only one target
-    answers: list[Answer]  # in the order of the questions; empty if there is only one target
+    sentences: list[str]  # the first answer, at most two sentences; empty with one target
+    tiles: list[Tile]  # at most ``MOST_TILES``
+    basis: str  # what the intervals of the tiles are; empty without intervals
+    more: list[str]  # answers to further questions, a sentence each
     not_compared: list[str]  # sentences on power and price if not compared in them; often empty
     differing: list[str]  # differences between campaigns, if there are several
     changed: str = ""  # sentence on settings that replace those of the study; often empty
@@ -376,6 +393,8 @@ class Findings:
     """Part of a brief with statements about single comparisons, and caveats of all of them."""
 
     of_families: list[str]  # sentences that workload families add
+    tables: list[FindingTable]  # empty if there is only one target
+    best: list[DataTable]  # best values by workload if there is only one target
     claims: list[Claim]
     rule: str  # rule by which the claims were chosen
     heat: list[HeatTable]

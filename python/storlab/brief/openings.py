@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.columns import Column, noun_of
+from storlab.analysis.columns import THROUGHPUT, Column, name_of
 from storlab.analysis.compare import Cell, Comparison, decide
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.not_compared import is_metered
@@ -21,20 +21,18 @@ from storlab.brief.claims import boundaries_of, headline_key
 from storlab.brief.flags import Mark, cell_marks, labels, meaning_of
 from storlab.brief.model import Opening, Paragraph
 from storlab.brief.tables import Scale, number_of
-from storlab.contracts.page import Page
 from storlab.figures.common import (
     NOT_MEASURED,
     is_small,
     is_swept,
     latency_kind,
-    quantity_named,
     x_text,
 )
 from storlab.model.decision import Caveat, Decision
 from storlab.words import openings as words
 from storlab.words import power as power_words
 from storlab.words.answers import caveat_text
-from storlab.words.claims import THROUGHPUT, times_of, what_of
+from storlab.words.claims import times_of
 from storlab.words.openings import Clause, Lead, Linked, Piece, Side
 from storlab.words.text import DIFFERENT_CONCURRENCY, sentence_case
 
@@ -164,17 +162,6 @@ def _latencies(of: _Facet) -> list[str]:
     return keys
 
 
-def _what(page: Page, column: Column) -> str:
-    """Return the name of a metric in a sentence, such as ``p99 wait of a step``."""
-    quantity = quantity_named(page, column.key)
-    if column.key == page.operations.rate.key and quantity is None:
-        return f"{noun_of(page)} per second"
-    if quantity is None or not quantity.time:
-        return what_of(page, column, quantity if column.key != THROUGHPUT else None)
-    base, _, statistic = quantity.title.rpartition(", ")
-    return f"{statistic} {base}"
-
-
 def _ranked(of: _Facet, column: Column) -> list[str]:
     """Return the targets with a value at the last point, the best first."""
     cells = of.cells(of.last)
@@ -263,7 +250,7 @@ def _clause(
         leads.append(lead)
         ratios += [claim] if claim is not None else []
     clause = Clause(
-        _what(of.section.page, column),
+        name_of(of.section.page, column),
         column.unit,
         column.better,
         sides,

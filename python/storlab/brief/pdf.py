@@ -29,22 +29,24 @@ import vl_convert
 from storlab.base.display_safe import visible
 from storlab.brief.flags import labels_text
 from storlab.brief.model import (
-    Answer,
     Brief,
     DataTable,
     Drawing,
     ExtraSection,
     FactTable,
     FigureGroup,
+    FindingTable,
     HeatTable,
     Number,
     Opening,
     SectionBlock,
+    Tile,
 )
 from storlab.figures.footer import flag_line
 from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
+from storlab.words.findings import EXPLAINED, HEADS
 from storlab.words.text import breakable, sentence_case
 
 Pages = TypeVar("Pages")
@@ -106,16 +108,19 @@ def _set(compiled: Callable[[], Pages]) -> Pages:
         raise PdfError(re.sub(r"\s+", " ", str(error))) from error
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _tile(tile: Tile) -> dict[str, Any]:
+    return {**asdict(tile), "marks": labels_text(tile.marks)}
+
+
+def _findings(table: FindingTable) -> dict[str, Any]:
     return {
-        **asdict(answer.text),
-        "winner": answer.verdict.winner,
-        "leader": answer.verdict.leader,
-        "index": answer.index,
-        "better": [asdict(contrast) for contrast in answer.better],
-        "worse": [asdict(contrast) for contrast in answer.worse],
-        "texts": answer.texts,
-        "as_under": answer.as_under,
+        "caption": table.caption,
+        "sides": table.sides,
+        "shared": labels_text(table.shared),
+        "rows": [
+            {**asdict(replace(row, finding=None)), "marks": labels_text(row.marks)}
+            for row in table.rows
+        ],
     }
 
 
@@ -132,12 +137,19 @@ def _model(brief: Brief, page: str) -> dict[str, Any]:
         "targets": [asdict(card) for card in brief.targets],
         "publisher": {**asdict(replace(brief.publisher, logo=None)), "logo": _logo_file(brief)},
         "warnings": brief.summary.warnings,
-        "answers": [_answer(answer) for answer in brief.summary.answers],
+        "sentences": brief.summary.sentences,
+        "tiles": [_tile(tile) for tile in brief.summary.tiles],
+        "basis": brief.summary.basis,
+        "other_answers": brief.summary.more,
         "not_compared": " ".join(brief.summary.not_compared),
         "differing": " ".join(brief.summary.differing),
         "changed": brief.summary.changed,
         "of_families": brief.findings.of_families,
         "signs": DRAWN_SIGNS,
+        "findings": [_findings(table) for table in brief.findings.tables],
+        "finding_heads": HEADS,
+        "explained": EXPLAINED,
+        "best": [_table(table) for table in brief.findings.best],
         "heat": [_heat(table) for table in brief.findings.heat],
         "caveats": brief.findings.caveats,
         "flags": [

@@ -16,7 +16,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.audit.screening import spread
 from storlab.base.csv_text import csv_bytes
-from storlab.brief.model import Answer
+from storlab.brief.model import FindingTable, Tile
 from storlab.words.text import plural
 
 LARGE = 120  # workload points; above this the page shows a selection
@@ -48,11 +48,14 @@ def only_points(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Comp
     return _only(comparison, sorted(kept, key=lambda section: place[section.points[0].key]))
 
 
-def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
-    """Return a comparison of the points that the page shows or that its answers link to."""
+def with_linked(
+    whole: Comparison, part: Comparison, tiles: Sequence[Tile], tables: Sequence[FindingTable]
+) -> Comparison:
+    """Return a comparison of the points that the page shows or that its findings link to."""
     if part is whole:
         return whole
-    linked = {point for answer in answers for point in _linked(answer)}
+    linked = {tile.point_id for tile in tiles if tile.point_id}
+    linked |= {point for t in tables for row in t.rows for _, point in row.values}
     points = [
         point
         for section in whole.sections
@@ -61,11 +64,6 @@ def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) 
         or linked & {cell.point_id for cell in whole.row(point).cells.values()}
     ]
     return only_points(whole, points)
-
-
-def _linked(answer: Answer) -> list[str | None]:
-    contrasts = [contrast.point_id for contrast in (*answer.better, *answer.worse)]
-    return [*(point for _, point in answer.points), *contrasts]
 
 
 def _only(comparison: Comparison, sections: list[Section]) -> Comparison:

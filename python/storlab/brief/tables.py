@@ -20,10 +20,11 @@ from storlab.analysis.columns import (
     time_keys,
 )
 from storlab.analysis.compare import PER_REPEAT, Cell, Comparison, Row
+from storlab.analysis.contests import PER_WORDS, share_of
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
-from storlab.analysis.verdict import PER_WORDS, questions_of, share_of
+from storlab.analysis.verdict import questions_of
 from storlab.base.units import format_number
 from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
@@ -263,13 +264,25 @@ def table_of(
     head: list[str],
     columns: list[tuple[str, str]],
     leaves: Sequence[Leaf],
+    *,
+    linked: bool = True,
 ) -> DataTable:
-    """Build a table from rows, in which equal headings of neighbouring rows are merged."""
+    """Build a table from rows, in which equal headings of neighbouring rows are merged.
+
+    Args:
+        comparison: Comparison of all targets.
+        caption: What the numbers are.
+        head: Headings of the columns of row headings.
+        columns: Name and unit of each column of numbers.
+        leaves: Rows with their numbers.
+        linked: Whether a last column leads to the runs of each row.
+    """
     rows = []
     spans = _spans([leaf.heads for leaf in leaves])
     for leaf, heads in zip(leaves, spans, strict=True):
         cell = leaf.cell
-        links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
+        runs = plural(len(cell.runs), "run")
+        links = [(runs, cell.point_id)] if cell.point_id and linked else []
         index = comparison.targets.index(cell.target)
         first = heads[-1][1] > 0 if heads else True
         rows.append(TableRow(heads, cell.target, index, leaf.numbers, first, links))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from storlab.analysis.compare import Comparison, Row
     from storlab.brief.flags import Mark
-    from storlab.brief.model import Contrast, DataTable, Number, TableRow
+    from storlab.brief.model import DataTable, FindingTable, Number, TableRow
 
 MOST_POINTS = 1_000  # workload points printed in a terminal; of more, a selection is printed
 _COLUMNS = 4  # quantities in the short table: rate, throughput, two latencies
@@ -322,37 +322,42 @@ def print_short(comparison: Comparison, part: Comparison) -> None:
         comparison: Comparison of all points.
         part: Points to print values of.
     """
-    from storlab.analysis.columns import ratio_table_keys
-    from storlab.brief.answers import answers
+    from storlab.brief.best_values import main_keys
     from storlab.brief.flags import legend
+    from storlab.brief.key_findings import key_findings
     from storlab.brief.tables import scales_of, table_of_points
 
     scales = scales_of(part)
     shown: list[Mark] = []
     for kind, sections in part.kinds.items():
-        page = sections[0].page
-        asked = {key for question in page.metrics.questions for key in question.keys}
-        keys = [f"{page.operations.rate.name}.all"]
-        keys += [key for key in ratio_table_keys(page) if key in asked]
-        keys = keys[:_COLUMNS]
+        keys = main_keys(sections[0].page)[:_COLUMNS]
         table = table_of_points(part, sections, scales[kind], keys)
         _show(table, show_target=len(part.targets) > 1, short=True)
         shown += table.marks
     for m in legend(shown):
         terminal.out.print(f"{m.label}: {m.meaning}")
-    for answer in answers(comparison, ()):
-        if answer.as_under is None:
-            _print_contrasts(answer.text.better_title, answer.better)
-            _print_contrasts(answer.text.worse_title, answer.worse)
+    for found in key_findings(comparison):
+        _print_findings(found, named=len(comparison.targets) > 2)
 
 
-def _print_contrasts(title: str, contrasts: Sequence[Contrast]) -> None:
-    if contrasts:
-        terminal.out.print(f"\n{title}:", style="bold", soft_wrap=True)
-    for contrast in contrasts:
-        than = f" than {contrast.other}" if contrast.other else ""
-        line = f"  {contrast.what}{than}: {contrast.amount} {contrast.where}"
-        terminal.out.print(line.replace("\u00a0", " "), soft_wrap=True)
+def _print_findings(table: FindingTable, *, named: bool) -> None:
+    """Print for each of two targets in which quantities it is better, and by how much.
+
+    Args:
+        table: Findings about the two targets.
+        named: Whether headings name the other target.
+    """
+    from storlab.words import findings as words
+
+    for side, other in (table.sides, table.sides[::-1]):
+        rows = [row for row in table.rows if row.better == side]
+        if rows:
+            title = words.better_title(side, other if named else "")
+            terminal.out.print(f"\n{title}:", style="bold", soft_wrap=True)
+        for row in rows:
+            place = words.place(row.won, row.won + row.lost + row.undecided, row.where)
+            line = f"  {row.quantity}: {row.lead} {place}"
+            terminal.out.print(line.replace("\u00a0", " "), soft_wrap=True)
 
 
 def _show(table: DataTable, *, show_target: bool, short: bool = False) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis import digits
 from storlab.model.decision import Caveat, Decision, Standing, Verdict
 from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, reason_text
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list
+from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, sentence_case
 from storlab.workloads.common.flags import flag_meanings
 
-NO_ADVANTAGE = "No statistically clear advantage found."
 NO_DISADVANTAGE = "No statistically clear disadvantage found."
 CAVEATS = {
     "different concurrency": f"The two were measured {DIFFERENT_CONCURRENCY}.",
@@ -27,46 +27,82 @@ CAVEATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerText:
-    """Sentences and headings of one answer, for the first screen of a brief."""
+class TileText:
+    """Words of one answer in a tile on the cover of a brief."""
 
     title: str
-    amount: str  # lead of the winner as a multiple; empty without a winner
+    amount: str  # lead of the winner as a multiple, or the outcome without a winner
     against: str  # ``over Disk``, or ``better than Disk`` for quantities of which less is better
     bounds: str  # bounds of the lead as text
-    outcome: str  # shown if there is no winner
-    basis: str  # confidence of the interval and number of comparisons; empty without any
-    sentences: list[str]  # at most three; the first is the answer
-    warnings: list[str]  # sentences that qualify the answer
-    better_title: str  # heading of the advantages
-    worse_title: str  # heading of the drawbacks
-    no_advantage: str = NO_ADVANTAGE
-    no_disadvantage: str = NO_DISADVANTAGE
+    detail: str  # points won of the points compared, or why there is no winner
 
 
-def text_of(verdict: Verdict, first: Verdict | None = None) -> AnswerText:
-    """Return the sentences and headings of an answer.
+def tile_text(verdict: Verdict) -> TileText:
+    """Return the words of an answer's tile."""
+    best = verdict.headline
+    title = f"{verdict.title} ({verdict.workload})" if verdict.workload else verdict.title
+    if verdict.kind != "winner" or best is None:
+        return TileText(title, _outcome(verdict), "", "", _why_open(verdict))
+    advantage, behind = best.advantage, best.sides[1]
+    if digits.has_unknown_size(advantage):
+        amount, against = "ahead", f"of {behind}"
+    else:
+        # "3 times over" would be misread for a quantity of which less is better.
+        over = "better than" if best.better == "less" else "over"
+        amount, against = digits.times(advantage), f"{over} {behind}"
+    return TileText(title, amount, against, digits.ends_text(advantage), _ahead_at(verdict, best))
 
-    Args:
-        verdict: The answer.
-        first: Answer that was printed before; its sentences are not repeated.
+
+def _why_open(verdict: Verdict) -> str:
+    """Return at how many points a question is undecided, or why nothing is compared."""
+    best = verdict.headline
+    if verdict.reason is not None:
+        return reason_text(verdict.reason, verdict.question, verdict.title)
+    if best is None:
+        return ""
+    if verdict.kind == "depends":
+        return f"{sentence_case(_leads(verdict))}."
+    if verdict.kind == "within noise" and best.advantage.excludes(1.0):
+        return f"Not significant if all {best.comparisons:,} comparisons are taken together."
+    if verdict.points == 1:
+        return f"At {best.where}."
+    return f"At {verdict.alike} of {verdict.points} points."
+
+
+def _ahead_at(verdict: Verdict, best: Decision) -> str:
+    """Return a clause with the points that the winner won, and the one that the ratio is of."""
+    if verdict.points == 1:
+        return f"At the only point: {best.where}."
+    which = "the median is" if verdict.won > 1 else "that is"
+    return f"Ahead at {verdict.won} of {verdict.points} points; {which} {best.where}."
+
+
+def summary(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the first answer in at most two sentences.
+
+    The second one is the most important disadvantage of the winner, or else the caveat.
     """
-    answer, *others = sentences(verdict)[bool(verdict.texts) :]
-    known = [] if first is None else sentences(first)
-    workload = f" ({verdict.workload})" if verdict.workload else ""
-    best = verdict.headline if verdict.winner else None
-    return AnswerText(
-        title=f"{verdict.title}{workload}",
-        amount="" if best is None else _amount(best),
-        against="" if best is None else _against(best),
-        bounds="" if best is None else digits.ends_text(best.advantage),
-        outcome=_headline(verdict),
-        basis=_basis(verdict),
-        sentences=[answer, *(text for text in others if text not in known)],
-        warnings=_warnings(verdict),
-        better_title=f"Where {verdict.leader} is better",
-        worse_title=_worse_title(verdict),
-    )
+    for verdict in verdicts[:1]:
+        caveat, drawbacks = caveat_text(verdict.caveat), _disadvantages(verdict)
+        second = drawbacks if verdict.worse and verdict.winner else caveat or drawbacks
+        return [text for text in (compared(verdict), second) if text]
+    return []
+
+
+def basis(verdicts: Sequence[Verdict]) -> str:
+    """Return what the intervals of tiles are, and when they name a winner; empty without any."""
+    count = max((v.comparisons for v in verdicts if v.headline is not None), default=0)
+    leads = [v.headline.advantage for v in verdicts if v.winner and v.headline is not None]
+    texts = []
+    if any(digits.ends_text(lead) for lead in leads):
+        what = "the only comparison" if count == 1 else "one comparison"
+        texts.append(f"Brackets hold the 95\u00a0% interval of {what}.")
+    if count > 1:
+        texts.append(
+            "A winner is named only if its lead is significant in all "
+            f"{count:,} comparisons taken together."
+        )
+    return " ".join(texts)
 
 
 def sentences(verdict: Verdict) -> list[str]:
@@ -75,73 +111,9 @@ def sentences(verdict: Verdict) -> list[str]:
     return [text for text in (*texts, caveat_text(verdict.caveat)) if text]
 
 
-def _warnings(verdict: Verdict) -> list[str]:
-    """Return the sentences that qualify the answer: the winner's disadvantages and the caveat."""
-    is_worse = verdict.kind == "winner" and bool(verdict.worse)
-    texts = (_disadvantages(verdict) if is_worse else "", caveat_text(verdict.caveat))
-    return [text for text in texts if text]
-
-
 def document(verdict: Verdict) -> dict[str, Any]:
     """Return an answer and its sentences as plain values for JSON."""
     return {**verdict.model_dump(), "sentences": sentences(verdict)}
-
-
-def _amount(best: Decision) -> str:
-    advantage = best.advantage
-    return "ahead" if digits.has_unknown_size(advantage) else digits.times(advantage)
-
-
-def _against(best: Decision) -> str:
-    behind = best.sides[1]
-    if digits.has_unknown_size(best.advantage):
-        return f"of {behind}"
-    # "3 times over" would be misread for a quantity of which less is better.
-    return f"{'better than' if best.better == 'less' else 'over'} {behind}"
-
-
-def _basis(verdict: Verdict) -> str:
-    if verdict.headline is None or not verdict.comparisons:
-        return ""
-    if verdict.comparisons == 1:
-        return "95\u00a0% interval of the only comparison"
-    interval = "95\u00a0% interval of this comparison alone"
-    if not verdict.headline.decided:
-        return interval
-    return (
-        f"{interval}; the difference is significant in all {verdict.comparisons:,} comparisons "
-        "taken together, too"
-    )
-
-
-def _worse_title(verdict: Verdict) -> str:
-    """Return the heading of the list of metrics in which the leading target is worse.
-
-    If there is no winner among two targets, the heading says where the other one is better.
-    """
-    if verdict.winner or not verdict.leader:
-        return "Where it is worse"
-    if len(verdict.targets) > 2:
-        return f"Where {verdict.leader} is worse"
-    (other,) = (target for target in verdict.targets if target != verdict.leader)
-    return f"Where {other} is better"
-
-
-def contrast_place(standing: Standing) -> str:
-    """Return a phrase with the number of points at which a target is better, and an example."""
-    where = standing.example.where
-    if standing.of == 1:
-        return f"at {where}"
-    number = "all" if standing.points == standing.of else f"{standing.points} of"
-    which = "the median: " if standing.points > 2 else "such as " * (standing.points == 2)
-    return f"at {number} {standing.of} points ({which}{where})"
-
-
-def note(decision: Decision) -> str:
-    """Return why two compared targets are not fully comparable; empty if they are."""
-    if decision.boundaries:
-        return f"power at unequal boundaries: {decision.boundaries}"
-    return DIFFERENT_CONCURRENCY if decision.concurrency is not None else ""
 
 
 def caveat_text(caveat: Caveat | None) -> str:
@@ -191,8 +163,8 @@ def compared(verdict: Verdict) -> str:
     return f"{family}Only {only} was measured: there is nothing to compare it with."
 
 
-def _headline(verdict: Verdict) -> str:
-    """Return the outcome in large type; empty with a winner."""
+def _outcome(verdict: Verdict) -> str:
+    """Return the outcome of a question without a winner."""
     best = verdict.headline
     if verdict.kind == "within noise" and best is not None and best.advantage.excludes(1.0):
         return NO_CLEAR_DIFFERENCE

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storlab.analysis import digits
-from storlab.analysis.columns import STATISTICS, TIMES, Column
+from storlab.analysis.columns import THROUGHPUT
 from storlab.audit.from_claims import ClaimNumber, NumberKind
 from storlab.base.units import format_number
-from storlab.contracts.page import Page, Quantity
+from storlab.contracts.page import Quantity
 from storlab.model.decision import Decision, Interval
 from storlab.words.text import (
     DIFFERENT_CONCURRENCY,
@@ -18,7 +19,6 @@ from storlab.words.text import (
     ratio_text,
 )
 
-THROUGHPUT = "throughput_mb_s.all"
 # Nouns after a percentage ("12 % less energy"), by unit of metrics of which less is better.
 NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}
 CHANGE_BELOW = 2.0  # above this ratio, a multiple alone is printed
@@ -30,18 +30,6 @@ class Words:
 
     sentence: str
     numbers: tuple[ClaimNumber, ...]
-
-
-def what_of(page: Page, column: Column, quantity: Quantity | None) -> str:
-    """Return the name of a metric in a sentence, such as ``p99 read latency``."""
-    if quantity is not None:
-        return quantity.title
-    if column.key == THROUGHPUT:
-        return "throughput"
-    if not column.time:
-        return column.label
-    statistic = STATISTICS[column.name.split("_")[-2]]
-    return f"{statistic} {page.operations.name_of(column.operation)} {TIMES[column.time]}"
 
 
 def words_of(
@@ -60,7 +48,7 @@ def words_of(
     less = claimed.better == "less"
     times = times_of(claimed, ratio_text(claimed.advantage))
     second = f"{second_side}’s"
-    first, other = _values(values, unit, quantity)
+    first, other = value_numbers(values, unit, spaced=quantity is not None)
     change = _change(claimed, NOUNS.get(unit, "") if quantity is not None else "")
     more = f", {change.words}" if change is not None else ""
     numbers = (first, times, other, *([change] if change is not None else []))
@@ -78,20 +66,26 @@ def words_of(
     return Words(sentence, numbers)
 
 
-def _values(
-    values: tuple[Interval, Interval], unit: str, quantity: Quantity | None
+def value_numbers(
+    values: Sequence[Interval], unit: str, *, spaced: bool = True, bare: bool = False
 ) -> list[ClaimNumber]:
-    """Format the means of both sides with their intervals."""
-    factor, space = 1.0, "\u00a0"
+    """Format the means of two sides with their unit and, unless ``bare``, their intervals.
+
+    Args:
+        values: Values of both sides.
+        unit: Unit of the values; nanoseconds become a suitable unit of time.
+        spaced: Whether the unit is kept on the line of its number.
+        bare: Whether intervals are left out.
+    """
+    factor, space = 1.0, "\u00a0" if spaced else " "
     if unit == "ns":
         unit, factor = latency_unit([value.estimate for value in values], least=1)
-    if quantity is None:
-        space = " "
     kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
     numbers = []
     for kind, value in zip(kinds, values, strict=True):
         text, spread = cell_texts(value, factor)
-        words = f"{text} [{spread}]{space}{unit}" if spread else f"{text}{space}{unit}"
+        shown = f"{text} [{spread}]" if spread and not bare else text
+        words = f"{shown}{space}{unit}".rstrip()
         numbers.append(ClaimNumber(kind, text, words, unit))
     return numbers
 

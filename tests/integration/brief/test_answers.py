@@ -13,7 +13,7 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import BriefClaims, audit_brief
-from storlab.brief.answers import answers, headlines
+from storlab.brief.answers import answer_tiles, headlines
 from storlab.brief.build import build_brief
 from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table
@@ -85,10 +85,10 @@ def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None
     assert "client-bound" in audit_brief(BriefClaims([bare], records))[0].recomputed
 
 
-def test_cards_name_the_winner_in_its_colour(made: Made) -> None:
-    assert '<div class="verdict first t2">' in made.html
-    assert "Where Memory is better" in made.html
-    assert "Where it is worse" in made.html
+def test_a_tile_names_the_winner_in_its_colour(made: Made) -> None:
+    tile, *_ = build_brief(made.store, beside=made.store.directory).summary.tiles
+    assert (tile.name, tile.index, tile.amount) == ("Memory", 1, "3.3×")
+    assert '<div class="tile t2">' in made.html
 
 
 def asked(store: ResultStore, *questions: str) -> Comparison:
@@ -112,12 +112,12 @@ def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
     assert table is not None
     assert table.columns[0][0].startswith("read p99")
     brief = build_brief(store, beside=tmp_path)
-    assert [answer.text.title for answer in brief.summary.answers] == ["Latency", "Throughput"]
-    caveat = brief.summary.answers[0].verdict.caveat
+    assert [tile.title for tile in brief.summary.tiles] == ["Latency", "Throughput"]
+    caveat = verdicts(latency)[0].caveat
     assert caveat is not None and caveat.kind == "different concurrency"
 
 
 def test_one_target_has_no_answer(full_store: ResultStore) -> None:
     comparison = compare(load_dataset([full_store]))
     comparison.dataset.targets = comparison.dataset.targets[:1]
-    assert answers(comparison, []) == []
+    assert answer_tiles(comparison) == []

@@ -93,7 +93,7 @@ def test_the_page_never_scrolls_sideways(browser: Browser, made: Made, width: in
         scroll_through(visit.page)
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         clipped = visit.page.evaluate(
-            """() => [...document.querySelectorAll('.verdict, .figure figcaption, .facts, h1, h2')]
+            """() => [...document.querySelectorAll('.tile, .figure figcaption, .facts, h1, h2')]
               .filter(e => e.scrollWidth > e.clientWidth + 1)
               .map(e => e.textContent.slice(0, 60))"""
         )

@@ -13,7 +13,7 @@ from integration.conftest import Made
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
-from storlab.words.answers import caveat_text, text_of
+from storlab.words.answers import summary, tile_text
 
 pytestmark = pytest.mark.browser
 SIZES = ((1366, 768), (390, 844))
@@ -30,29 +30,30 @@ def plain(text: str) -> str:
 
 @pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) -> None:
-    """Check that the first screen has the answer, conditions, caveat and, if asked for, cost."""
+    """Check that the first screen has the answer, its conditions and, if asked for, cost."""
     first, *others = verdicts(compare(load_dataset([brief.store])))
     for width, height in SIZES:
         with Visit(browser, brief, viewport={"width": width, "height": height}) as visit:
             page = visit.page
-            strip = page.locator(".verdict.first")
-            box = strip.bounding_box()
-            assert box is not None
-            assert box["y"] + box["height"] <= height, width
-            assert box["x"] + box["width"] <= width
-            text = plain(strip.inner_text())
+            said, tile = page.locator(".said"), page.locator(".tile").first
+            for strip in (said, tile):
+                box = strip.bounding_box()
+                assert box is not None
+                assert box["y"] + box["height"] <= height, width
+                assert box["x"] + box["width"] <= width
+            text = plain(f"{said.inner_text()} {tile.inner_text()}")
             assert first.headline is not None
-            wanted = [first.headline.where, caveat_text(first.caveat)]
+            wanted = [first.headline.where, *summary([first])]
             if first.texts:
                 wanted += [plain(each) for pair in first.texts for each in pair]
             elif first.winner:
-                words = text_of(first)
+                words = tile_text(first)
                 wanted += [first.winner, words.amount, words.bounds, first.headline.sides[1]]
             for each in wanted:
                 assert plain(each) in text, (width, each)
             for place, verdict in enumerate(others, start=1):
                 if verdict.question == "cost":
-                    cost = page.locator(".verdict").nth(place).bounding_box()
+                    cost = page.locator(".tile").nth(place).bounding_box()
                     assert cost is not None
                     assert cost["y"] + cost["height"] <= height, width
 
@@ -70,21 +71,25 @@ def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
         assert page.evaluate(CLIPPED) == []
 
 
-def test_the_answers_have_the_whole_width(browser: Browser, object_made: Made) -> None:
-    """Check that a second answer is beside the third or takes the full width."""
-    with Visit(browser, object_made, viewport={"width": 1366, "height": 768}) as visit:
-        boxes = [each.bounding_box() for each in visit.page.locator(".verdict").all()]
-        first, second = boxes
-        assert first is not None
-        assert second is not None
-        assert second["width"] == first["width"]
+@pytest.mark.parametrize("brief", BRIEFS, indirect=True)
+def test_tiles_fill_their_row_evenly_and_stack_on_a_telephone(
+    browser: Browser, brief: Made
+) -> None:
+    for width, height in SIZES:
+        with Visit(browser, brief, viewport={"width": width, "height": height}) as visit:
+            tiles = [each.bounding_box() for each in visit.page.locator(".tile").all()]
+            boxes = [box for box in tiles if box is not None]
+            assert 1 <= len(boxes) <= 4
+            assert len({round(box["width"]) for box in boxes}) == 1
+            rows = {round(box["y"]) for box in boxes}
+            assert len(rows) == (1 if width > 1000 else len(boxes))
 
 
-@pytest.mark.parametrize("brief", ["checkpoint_made"], indirect=True)
-def test_a_number_and_its_mark_are_not_parted(browser: Browser, brief: Made) -> None:
-    with Visit(browser, brief, viewport={"width": 390, "height": 844}) as visit:
-        number = visit.page.locator(".verdict.first .who").bounding_box()
-        mark = visit.page.locator(".verdict.first .mark").first.bounding_box()
-        assert number is not None
-        assert mark is not None
-        assert number["y"] <= mark["y"] + mark["height"] / 2 <= number["y"] + number["height"]
+def test_the_key_findings_need_no_scrolling_sideways_on_a_telephone(
+    browser: Browser, made: Made
+) -> None:
+    with Visit(browser, made, viewport={"width": 390, "height": 844}) as visit:
+        wide = visit.page.locator(".scroll:has(.found)").evaluate_all(
+            "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        )
+        assert wide == 0

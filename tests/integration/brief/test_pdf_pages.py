@@ -61,11 +61,11 @@ def pairs(found: list[tuple[str, int]]) -> list[tuple[int, int]]:
     return list(zip(pages[::2], pages[1::2], strict=True))
 
 
-def test_no_bullet_is_split(workplace: Path) -> None:
+def test_no_row_of_key_findings_is_split(workplace: Path) -> None:
     model = model_of(workplace)
-    first = model["answers"][0]
-    long = {**first["better"][0], "what": "BEGINS", "note": "words " * 90 + "ENDS"}
-    first["better"] = [long] * 30
+    (table,) = model["findings"]
+    long = {**table["rows"][0], "quantity": "BEGINS", "where": "words " * 40 + "ENDS"}
+    table["rows"] = [long] * 30
     ends = pairs(places(workplace, model))
     assert len({page for page, _ in ends}) > 1
     assert [begins for begins, _ in ends] == [page for _, page in ends]

@@ -12,7 +12,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.model.decision import Interval, Reason, Verdict
-from storlab.words.answers import compared, document, sentences, text_of
+from storlab.words.answers import compared, document, sentences, tile_text
 from support.made_comparisons import (
     comparison_of,
     dataset_of,
@@ -93,7 +93,7 @@ def test_the_baseline_wins_by_a_ratio_above_one() -> None:
     assert verdict.winner == "memory"
     assert verdict.headline is not None
     assert verdict.headline.advantage.estimate > 1.9
-    assert text_of(verdict).amount.endswith("×")
+    assert tile_text(verdict).amount.endswith("×")
     assert "Disk" not in sentences(verdict)[0]  # names keep the user's spelling
 
 
@@ -259,7 +259,7 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
     assert found.headline is not None
     headline = found.headline.model_copy(update={"interval": Interval(2.0, low, high, 3)})
     verdict = found.model_copy(update={"headline": headline})
-    assert (text_of(verdict).amount, text_of(verdict).against) == (amount, against)
+    assert (tile_text(verdict).amount, tile_text(verdict).against) == (amount, against)
     first = compared(verdict).replace("\u00a0", " ")
     if amount == "ahead":
         assert first == (
@@ -273,9 +273,9 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
 def test_of_what_should_be_little_the_winner_is_not_so_many_times_over_the_other() -> None:
     found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
     assert found.headline is not None
-    assert text_of(found).against == "over B"
+    assert tile_text(found).against == "over B"
     headline = found.headline.model_copy(update={"better": "less"})
-    assert text_of(found.model_copy(update={"headline": headline})).against == "better than B"
+    assert tile_text(found.model_copy(update={"headline": headline})).against == "better than B"
 
 
 def test_plain_values_for_programs() -> None:

@@ -21,8 +21,8 @@ from storlab.model.decision import (
     Standing,
     Verdict,
 )
-from storlab.words import caveats, claims, openings, power
-from storlab.words.answers import contrast_place, note, sentences, text_of
+from storlab.words import caveats, claims, findings, openings, power
+from storlab.words.answers import basis, sentences, summary, tile_text
 from storlab.workloads.common.flags import flag_meanings
 from support.golden import golden_text
 from support.made_comparisons import decided
@@ -108,13 +108,11 @@ def golden(name: str, lines: list[str]) -> None:
 def test_answers_golden() -> None:
     lines = []
     for name, example in ANSWERS.items():
-        text = text_of(example)
-        lines += [f"{name}: {text.title}"]
-        lines += [f"  {text.amount} {text.against} [{text.bounds}]"] if text.amount else []
-        lines += [f"  {text.outcome}"] if not example.winner else []
-        lines += [f"  {sentence}" for sentence in (*sentences(example), text.basis) if sentence]
-        titles = (text.better_title, text.worse_title) if example.leader else ()
-        lines += [f"  {title}: ..." for title in titles]
+        text = tile_text(example)
+        beside = f" {text.against} [{text.bounds}]" if text.against else ""
+        more = [text.detail, *sentences(example), basis([example])]
+        lines += [f"{name}: {text.title}", f"  {text.amount}{beside}"]
+        lines += [f"  {sentence}" for sentence in more if sentence]
     flags = [meaning for meaning in flag_meanings().values() if meaning.claims]
     details = {
         "unequal boundaries": "device against wall",
@@ -124,10 +122,6 @@ def test_answers_golden() -> None:
     for kind in get_args(CaveatKind):
         caveat = Caveat(kind=kind, targets=SIDES, detail=details.get(kind, ""), what="power")
         lines.append(f"caveat: {sentences(verdict(caveat=caveat))[-1]}")
-    places = [standing(1, 1), standing(1, 4), standing(2, 4), standing(3, 4), standing(4, 4)]
-    lines += [f"contrast: {contrast_place(place)}" for place in places]
-    lines += [f"contrast: {note(decision(concurrency=(16.0, 4.0)))}"]
-    lines += [f"contrast: {note(decision(boundaries='device against wall'))}"]
     golden("answers", lines)
 
 
@@ -137,17 +131,15 @@ def test_each_flag_that_qualifies_a_claim_has_a_caveat() -> None:
         assert sentences(verdict(caveat=caveat))[-1].startswith("On SSD, ")
 
 
-def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
-    assert text_of(verdict()).warnings == []
-    assert text_of(verdict(**OPEN_ONE, headline=decision(WIDE))).warnings == []
-    assert len(text_of(verdict(worse=WORSE, caveat=Caveat(kind="two repeats"))).warnings) == 2
-
-
-def test_a_second_answer_does_not_repeat_the_first() -> None:
+def test_the_second_sentence_is_a_disadvantage_or_else_the_caveat() -> None:
     caveat = Caveat(kind="two repeats")
-    first, second = verdict(caveat=caveat), verdict(caveat=caveat, headline=decision(WIDE))
-    assert len(text_of(first).sentences) == 3
-    assert len(text_of(second, first).sentences) == 1
+    for found, second in (
+        (verdict(caveat=caveat, worse=WORSE), sentences(verdict(worse=WORSE))[1]),
+        (verdict(caveat=caveat), sentences(verdict(caveat=caveat))[2]),
+        (verdict(), sentences(verdict())[1]),
+    ):
+        assert summary([found, verdict()]) == [sentences(found)[0], second]
+    assert summary([]) == []
 
 
 def test_ratios_whose_size_is_unknown_are_not_quoted() -> None:
@@ -185,6 +177,25 @@ def test_claims_golden() -> None:
         lines.append(f"{name}: {words.sentence}")
     lines.append(f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}")
     golden("claims", lines)
+
+
+def test_findings_golden() -> None:
+    golden(
+        "findings",
+        [
+            findings.caption("", SIDES, 32),
+            findings.caption("block", SIDES, 1),
+            findings.statement(decision(**LATENCY), "1.47×", ["2.00 ms", "2.94 ms"]),
+            *(findings.place(won, points, "4 KiB") for won, points in ((1, 1), (1, 4), (2, 4))),
+            *(findings.place(won, 4, "4 KiB") for won in (3, 4)),
+            findings.better_title("HDD"),
+            findings.better_title("HDD", "SSD"),
+            findings.best_title("throughput", "more"),
+            findings.best_title("p99 read latency", "less"),
+            findings.best_caption("block"),
+            findings.EXPLAINED,
+        ],
+    )
 
 
 def test_caveats_golden() -> None:

@@ -1,0 +1,55 @@
+"""Words of the key findings: captions, headings, and one statement per row for the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.model.decision import Better, Decision
+from storlab.words.text import plural
+
+HEADS = ("quantity", "better", "lead", "won", "lost", "undecided", "for example")
+"""Headings of the columns before the values of the two targets."""
+EXPLAINED = (
+    "Won, lost and undecided count workload points, each judged by its own 95\u00a0% interval. The "
+    "example is the point with the median lead of those won."
+)
+
+
+def caption(workload: str, sides: tuple[str, str], points: int) -> str:
+    """Return the caption of a table, such as ``SSD against HDD at 32 workload points``."""
+    name = f"{workload}: " if workload else ""
+    return f"{name}{sides[0]} against {sides[1]} at {plural(points, 'workload point')}"
+
+
+def statement(decision: Decision, lead: str, values: Sequence[str]) -> str:
+    """Return one row of the table as text, with all its numbers."""
+    first, other = decision.sides
+    return (
+        f"{decision.what} of {first} against {other} at {decision.where}: {lead}, "
+        f"{' against '.join(values)}"
+    )
+
+
+def place(won: int, points: int, where: str) -> str:
+    """Return at how many points a target is better, with the one that the ratio is of."""
+    if points == 1:
+        return f"at {where}"
+    number = "all" if won == points else f"{won} of"
+    which = "the median: " if won > 2 else "such as " * (won == 2)
+    return f"at {number} {points} points ({which}{where})"
+
+
+def better_title(target: str, other: str = "") -> str:
+    """Return the heading of the quantities in which a target is better, or better than another."""
+    return f"Where {target} is better{f' than {other}' if other else ''}"
+
+
+def best_title(quantity: str, better: Better) -> str:
+    """Return the title of a tile with the best value of one target."""
+    return f"{'Highest' if better == 'more' else 'Lowest'} {quantity}"
+
+
+def best_caption(workload: str) -> str:
+    """Return the caption of the table of one target's best values."""
+    name = f"{workload}: " if workload else ""
+    return f"{name}best mean of the repeats, with the point that it is of below it"
