@@ -275,14 +275,14 @@ def _sentence(
     every[ENERGY] = energies
     parts = [f"{word} {_range(ratios)}" for word, ratios in every.items() if ratios]
     apart = any(d.concurrency is not None for d in decisions[_tail_words(tail)])
-    doubt = " (which not all bytes took, or nobody counted)" if _doubtful(pairs) else ""
+    doubt = " (not proven for all bytes)" if _doubtful(pairs) else ""
     more = (
         " Some of these latencies were taken at different effective concurrency." if apart else ""
     )
     if path == WAITING and not _has(compared, target, OVERLAPPED):
         more += f" {FLATTERED}"
     where = f"{path} on {target}, {_where(compared, target)}"
-    return f"Direct{doubt} over {where}: {'; '.join(parts)}.{more}"
+    return f"The direct path{doubt} over {where}: {'; '.join(parts)}.{more}"
 
 
 def _has(compared: Sequence[Place], target: str, path: str) -> bool:

@@ -189,7 +189,7 @@ def _numbers(proof: Proof) -> list[Number]:
     ends = [_device(proof), _compared(proof)]
     if not route.counted:
         shares = [NONE] * 4
-        by = Number("nobody: not proven", "", cell.point_id, marks)
+        by = Number("not counted", "", cell.point_id, marks)
     else:
         percents = route.percents()
         shares = [
