@@ -163,7 +163,7 @@ def printed(store: ResultStore, brief: Brief) -> dict[str, str]:
             main(["compare", str(store.directory), *options])
     texts = {
         "page": "\n".join(page.parts),
-        "PDF": json.dumps(_model(brief), ensure_ascii=False),
+        "PDF": json.dumps(_model(brief, "brief.html"), ensure_ascii=False),
         "terminal": terminal.getvalue(),
         "JSON": document.getvalue(),
     }
