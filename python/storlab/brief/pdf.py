@@ -156,7 +156,7 @@ def _model(brief: Brief, page: str) -> dict[str, Any]:
             {"label": row.mark.label, "meaning": row.mark.meaning, "where": row.where}
             for row in brief.findings.flags
         ],
-        "main_values": [_table(table, by_row=True) for table in body.main_values],
+        "main_values": [_table(table) for table in body.main_values],
         "sections": [_section(s) for s in body.sections if s.opening is not None or s.groups],
         "baseline": brief.head.baseline,
         "ratios": [_table(table) for table in _short(body.ratios)],
@@ -255,8 +255,8 @@ def _group(group: FigureGroup) -> dict[str, Any]:
     }
 
 
-def _table(table: DataTable, *, by_row: bool = False) -> dict[str, Any]:
-    table = table.condensed(by_row=by_row)
+def _table(table: DataTable) -> dict[str, Any]:
+    table = table.condensed(by_row=True)
     return {
         "caption": table.caption,
         "head": table.head,
@@ -286,7 +286,7 @@ def _widths(table: DataTable) -> list[int]:
         max(
             *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold text is wider
             *(len(number.text) for number in column),
-            *(len(word) // 2 for number in column for word in labels_text(number.marks).split()),
+            *(min(len(labels_text(number.marks)) // 2, 14) for number in column),
             *(round(0.85 * len(number.spread)) for number in column),
         )
         + 3  # insets of a table cell
