@@ -90,7 +90,7 @@ from storlab.results.store import ResultStore
 from storlab.words.answers import basis, document, sentences, summary
 from storlab.words.caveats import changed_settings
 from storlab.words.figures import mean_words
-from storlab.words.text import and_list, date_range
+from storlab.words.text import and_list, date_range, named
 
 
 def build_brief(
@@ -428,7 +428,7 @@ def _group(
 
 
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:
-    names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
+    names = [*map(named, [*comparison.others, comparison.baseline])]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     text = f"{versus}: {fact_tables.where_measured(comparison)}"
     description = stores[0].study.study.description.strip() if len(stores) == 1 else ""

@@ -9,7 +9,13 @@ from typing import Any
 from storlab.analysis import digits
 from storlab.model.decision import Caveat, Decision, Standing, Verdict
 from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, reason_text
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, sentence_case
+from storlab.words.text import (
+    DIFFERENT_CONCURRENCY,
+    WITHIN_NOISE,
+    all_named,
+    named,
+    sentence_case,
+)
 from storlab.workloads.common.flags import flag_meanings
 
 NO_DISADVANTAGE = "No statistically clear disadvantage found."
@@ -43,7 +49,7 @@ def tile_text(verdict: Verdict) -> TileText:
     title = f"{verdict.title} ({verdict.workload})" if verdict.workload else verdict.title
     if verdict.kind != "winner" or best is None:
         return TileText(title, _outcome(verdict), "", "", _why_open(verdict))
-    advantage, behind = best.advantage, best.sides[1]
+    advantage, behind = best.advantage, named(best.sides[1])
     if digits.has_unknown_size(advantage):
         amount, against = "ahead", f"of {behind}"
     else:
@@ -122,7 +128,7 @@ def caveat_text(caveat: Caveat | None) -> str:
         return ""
     if caveat.kind == "flag":
         meaning = flag_meanings()[caveat.detail].meaning.partition(". ")[0].rstrip(".")
-        return f"On {and_list(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
+        return f"On {all_named(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
     return CAVEATS[caveat.kind].format(detail=caveat.detail, what=caveat.what)
 
 
@@ -137,8 +143,7 @@ def _textual(verdict: Verdict) -> str:
     for target, text in verdict.texts:
         same.setdefault(text, []).append(target)
     statements = [
-        f"{' and '.join(targets)}: {text}" if all(targets) else text
-        for text, targets in same.items()
+        f"{all_named(targets)}: {text}" if all(targets) else text for text, targets in same.items()
     ]
     return f"{_family(verdict)}{'; '.join(statements).rstrip('.')}."
 
@@ -152,14 +157,14 @@ def compared(verdict: Verdict) -> str:
         if digits.has_unknown_size(best.advantage):
             return f"{family}{_without_size(verdict, best, next_best)}"
         lead = _lead(verdict, best, next_best)
-        return f"{family}{verdict.winner} {lead}{_which_point(verdict)}."
+        return f"{family}{named(verdict.winner)} {lead}{_which_point(verdict)}."
     if verdict.kind == "depends" and best is not None:
         return f"{family}No target is ahead everywhere: {_leads(verdict)}."
     if verdict.reason is not None:
         return f"{family}{reason_text(verdict.reason, verdict.question, verdict.title)}"
     if best is not None:
-        return f"{family}{and_list(verdict.targets)}{_not_significant(verdict, best)}"
-    only = verdict.targets[0]
+        return f"{family}{all_named(verdict.targets)}{_not_significant(verdict, best)}"
+    only = named(verdict.targets[0])
     return f"{family}Only {only} was measured: there is nothing to compare it with."
 
 
@@ -191,14 +196,14 @@ def _not_significant(verdict: Verdict, best: Decision) -> str:
 def _leads(verdict: Verdict) -> str:
     """Return a clause such as ``A is ahead at 3 of 4 points, and B at 1``."""
     (first, count), *others = [(t, n) for t, n in verdict.ahead.items() if n]
-    rest = "".join(f", and {target} at {n}" for target, n in others)
-    return f"{first} is ahead at {count} of {verdict.points} points{rest}"
+    rest = "".join(f", and {named(target)} at {n}" for target, n in others)
+    return f"{named(first)} is ahead at {count} of {verdict.points} points{rest}"
 
 
 def _without_size(verdict: Verdict, best: Decision, next_best: str) -> str:
     """Return the clause for a winner whose lead is too uncertain to quantify."""
     comma = "," if next_best else ""
-    first, second = best.sides
+    first, second = map(named, best.sides)
     return (
         f"{first} is ahead of {second}{next_best}{comma} in {best.what} at {best.where}"
         f"{_which_point(verdict)}: {digits.times(best.advantage, ' times')}, and more repeats "
@@ -212,7 +217,7 @@ def _lead(verdict: Verdict, best: Decision, more: str = "") -> str:
     ends = "" if digits.is_imprecise(times) else digits.ends_text(times).replace("–", " to ")
     interval = f" ({ends})" if ends else ""
     size = digits.times(times, " times")
-    words = verdict.does.format(times=size, other=best.sides[1] + more)
+    words = verdict.does.format(times=size, other=named(best.sides[1]) + more)
     return f"{words}{interval} at {best.where}"
 
 
@@ -246,7 +251,7 @@ def _disadvantages(verdict: Verdict) -> str:
         return f"It is worse in {before}{last}."
     if best is None:
         return ""
-    first_side, second_side = best.sides
+    first_side, second_side = map(named, best.sides)
     if verdict.kind == "within noise":
         ends = digits.ends_text(best.advantage).replace("–", " to ")
         if not ends:  # the interval of this comparison alone excludes 1, but is imprecise
@@ -262,7 +267,7 @@ def _disadvantages(verdict: Verdict) -> str:
 
 def _worse(standing: Standing, verdict: Verdict) -> str:
     what = standing.example.what
-    than = f" than {standing.ahead}" if len(verdict.targets) > 2 else ""
+    than = f" than {named(standing.ahead)}" if len(verdict.targets) > 2 else ""
     if standing.of == 1:
         return f"{what}{than} ({digits.times(standing.example.advantage)})"
     return f"{what}{than} (at {standing.points} of {standing.of} points)"

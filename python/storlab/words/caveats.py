@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storlab.base.units import format_duration
-from storlab.words.text import and_list, plural
+from storlab.words.text import and_list, named, plural
 
 FEW_REPEATS = "With fewer than three repeats the intervals are wide or missing."
 EVERY_POINT = "every point"
@@ -55,17 +55,19 @@ def incomplete(missing: int, planned: int) -> str:
     )
 
 
-def repeated(named: Sequence[tuple[str, str, str]], runs: int) -> str:
+def repeated(examples: Sequence[tuple[str, str, str]], runs: int) -> str:
     """Return the caveat that runs only succeeded after failed attempts.
 
     The cause of the failures may also have slowed down the successful runs.
 
     Args:
-        named: Run id, target and failure of the runs to name.
+        examples: Run id, target and failure of the runs to name.
         runs: Number of all such runs.
     """
-    names = "; ".join(f"{run_id} on {target} ({failure})" for run_id, target, failure in named)
-    more = f"; and {runs - len(named):,} more" if runs > len(named) else ""
+    names = "; ".join(
+        f"{run_id} on {named(target)} ({failure})" for run_id, target, failure in examples
+    )
+    more = f"; and {runs - len(examples):,} more" if runs > len(examples) else ""
     were = "was" if runs == 1 else "were"
     return (
         f"{plural(runs, 'run')} failed before and {were} measured again: {names}{more}. The "
@@ -76,9 +78,9 @@ def repeated(named: Sequence[tuple[str, str, str]], runs: int) -> str:
 def flagged_points(target: str, points: int, planned: int) -> str:
     """Return at how many points a target has a flag, such as ``Disk at 3 of 4 points``."""
     if points == planned == 1:
-        return target
+        return named(target)
     where = EVERY_POINT if points == planned else f"{points} of {plural(planned, 'point')}"
-    return f"{target} at {where}"
+    return f"{named(target)} at {where}"
 
 
 def more_drifts(points: int) -> str:

@@ -15,6 +15,7 @@ from storlab.words.text import (
     DIFFERENT_CONCURRENCY,
     cell_texts,
     latency_unit,
+    named,
     percent_digits,
     ratio_text,
 )
@@ -43,7 +44,7 @@ def words_of(
         unit: Unit of the values.
         quantity: The workload family's own metric, if it is one.
     """
-    first_side, second_side = claimed.sides
+    first_side, second_side = map(named, claimed.sides)
     what, where = claimed.what, claimed.where
     less = claimed.better == "less"
     times = times_of(claimed, ratio_text(claimed.advantage))
@@ -118,4 +119,5 @@ def _change(claimed: Decision, noun: str) -> ClaimNumber | None:
 def concurrency_caveat(sides: tuple[str, str], concurrency: tuple[float, float]) -> str:
     """Return the caveat that latencies were measured at different effective concurrency."""
     first, other = (format_number(value) for value in concurrency)
-    return f"Taken {DIFFERENT_CONCURRENCY}: {first} on {sides[0]}, {other} on {sides[1]}."
+    where = f"{first} on {named(sides[0])}, {other} on {named(sides[1])}"
+    return f"Taken {DIFFERENT_CONCURRENCY}: {where}."

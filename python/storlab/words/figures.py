@@ -13,7 +13,14 @@ from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
 from storlab.base.units import format_number
 from storlab.model.decision import Decision, Interval
-from storlab.words.text import DIFFERENT_CONCURRENCY, WITHIN_NOISE, and_list, sentence_case
+from storlab.words.text import (
+    DIFFERENT_CONCURRENCY,
+    WITHIN_NOISE,
+    all_named,
+    and_list,
+    named,
+    sentence_case,
+)
 
 TWO_LINES = 78  # characters of a title that fit into two lines of a narrow figure
 TWO_WIDE_LINES = 112  # characters of a title that fit into two lines of a wide figure
@@ -77,7 +84,7 @@ def ranges_title(
 def short_ranges(ratios: Mapping[str, Sequence[Interval]], baseline: str, noun: str) -> str:
     """Return ranges of ratios in few words, such as ``GET: A 1.2 to 1.4× B at 2 of 4 points``."""
     clauses = (
-        _short_range(own, target, baseline, "" if len(ratios) == 1 else f"{target} ")
+        _short_range(own, target, baseline, "" if len(ratios) == 1 else f"{named(target)} ")
         for target, own in ratios.items()
     )
     return f"{sentence_case(noun)}: {'; '.join(clauses)}"
@@ -125,7 +132,7 @@ def ratio_range(
     """
     decided = [ratio for ratio in ratios if ratio.excludes(1) or not ratio.is_known]
     if not decided:
-        return f"no clear difference in {noun} between {target} and {baseline}"
+        return f"no clear difference in {noun} between {all_named((target, baseline))}"
     clause = _larger_first(decided, target, baseline, template.replace("{what}", noun), len(ratios))
     sides = {ratio.estimate > 1 for ratio in decided}
     if len(decided) == len(ratios) or len(sides) > 1:
@@ -146,6 +153,7 @@ def mean_words(repeats: Iterable[int]) -> str:
 def _larger_first(
     ratios: Sequence[Interval], target: str, baseline: str, template: str, points: int
 ) -> str:
+    target, baseline = named(target), named(baseline)
     least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
     if least.estimate >= 1:
         return template.format(larger=target, times=_span(least, most), smaller=baseline)
@@ -187,7 +195,7 @@ def side_of_baseline(ratios: Sequence[Interval], target: str, baseline: str) -> 
 
     Example: ``SSD compared with HDD: above at 2 and without a clear difference at 1 of 3 points``.
     """
-    points = len(ratios)
+    points, target, baseline = len(ratios), named(target), named(baseline)
     decided = [ratio.estimate for ratio in ratios if ratio.excludes(1)]
     above, below = sum(ratio > 1 for ratio in decided), sum(ratio < 1 for ratio in decided)
     for count, word in ((above, "above"), (below, "below")):
@@ -248,7 +256,7 @@ def _ratios_of_panels(
             sides.setdefault(decision.ratio.estimate > 1, []).append((name, decision.ratio))
     if not sides:
         place = f" at {at}" if at else ""
-        between = f" between {first} and {second}" if both else ""
+        between = f" between {all_named((first, second))}" if both else ""
         return f"no clear difference in {noun}{between}{place}"
     clauses: list[str] = []
     for members in sides.values():
@@ -257,8 +265,8 @@ def _ratios_of_panels(
         where = [] if len(members) == len(panels) else [name for name, _ in members]
         places = ", ".join(filter(None, (and_list(where), "" if clauses else at)))
         clauses.append(f"{clause} at {places}" if places else clause)
-    named = {name for members in sides.values() for name, _ in members}
-    open_at = [name for name, _ in panels if name not in named]
+    clear = {name for members in sides.values() for name, _ in members}
+    open_at = [name for name, _ in panels if name not in clear]
     clauses += [f"{unclear} at {and_list(open_at)}"] if open_at else []
     return "; ".join(clauses)
 
@@ -283,12 +291,12 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
         phrases = slower.setdefault(sides, [])
         phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
     parts = [
-        f"{' and '.join(factors)} as long on {more} as on {less}"
+        f"{' and '.join(factors)} as long on {named(more)} as on {named(less)}"
         for (more, less), factors in slower.items()
     ]
     if undecided:
         names = " and ".join(undecided)
-        between = f" between {' and '.join(decisions[0][1].sides)}"
+        between = f" between {all_named(decisions[0][1].sides)}"
         parts.append(f"{names} unclear" if parts else f"no clear difference{between}: {names}")
     apart = any(decision.concurrency for _, decision in decisions)
     return ", ".join(parts) + (f" ({DIFFERENT_CONCURRENCY})" if apart else "")
@@ -306,7 +314,7 @@ def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:
     shared = f" with {places.pop()}" if len(places) == 1 and all(v[2] for v in known) else ""
     return (
         ", ".join(
-            f"{format_number(value)}\u00a0{unit} on {target}"
+            f"{format_number(value)}\u00a0{unit} on {named(target)}"
             + (f" with {place}" if place and not shared else "")
             for target, value, place in known
         )

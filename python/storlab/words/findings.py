@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storlab.model.decision import Better, Decision
-from storlab.words.text import plural
+from storlab.words.text import named, plural
 
 HEADS = ("quantity", "better", "lead", "won", "lost", "undecided", "for example")
 """Headings of the columns before the values of the two targets."""
@@ -18,12 +18,14 @@ EXPLAINED = (
 def caption(workload: str, sides: tuple[str, str], points: int) -> str:
     """Return the caption of a table, such as ``SSD against HDD at 32 workload points``."""
     name = f"{workload}: " if workload else ""
-    return f"{name}{sides[0]} against {sides[1]} at {plural(points, 'workload point')}"
+    return (
+        f"{name}{named(sides[0])} against {named(sides[1])} at {plural(points, 'workload point')}"
+    )
 
 
 def statement(decision: Decision, lead: str, values: Sequence[str]) -> str:
     """Return one row of the table as text, with all its numbers."""
-    first, other = decision.sides
+    first, other = map(named, decision.sides)
     return (
         f"{decision.what} of {first} against {other} at {decision.where}: {lead}, "
         f"{' against '.join(values)}"
@@ -41,7 +43,7 @@ def place(won: int, points: int, where: str) -> str:
 
 def better_title(target: str, other: str = "") -> str:
     """Return the heading of the quantities in which a target is better, or better than another."""
-    return f"Where {target} is better{f' than {other}' if other else ''}"
+    return f"Where {named(target)} is better{f' than {named(other)}' if other else ''}"
 
 
 def best_title(quantity: str, better: Better) -> str:

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from storlab.model.decision import Outcome
 from storlab.words.outcomes import OUTCOMES
-from storlab.words.text import DIFFERENT_CONCURRENCY, MISSING, and_list, sentence_case
+from storlab.words.text import (
+    DIFFERENT_CONCURRENCY,
+    MISSING,
+    all_named,
+    named,
+    sentence_case,
+)
 
 NBSP = "\u00a0"
 ARROW = f"{NBSP}→{NBSP}"
@@ -103,7 +109,7 @@ def sentence(
     if other_concurrency:
         pieces.append(f", {DIFFERENT_CONCURRENCY}")
     if missing:
-        pieces.append(f"; {and_list(missing)}: {MISSING}")
+        pieces.append(f"; {all_named(missing)}: {MISSING}")
     return [*pieces, "."]
 
 
@@ -115,7 +121,7 @@ def power(weak: Mapping[str, Sequence[str]], unequal: Mapping[str, str]) -> list
         unequal: Power boundaries by target, if they are compared although they differ.
     """
     sentences = [
-        f"The power of {and_list(names)} is {word}, not measured" for word, names in weak.items()
+        f"The power of {all_named(names)} is {word}, not measured" for word, names in weak.items()
     ]
     if unequal:
         each = ", ".join(f"{target}: {boundary}" for target, boundary in unequal.items())
@@ -134,8 +140,8 @@ def _values(clause: Clause, targets: int) -> list[Piece]:
     """Return ``1,687 → 4,168 MB/s on SSD and 235 → 729 MB/s on HDD``; no name if it is alone."""
     if targets == 1 and len(clause.sides) == 1:
         return _arrow(clause.sides[0])
-    named = [[*_arrow(side), f" on {side.target}"] for side in clause.sides]
-    pieces = [*named[0], *(piece for other in named[1:] for piece in (" and ", *other))]
+    sides = [[*_arrow(side), f" on {named(side.target)}"] for side in clause.sides]
+    pieces = [*sides[0], *(piece for other in sides[1:] for piece in (" and ", *other))]
     return [*pieces, f", the best two of {targets} targets"] if targets > 2 else pieces
 
 
@@ -173,7 +179,7 @@ def _lead(lead: Lead, clause: Clause, suffix: str) -> list[Piece]:
         return [_outcome(lead)]
     if all(other.ahead == clause.sides[0].target for other in clause.leads if other.ratio):
         return [lead.ratio, suffix]
-    return [f"{lead.ahead} ahead by ", lead.ratio]
+    return [f"{named(lead.ahead)} ahead by ", lead.ratio]
 
 
 def _outcome(lead: Lead) -> str:

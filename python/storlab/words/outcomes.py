@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storlab.analysis.digits import TOO_NOISY
 from storlab.model.decision import Outcome, Reason, ReasonKind, VerdictKind
-from storlab.words.text import MISSING, WITHIN_NOISE, and_list, sentence_case
+from storlab.words.text import MISSING, WITHIN_NOISE, all_named, sentence_case
 
 NOT_COMPARED = "not compared"
 NO_CLEAR_DIFFERENCE = "No clear difference"
@@ -52,7 +52,7 @@ def reason_text(reason: Reason, question: str, title: str) -> str:
         title: Heading of the question.
     """
     subject, why = SUBJECTS.get(question, title), REASONS[reason.kind].format(detail=reason.detail)
-    names = and_list(reason.targets)
+    names = all_named(reason.targets)
     if names and reason.kind.startswith("no ") and reason.kind != "no common point":
         return f"{subject} {NOT_COMPARED}: {why} for {names}."
     of = f" of {names}" if names else ""

@@ -8,12 +8,20 @@ from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
 from storlab.base.units import format_number
 from storlab.model.decision import Decision
-from storlab.words.text import BIAS, MISSING, and_list, mean_ratio, plural, ratio_text
+from storlab.words.text import (
+    BIAS,
+    MISSING,
+    all_named,
+    mean_ratio,
+    named,
+    plural,
+    ratio_text,
+)
 
 
 def not_metered(target: str, reason: str) -> str:
     """Return a sentence that a target's power was not measured, with the reason."""
-    return f"Power of {target}: {MISSING} ({reason})."
+    return f"Power of {named(target)}: {MISSING} ({reason})."
 
 
 def drawn(target: str, account: Account, watts: Sequence[float], points: int, missing: int) -> str:
@@ -29,21 +37,23 @@ def drawn(target: str, account: Account, watts: Sequence[float], points: int, mi
     low, high = format_number(min(watts)), format_number(max(watts))
     span = f"{low} W" if low == high else f"{low} to {high} W"
     word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
-    sentence = f"{target} {word} {span} at the {account.label}, over {plural(points, 'point')}"
+    sentence = (
+        f"{named(target)} {word} {span} at the {account.label}, over {plural(points, 'point')}"
+    )
     return f"{sentence}; at {missing} it was {MISSING}." if missing else f"{sentence}."
 
 
 def refused(sides: tuple[str, str], boundaries: str) -> str:
     """Return a sentence that efficiencies at different power boundaries are not compared."""
     return (
-        f"Power of {sides[0]} and {sides[1]} not compared: the meters cover different equipment "
+        f"Power of {all_named(sides)} not compared: the meters cover different equipment "
         f"({boundaries})."
     )
 
 
 def no_ratio(sides: tuple[str, str]) -> str:
     """Return a sentence that no point has the efficiency of both targets."""
-    return f"No ratio of data per joule: no point has a value of both {sides[0]} and {sides[1]}."
+    return f"No ratio of data per joule: no point has a value of both {all_named(sides)}."
 
 
 def per_joule(decisions: Sequence[Decision]) -> str:
@@ -52,7 +62,7 @@ def per_joule(decisions: Sequence[Decision]) -> str:
     Args:
         decisions: Comparisons of the same two targets, one per point; at least one.
     """
-    target, baseline = decisions[0].sides
+    target, baseline = map(named, decisions[0].sides)
     what = f"as much data as {baseline}"
     if len(decisions) == 1 and digits.is_too_noisy(decisions[0].ratio):
         noisy = f"{digits.TOO_NOISY} to estimate"
@@ -78,6 +88,6 @@ def boundary_caveat(boundaries: str) -> str:
 def weak(targets: Mapping[str, Sequence[str]]) -> str:
     """Return sentences that name, by provenance, the targets whose power was not measured."""
     return " ".join(
-        f"The power of {and_list(names)} is {provenance}, not measured."
+        f"The power of {all_named(names)} is {provenance}, not measured."
         for provenance, names in targets.items()
     )

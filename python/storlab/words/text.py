@@ -136,6 +136,22 @@ def percent_digits(share: float) -> str:
     return rounded(value, min(0, last_place(value, 2)))
 
 
+def named(label: str) -> str:
+    """Return a target's name for a sentence: ``“memory file”`` in quotes, but ``nvme0n1`` as it is.
+
+    A name of lower-case words alone is put in quotes, because it would be read as part of the
+    sentence. In tables, legends and headings names stand without quotes.
+    """
+    words = re.split(r"[ -]", label)
+    is_phrase = all(word.isalpha() and word == word.lower() for word in words)
+    return f"“{label}”" if is_phrase else label
+
+
+def all_named(labels: Iterable[str]) -> str:
+    """Join names of targets for a sentence, as ``SSD, “memory file” and HDD``."""
+    return and_list([named(label) for label in labels])
+
+
 def and_list(words: Sequence[str]) -> str:
     """Join words as ``a``, ``a and b`` or ``a, b and c``."""
     if len(words) < 2:
@@ -144,8 +160,10 @@ def and_list(words: Sequence[str]) -> str:
 
 
 def sentence_case(text: str) -> str:
-    """Capitalise the first letter of a text and leave the rest unchanged."""
-    return text[:1].upper() + text[1:]
+    """Capitalise a text that begins with a word or a percentile; leave names such as eMMC alone."""
+    first = re.match(r"[^\W\d_]+(?![\w.])|p\d", text)
+    is_word = first is not None and first[0] == first[0].lower()
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 def plural(count: int, word: str) -> str:

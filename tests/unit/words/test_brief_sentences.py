@@ -23,6 +23,7 @@ from storlab.model.decision import (
 )
 from storlab.words import caveats, claims, findings, openings, power
 from storlab.words.answers import basis, sentences, summary, tile_text
+from storlab.words.text import named, sentence_case
 from storlab.workloads.common.flags import flag_meanings
 from support.golden import golden_text
 from support.made_comparisons import decided
@@ -308,3 +309,15 @@ def test_openings_golden() -> None:
         lines += [f"power: {text}" for text in openings.power(weak, boundaries)]
     lines += [f"caveat: {openings.ONE_RUN}", f"nothing: {openings.NOTHING_MEASURED}"]
     golden("openings", lines)
+
+
+def test_names_of_targets_stand_as_names() -> None:
+    for phrase in ("memory file", "disk", "in-memory", "scratch disk"):
+        assert named(phrase) == f"“{phrase}”"
+    for label in ("nvme0n1", "eMMC", "HDD stand-in", "/dev/shm", "4x SSD", "./on-disk", "Disk"):
+        assert named(label) == sentence_case(label) == label
+    assert sentence_case(f"{named('memory file')} is ahead") == "“memory file” is ahead"
+    assert [sentence_case(text) for text in ("p99 latency", "reads take 2×")] == [
+        "P99 latency",
+        "Reads take 2×",
+    ]
