@@ -118,15 +118,17 @@ def _print_stores(facts: dict[str, Any]) -> None:
     stores = terminal.table("client", "target", "endpoint", "listing", "its clock", pad_edge=False)
     for name, fact in facts.items():
         rows = [
-            (t, e, told) for t, endpoints in fact["stores"].items() for e, told in endpoints.items()
+            (t, e, listing)
+            for t, endpoints in fact["stores"].items()
+            for e, listing in endpoints.items()
         ]
-        for number, (target, endpoint, told) in enumerate(rows):
-            listed, skew = told["listed_ns"], told["skew_s"]
+        for number, (target, endpoint, listing) in enumerate(rows):
+            listed, skew = listing["listed_ns"], listing["skew_s"]
             stores.add_row(
                 "" if number else name,
                 target,
                 endpoint,
-                told["problem"] if listed is None else f"{listed / 1e6:.0f} ms",
+                listing["problem"] if listed is None else f"{listed / 1e6:.0f} ms",
                 "" if skew is None else f"{skew:+.0f} s",
             )
     terminal.out.print(stores)

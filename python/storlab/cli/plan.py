@@ -129,8 +129,8 @@ def _place(target: Target, planned: Plan) -> str:
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     points = [point for point in planned.points.values() if point.target == target.name]
     # whether any workload on the target respects the field `direct`, that is, can use O_DIRECT
-    told = any(not FAMILIES[point.kind].page.load.buffered for point in points)
-    return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
+    can_direct = any(not FAMILIES[point.kind].page.load.buffered for point in points)
+    return text + (" (buffered)" if can_direct and not target.direct and not target.is_null else "")
 
 
 def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:

@@ -166,10 +166,10 @@ def search(
                 environment["cluster"] = facts
             store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
         session = SearchSession(store)
-        with store.campaign_lock(), reporter() as told:
-            warn(told, checks)
-            places = places_of(clients, store, guard, stop, told)
-            campaign = Campaign(store, guard, told, stop, **places)
+        with store.campaign_lock(), reporter() as progress:
+            warn(progress, checks)
+            places = places_of(clients, store, guard, stop, progress)
+            campaign = Campaign(store, guard, progress, stop, **places)
             _rounds(loaded, plan, session, campaign, next_tries)
     return session
 
