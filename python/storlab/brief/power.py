@@ -18,7 +18,7 @@ from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
 from storlab.words import power as words
 from storlab.words.outcomes import NOT_COMPARED
-from storlab.words.text import MISSING, cell_texts, percent, plural
+from storlab.words.text import MISSING, cell_texts, named, percent, plural
 
 KEYS = (
     "power_w.all",
@@ -273,7 +273,7 @@ def _notes(comparison: Comparison) -> list[str]:
         if not accounts:
             continue
         sensors = ", ".join(dict.fromkeys(s for a in accounts for s in a.sensors))
-        notes.append(f"{target}: power at the {accounts[0].label} by {sensors}.")
+        notes.append(f"{named(target)}: power at the {accounts[0].label} by {sensors}.")
         rules = dict.fromkeys(rule for a in accounts for rule in a.share_rules)
-        notes += [f"{target} is charged {rule}." for rule in rules]
+        notes += [f"{named(target)} is charged {rule}." for rule in rules]
     return notes

@@ -12,6 +12,7 @@ from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, linear
 from storlab.figures.theme import colour, role, shape
+from storlab.words.text import named
 
 FAIR = 0.8  # clients below this fraction of the mean are flagged
 MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers
@@ -55,7 +56,7 @@ def draw(far: Place) -> Figure | None:
 
 def _words(target: str, balance: Balance) -> str:
     name, least = balance.least
-    return f"{name} on {target} ({100 * least:.0f}\u00a0% of a fair share)"
+    return f"{name} on {named(target)} ({100 * least:.0f}\u00a0% of a fair share)"
 
 
 def _datum(target: str, name: str, number: int, runs: Sequence[Seen]) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from storlab.figures.panels import GAP
 from storlab.figures.plot import Plot, groups, heights, series_of
 from storlab.figures.theme import WIDTH, configured, role
 from storlab.words.figures import ranges_title, ratios_of
-from storlab.words.text import MISSING, and_list, interval_text
+from storlab.words.text import MISSING, all_named, and_list, interval_text
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"
@@ -156,7 +156,7 @@ def _title(some: Sequence[Mixes]) -> str:
     rows = [comparison.row(point) for mixes in some for point in mixes.points]
     for target in comparison.others:
         if any(target in row.refused for row in rows):
-            sides = f"{target} and {comparison.baseline}"
+            sides = all_named((target, comparison.baseline))
             return f"{sides} are not compared: the meters cover different equipment"
     return ranges_title(ratios_of(comparison, rows, KEY), comparison.baseline, WHAT, SAY) or WHAT
 

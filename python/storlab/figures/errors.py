@@ -13,7 +13,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, mixes_of
 from storlab.figures.plot import fill, series_of, tooltip
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
-from storlab.words.text import percent
+from storlab.words.text import named, percent
 
 MOST_ROWS = 16  # rows drawn, of the most frequent errors; the figure's table lists all
 ROW_HEIGHT = 20
@@ -126,7 +126,7 @@ def _title(mixes: Mixes) -> str:
         )
         if failed:
             share = percent(failed / (failed + done))
-            parts.append(f"{failed:,} of {failed + done:,} ({share}) on {target}")
+            parts.append(f"{failed:,} of {failed + done:,} ({share}) on {named(target)}")
         elif cells:
-            parts.append(f"none on {target}")
+            parts.append(f"none on {named(target)}")
     return "; ".join(parts)

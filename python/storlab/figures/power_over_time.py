@@ -15,7 +15,7 @@ from storlab.figures.common import plotted, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
-from storlab.words.text import MISSING, interval_text
+from storlab.words.text import MISSING, interval_text, named
 
 PANEL_HEIGHT = 104
 TIME = "time from the {words}’s start (s)"
@@ -147,7 +147,7 @@ def _title(far: Place) -> str:
     for target, cell in far.cells.items():
         value = cell.values.get("power_w.all")
         if value is None or cell.power is None:
-            parts.append(f"power of {target} {MISSING}")
+            parts.append(f"power of {named(target)} {MISSING}")
             continue
         idle = cell.values.get("idle_power_w.all")
         rest = "" if idle is None else f", {format_number(idle.estimate)} W when idle"

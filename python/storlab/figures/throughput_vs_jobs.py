@@ -15,6 +15,7 @@ from storlab.figures.figure import Figure, Place
 from storlab.figures.over_sweep import Lines, Look, sweep_title
 from storlab.figures.panels import over_facets, sweep_words
 from storlab.words.figures import DOES, MOVES
+from storlab.words.text import named
 
 KEY = "throughput_mb_s.all"
 GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
@@ -151,7 +152,7 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
     for target in comparison.planned(points):
         few, many = (row[target].values.get(key) for row in rows)
         if few is not None and many is not None and few.estimate > 0:
-            parts.append(f"{digits.times(many.estimate / few.estimate)} on {target}")
+            parts.append(f"{digits.times(many.estimate / few.estimate)} on {named(target)}")
     if not parts:
         return ""
     first, last = section.at(points[0]), section.at(points[-1])

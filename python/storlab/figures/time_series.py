@@ -15,7 +15,7 @@ from storlab.figures.common import plotted, plural_of, window_words
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import logarithmic
 from storlab.figures.theme import WIDTH, colour, configured, log_bounds
-from storlab.words.text import latency_text
+from storlab.words.text import latency_text, named
 
 PANEL_HEIGHT = 104
 MOST_POINTS = 300  # per line; if a run has more intervals, they are grouped
@@ -148,7 +148,7 @@ def _whole(runs: list[RunData]) -> str:
     for target in dict.fromkeys(run.target for run in runs):
         records = [run.record for run in runs if run.target == target]
         took = [(r.window_end_ns - r.window_start_ns) / NS_PER_S for r in records]
-        parts.append(f"{format_number(sum(took) / len(took))}\u00a0s on {target}")
+        parts.append(f"{format_number(sum(took) / len(took))}\u00a0s on {named(target)}")
     return f"the whole run took {', '.join(parts)}"
 
 
@@ -159,5 +159,7 @@ def _title(runs: list[RunData]) -> str:
         rates = [i.throughput_mb_s for run in runs if run.target == target for i in run.series]
         mean = sum(rates) / len(rates) if rates else 0.0
         if mean > 0:
-            parts.append(f"{100 * (max(rates) - min(rates)) / mean:.0f} % of its mean on {target}")
+            parts.append(
+                f"{100 * (max(rates) - min(rates)) / mean:.0f} % of its mean on {named(target)}"
+            )
     return f"throughput of single intervals spreads over {', '.join(parts)}"

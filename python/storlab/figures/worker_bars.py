@@ -12,7 +12,7 @@ from storlab.contracts.figure import WorkerBars
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, tooltip
 from storlab.figures.theme import colour, shape
-from storlab.words.text import interval_text, value_text
+from storlab.words.text import interval_text, named, value_text
 
 MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is numeric
 
@@ -34,7 +34,8 @@ def worker_figure(kind: str, wanted: WorkerBars, far: Place) -> Figure | None:
     ]
     data, last = ([_datum(*member) for member in some] for some in (members, slowest))
     text = ", ".join(
-        f"{value_text(worker.interval.estimate, 's')} on {target} ({wanted.worker} {worker.number})"
+        f"{value_text(worker.interval.estimate, 's')} on {named(target)} "
+        f"({wanted.worker} {worker.number})"
         for target, worker in slowest
     )
     return far.figure(

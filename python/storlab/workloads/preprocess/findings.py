@@ -20,6 +20,7 @@ from storlab.words.text import (
     WITHIN_NOISE,
     and_list,
     breakable,
+    named,
     plural,
     sentence_case,
 )
@@ -107,7 +108,7 @@ def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturat
                 stages[saturation.target].append(
                     f"{stage} at {plural(saturation.workers or 0, 'worker')}"
                 )
-    parts = [f"{and_list(names)} on {target}" for target, names in stages.items() if names]
+    parts = [f"{and_list(names)} on {named(target)}" for target, names in stages.items() if names]
     return f" Stage by stage, the device saturates in {'; in '.join(parts)}." if parts else ""
 
 

@@ -13,7 +13,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value
 from storlab.analysis.stats import mean_interval
 from storlab.model.decision import outcome_of
 from storlab.words.outcomes import OUTCOMES
-from storlab.words.text import MISSING, WITHIN_NOISE
+from storlab.words.text import MISSING, WITHIN_NOISE, named
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
@@ -122,7 +122,7 @@ def title(kept: Mapping[str, Kept]) -> str:
     shares: dict[float, list[str]] = {}
     for target, number in kept.items():
         few = " (few steps)" if number.few_steps else ""
-        shares.setdefault(number.percent, []).append(f"{number.text} on {target}{few}")
+        shares.setdefault(number.percent, []).append(f"{number.text} on {named(target)}{few}")
     places = [f"at {percent:g} % or more: {', '.join(own)}" for percent, own in shares.items()]
     return f"most accelerators {'; '.join(places)}"
 

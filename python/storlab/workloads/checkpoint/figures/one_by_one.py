@@ -12,6 +12,7 @@ from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, linear
 from storlab.figures.theme import colour, shape
+from storlab.words.text import named
 
 FEWEST = 2  # checkpoints of a run that this figure needs
 MOST = 400
@@ -83,7 +84,6 @@ def _title(data: list[dict[str, Any]]) -> str:
     parts = []
     for target in dict.fromkeys(d["target"] for d in data):
         values = [d["value"] for d in data if d["target"] == target]
-        parts.append(
-            f"{format_number(min(values))} to {format_number(max(values))}\u00a0s on {target}"
-        )
+        ends = f"{format_number(min(values))} to {format_number(max(values))}\u00a0s"
+        parts.append(f"{ends} on {named(target)}")
     return f"single checkpoints took {', '.join(parts)}"

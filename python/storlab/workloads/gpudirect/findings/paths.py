@@ -17,7 +17,7 @@ from storlab.brief.model import DataTable, Number
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, mean_words, number_of, ratio_number, table_of
 from storlab.model.decision import Interval
-from storlab.words.text import and_list, ratio_ends, ratio_text, spread_text
+from storlab.words.text import and_list, named, ratio_ends, ratio_text, spread_text
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
 from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of
@@ -281,7 +281,7 @@ def _sentence(
     )
     if path == WAITING and not _has(compared, target, OVERLAPPED):
         more += f" {FLATTERED}"
-    where = f"{path} on {target}, {_where(compared, target)}"
+    where = f"{path} on {named(target)}, {_where(compared, target)}"
     return f"The direct path{doubt} over {where}: {'; '.join(parts)}.{more}"
 
 

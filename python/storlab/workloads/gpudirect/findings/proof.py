@@ -14,7 +14,7 @@ from storlab.brief.flags import cell_marks
 from storlab.brief.model import DataTable, FactTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.model.result import Operation, OperationTotals
-from storlab.words.text import and_list, plural
+from storlab.words.text import all_named, and_list, named, plural
 from storlab.workloads.gpudirect.details import (
     CuFileTold,
     GpuDirectDetails,
@@ -73,7 +73,7 @@ def emulated(comparison: Comparison) -> list[str]:
         if texts:
             targets.setdefault("; ".join(texts), []).append(target)
     return [
-        f"Emulated on {and_list(names)}: {why}. Nothing was measured on a GPU there; do not quote "
+        f"Emulated on {all_named(names)}: {why}. Nothing was measured on a GPU there; do not quote "
         "these numbers."
         for why, names in targets.items()
     ]
@@ -91,8 +91,8 @@ def not_direct(comparison: Comparison) -> list[str]:
         unsure = [proof for proof in own if proof.has(UNPROVEN)]
         if unsure:
             sentences.append(
-                f"Path not proven on {target} at {_of(len(unsure), len(own))} that asked for the "
-                f"direct one: {_why_unproven(unsure)}. "
+                f"Path not proven on {named(target)} at {_of(len(unsure), len(own))} that asked "
+                f"for the direct one: {_why_unproven(unsure)}. "
                 "Do not quote these numbers as GPUDirect Storage."
             )
     return sentences
@@ -126,8 +126,8 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
     why = "cuFile ran in compatibility mode, and " if compat else ""
     where = f"at {_of(len(bad), count)} that asked for the direct path"
     return (
-        f"Not GPUDirect on {target}: {why}{span} % of the bytes went through host memory (POSIX) "
-        f"{where}. Do not quote these numbers as GPUDirect Storage."
+        f"Not GPUDirect on {named(target)}: {why}{span} % of the bytes went through host memory "
+        f"(POSIX) {where}. Do not quote these numbers as GPUDirect Storage."
     )
 
 
@@ -148,7 +148,7 @@ def proven(comparison: Comparison) -> list[str]:
             target
         )
     return [
-        f"The direct path was direct on {and_list(targets)}: {words}."
+        f"The direct path was direct on {all_named(targets)}: {words}."
         for words, targets in good.items()
     ]
 

@@ -9,7 +9,7 @@ from storlab.base.units import format_number
 from storlab.figures.bars import provenance_of
 from storlab.figures.figure import Figure, Place
 from storlab.figures.stacks import Stacks, mean_text
-from storlab.words.text import interval_text
+from storlab.words.text import interval_text, named
 from storlab.workloads.preprocess.job import STAGES
 
 TIME, BUSY = "completion_time_s", "worker_busy_percent"
@@ -73,8 +73,12 @@ def _title(cells: Sequence[Cell]) -> str:
         }
         if shares:
             least = min(shares, key=lambda stage: shares[stage])
-            parts.append(f"{least} on {cell.target} ({format_number(shares[least])}\u00a0% on CPU)")
+            parts.append(
+                f"{least} on {named(cell.target)} ({format_number(shares[least])}\u00a0% on CPU)"
+            )
     if not parts:
-        times = (f"{mean_text(cell, f'{TIME}.all')}\u00a0s on {cell.target}" for cell in cells)
+        times = (
+            f"{mean_text(cell, f'{TIME}.all')}\u00a0s on {named(cell.target)}" for cell in cells
+        )
         return f"all stages took {', '.join(times)}"
     return f"workers wait most in {', '.join(parts)}"

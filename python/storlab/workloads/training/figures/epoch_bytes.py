@@ -14,6 +14,7 @@ from storlab.analysis.work_items import cell_work_items, interval_of
 from storlab.base.units import format_number
 from storlab.figures.figure import Figure, Place
 from storlab.figures.plot import Plot, Rule, groups, linear, series_of
+from storlab.words.text import named
 
 MOST_EPOCHS = 40
 
@@ -86,7 +87,7 @@ def _title(data: list[dict[str, Any]], targets: list[str]) -> str:
             d for d in data if d["target"] == target
         ]
         least = min(later, key=lambda d: d["share"])
-        parts.append(f"at least {least['text']}\u00a0% on {target}")
+        parts.append(f"at least {least['text']}\u00a0% on {named(target)}")
     after = " after the first epoch" if any(d["epoch"] > 1 for d in data) else ""
-    parts += [f"not counted on {target}" for target in targets if target not in counted]
+    parts += [f"not counted on {named(target)}" for target in targets if target not in counted]
     return f"read from the device{after}: {', '.join(parts)}"
