@@ -196,7 +196,7 @@ impl From<&Error> for Failure {
 fn advice(errno: Option<i32>) -> &'static str {
     match errno {
         Some(libc::ENOSPC | libc::EDQUOT) => {
-            "free space on the target, or make the data set smaller"
+            "free space on the target (of a thin volume: in its pool), or make the data set smaller"
         }
         Some(libc::EMFILE) => {
             "raise the hard limit of open files: LimitNOFILE of the service, or nofile in \
@@ -218,9 +218,11 @@ fn advice(errno: Option<i32>) -> &'static str {
         Some(libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
             "the device has disappeared or failed: look at the kernel log and its SMART data"
         }
+        // The kernel's NVMe driver also makes write faults and refused writes medium errors.
         Some(libc::ENODATA) => {
-            "the device cannot read the data at this offset (a medium error): look at the kernel \
-             log and its SMART data, and overwrite the data or replace the device"
+            "the device cannot read or write the data at this offset (a medium error, or an NVMe \
+             namespace that is write-protected): look at the kernel log and its SMART data; lift \
+             the protection, overwrite the data or replace the device"
         }
         Some(libc::EILSEQ) => {
             "data on the device does not match its checksums (protection information): look at \

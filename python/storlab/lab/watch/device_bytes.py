@@ -6,6 +6,8 @@ counters are an upper bound of the run's own transfers.
 
 from __future__ import annotations
 
+import mmap
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +23,7 @@ from storlab.stores.devices import Device, read_fact
 from storlab.stores.medium import Medium, medium_of
 
 MOST_OF_COURSE = 200  # readings stored per run
+_READ_BYTES = 4096
 
 
 class DeviceBytes(CounterWatch):
@@ -135,8 +138,26 @@ def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
 def _is_counted(device: Device) -> bool:
     """Return whether a device counts its I/O; some drivers do not, or counting is switched off."""
     try:
-        if read_fact(device.whole.sysfs / "queue" / "iostats") == "0":
+        if read_fact(device.whole.sysfs / "queue" / "iostats") == "0" and not _counts_read(device):
             return False
         return any(counted_bytes(device.sysfs / "stat"))
     except OSError:
         return False
+
+
+def _counts_read(device: Device) -> bool:
+    """Read a block of a device and return whether its counters change.
+
+    In Linux 6.1 ``queue/iostats`` of device mapper is 0, and yet it counts.
+
+    Raises:
+        OSError: The device cannot be read, for example by a user without privilege.
+    """
+    before = counted_bytes(device.sysfs / "stat")
+    handle = os.open(f"/dev/{device.name}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, _READ_BYTES) as buffer:  # aligned, as O_DIRECT requires
+            os.preadv(handle, [buffer], 0)
+    finally:
+        os.close(handle)
+    return counted_bytes(device.sysfs / "stat") != before

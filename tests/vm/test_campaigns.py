@@ -1,0 +1,154 @@
+"""Campaigns on drives that are slow, broken, full or removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vm import inside
+from vm.machine import PLAIN, Guest
+
+BY_ID = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl"
+DELAY_MS = 40
+DATA_MIB = 4
+# Three devices on parts of one drive: each I/O is late, each write fails, four of 32 MiB are there.
+STACKED = f"""
+plain=$(readlink -f {BY_ID}_PLAIN_1)
+dmsetup create late --uuid late --table "0 65536 delay $plain 0 {DELAY_MS}"
+dmsetup create broken --uuid broken --table \\
+  "0 65536 flakey $plain 65536 0 1 1 error_writes"
+dmsetup create index --table "0 8192 linear $plain 131072"
+dmsetup create data --table "0 {DATA_MIB * 2048} linear $plain 139264"
+dmsetup create pool --table \\
+  "0 {DATA_MIB * 2048} thin-pool /dev/mapper/index /dev/mapper/data 128 0 1 error_if_no_space"
+dmsetup message pool 0 "create_thin 0"
+dmsetup create thin --uuid thin --table "0 65536 thin /dev/mapper/pool 0"
+"""
+REMOVED = f"""
+dmsetup remove -f late broken thin pool data index
+wipefs --all --quiet {BY_ID}_PLAIN_1
+"""
+
+
+def study(*targets: tuple[str, str, str], runtime: str, workload: str) -> str:
+    tables = "".join(
+        f"""
+        [[target]]
+        name = "{name}"
+        path = "{path}"
+        serial = "{serial}"
+        """
+        for name, path, serial in targets
+    )
+    return f"""
+    [study]
+    name = "guest"
+    repeats = 1
+    ramp = 0
+    runtime = "{runtime}"
+    interval = "100ms"
+    wait_for_target = 0
+    {tables}
+    [[workload]]
+    kind = "block"
+    {workload}
+    """
+
+
+@pytest.fixture(scope="module")
+def runs(guest: Guest) -> dict[str, dict[str, Any]]:
+    """Run sequential writes on several devices in one campaign, and return its runs by target."""
+    guest.call(inside.shell, STACKED)
+    large = guest.call(inside.device, f"{BY_ID}_LARGE_1")["facts"]["wwid"]
+    targets = [
+        ("late", "/dev/mapper/late", "late"),
+        ("broken", "/dev/mapper/broken", "broken"),
+        ("thin", "/dev/mapper/thin", "thin"),
+        ("large", f"{BY_ID}_LARGE_1", large),
+        ("protected", f"{BY_ID}_PROTECTED_1", "PROTECTED"),
+        ("shared", f"{BY_ID}_SHARED_1", "SHARED"),
+    ]
+    written = 'access = "sequential"\nblock_size = "64KiB"\nread_percent = 0\nqueue_depth = 4'
+    text = study(*targets, runtime="1s", workload=written)
+    done = guest.call(inside.run, text, "/tmp/campaign")
+    assert "runs" in done, done
+    assert done["missing"] == 0
+    guest.call(inside.shell, REMOVED)
+    return {run["target"]: run for run in done["runs"]}
+
+
+def test_latency_includes_the_delay_of_the_device(runs: dict[str, dict[str, Any]]) -> None:
+    assert runs["late"]["status"] == "finished"
+    latency = runs["late"]["totals"]["write"]["latency"]
+    assert latency["min_ns"] >= DELAY_MS * 1_000_000
+
+
+@pytest.mark.parametrize("name", ["late", "large"])
+def test_devices_prove_that_they_served_a_run(runs: dict[str, dict[str, Any]], name: str) -> None:
+    assert runs[name]["proof"]["state"] == "proven", runs[name]["proof"]
+
+
+@pytest.mark.parametrize("name", ["large", "shared"])
+def test_a_drive_of_4_kib_sectors_and_one_of_two_paths_are_measured(
+    runs: dict[str, dict[str, Any]], name: str
+) -> None:
+    assert runs[name]["status"] == "finished"
+    assert runs[name]["totals"]["write"]["bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("broken", "EIO"), ("thin", "ENOSPC"), ("protected", "ENODATA")]
+)
+def test_a_write_that_fails_ends_the_run_with_its_error(
+    runs: dict[str, dict[str, Any]], name: str, error: str
+) -> None:
+    failure = runs[name]["failure"]
+    assert runs[name]["status"] == "failed"
+    assert (failure["operation"], failure["errno_name"]) == ("write", error)
+    assert failure["fix"]
+
+
+def test_trims_reach_the_drive(guest: Guest) -> None:
+    wwid = guest.call(inside.device, f"{BY_ID}_LARGE_1")["facts"]["wwid"]
+    text = study(
+        ("large", f"{BY_ID}_LARGE_1", wwid),
+        runtime="500ms",
+        workload='block_size = "64KiB"\nread_percent = 0\ntrim_percent = 100',
+    )
+    (run,) = guest.call(inside.run, text, "/tmp/trims")["runs"]
+    assert run["totals"]["trim"]["operations"] > 0
+    # The twelfth number counts discards.
+    trims = f"awk '{{print $12}}' /sys/class/block/$(basename $(readlink -f {BY_ID}_LARGE_1))/stat"
+    assert int(guest.call(inside.shell, trims)) >= run["totals"]["trim"]["operations"]
+
+
+def test_a_power_state_that_the_drive_lacks_is_refused(guest: Guest) -> None:
+    target = ("plain", f"{BY_ID}_PLAIN_1", 'PLAIN"\npower_state = "1')
+    text = study(target, runtime="1s", workload="read_percent = 100").replace('"1"', "1")
+    done = guest.call(inside.run, text, "/tmp/power")
+    assert "power state 1" in done["text"]
+
+
+def test_a_drive_removed_in_a_run_is_named_and_resumed_when_it_is_back(guest: Guest) -> None:
+    workload = 'block_size = "4KiB"\nread_percent = 0\nrate_iops = 100'
+    target = ("plain", f"{BY_ID}_PLAIN_1", "PLAIN")
+    text = study(target, runtime="15s", workload=workload)
+    # The fifth number counts writes, of which the guard makes none.
+    writes = f"awk '{{print $5}}' /sys/class/block/$(basename $(readlink -f {BY_ID}_PLAIN_1))/stat"
+    before = int(guest.call(inside.shell, writes))
+    campaign = guest.start(inside.run, text, "/tmp/removed")
+    guest.call(inside.shell, f"until (( $({writes}) > {before + 10} )); do sleep 0.1; done")
+    guest.monitor("device_del", id="plain")
+    ended = campaign()
+    assert ended["error"] == "UnreachableError"
+    assert f"{BY_ID}_PLAIN_1: the device was removed" in ended["text"]
+    gone = f"until [[ ! -e {BY_ID}_PLAIN_1 ]]; do sleep 0.1; done"
+    guest.call(inside.shell, gone)
+    assert guest.call(inside.run, "", "/tmp/removed")["error"] == "GuardError"
+    name, *options = PLAIN.split(",")
+    guest.monitor("device_add", driver=name, **dict(option.split("=") for option in options))
+    guest.call(inside.shell, gone.replace("! ", ""))
+    done = guest.call(inside.run, "", "/tmp/removed")
+    assert done["missing"] == 0
+    assert [run["status"] for run in done["runs"]] == ["finished"]
