@@ -81,7 +81,7 @@ beside every finding that rests on such a run, which the audit checks.
 |---|---|---|---|---|
 """
 SIGNS_HEAD = """
-## Signs in drawings
+## Symbols in figures
 
 The same in every figure of a brief.
 

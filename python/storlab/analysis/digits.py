@@ -63,6 +63,12 @@ def ends_text(ratio: Interval) -> str:
     return f"{_apart(ratio, ratio.low)}–{_apart(ratio, ratio.high)}"
 
 
+def printed_size(ratio: Interval) -> float:
+    """Return the number that is printed of a ratio: its estimate, or a bound if it is imprecise."""
+    near = ratio.low if ratio.estimate > 1 else ratio.high
+    return near if is_imprecise(ratio) and near is not None else ratio.estimate
+
+
 def last_digit(ratio: Interval) -> int:
     """Return the power of ten of the last digit that a ratio's interval justifies."""
     finest, coarsest = min(0, last_place(ratio.estimate, 3)), last_place(ratio.estimate, 2)

@@ -120,15 +120,15 @@ def _outstanding(counts: Sequence[int], cells: Sequence[Cell]) -> str:
     least, most = (f"{value:,.0f}" for value in (configured[0], configured[-1]))
     text = most if least == most else f"{least} to {most}"
     return (
-        f"{made}; what a workload says is done by each of them, so that {text} operations were "
-        "outstanding over all clients."
+        f"{made}. Each client ran the full workload, so {text} operations were outstanding in "
+        "total."
     )
 
 
 def _begin(seen: Sequence[Seen]) -> Iterator[str]:
     late = [client for client in seen if client.client.first_io_late_ns is not None]
     if not late:
-        yield "The engine does not tell when clients began."
+        yield "The engine does not report when clients began."
         return
     last = max(late, key=lambda client: client.client.first_io_late_ns or 0)
     yield (
@@ -141,8 +141,8 @@ def _together(seen: Sequence[Seen]) -> Iterator[str]:
     kept = min(client.together.window_kept for client in seen)
     worst = max(seen, key=lambda client: client.clock_ns)
     yield (
-        f"They were measured together for at least {kept_text(kept)} of the window, on clocks "
-        f"known to {latency_text(worst.clock_ns)} or better ({worst.client.name})."
+        f"They were measured together for at least {kept_text(kept)} of the window; their "
+        f"clocks differ by at most {latency_text(worst.clock_ns)} ({worst.client.name})."
     )
 
 
@@ -168,7 +168,7 @@ def _least(comparison: Comparison) -> Iterator[str]:
     balance, cell, where = min(shares, key=lambda uneven: uneven[0].least[1])
     name, share = balance.least
     yield (
-        f"The slowest of them did {100 * share:.0f}\u00a0% of its fair share ({name}, on "
+        f"The slowest client reached {100 * share:.0f}\u00a0% of the mean of all ({name}, on "
         f"{cell.target} at {where})."
     )
 
@@ -210,7 +210,7 @@ def _balance_tables(comparison: Comparison) -> list[DataTable]:
         return []
     head = [
         ("clients", ""), ("least share", ""), ("median", ""), ("most", ""),
-        ("first I/O, latest", ""), ("window kept", ""), ("clocks known to", ""),
+        ("first I/O, latest", ""), ("window kept", ""), ("clock error", ""),
         ("network over bytes", ""),
     ]  # fmt: skip
     caption = "Balance at the last point of the axis: shares are means over the repeats"

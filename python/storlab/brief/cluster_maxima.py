@@ -249,8 +249,8 @@ def scaling_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
         ]
         rate = members[0].page.operations.rate_short
         head = [
-            ("throughput", "GB/s"), (rate, ""), ("each client", "MB/s"), ("times the fewest", ""),
-            ("of proportion", "%"),
+            ("throughput", "GB/s"), (rate, ""), ("each client", "MB/s"), ("speed-up", ""),
+            ("scaling efficiency", "%"),
         ]  # fmt: skip
         caption = f"Scaling with clients, {members[0].workload}: the whole, and each client"
         tables.append(table_of(comparison, caption, ["workload", "clients"], head, leaves))

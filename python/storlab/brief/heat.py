@@ -164,7 +164,7 @@ def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str,
     for operation, name in operations_of(section):
         yield f"{prefix}_p99_ns.{operation}", f"p99 {name} latency"
     if any(cell.power for row in comparison.rows.values() for cell in row.cells.values()):
-        yield "efficiency_mb_s_w.all", "data per joule"
+        yield "efficiency_mb_s_w.all", "throughput per watt"
 
 
 def _point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:

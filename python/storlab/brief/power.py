@@ -1,4 +1,4 @@
-"""Section of a brief about power: data per joule, efficiency table and ratios."""
+"""Section of a brief about power: throughput per watt, efficiency table and ratios."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 
 
 def _lead(comparison: Comparison) -> list[str]:
-    """Return a sentence on each target's power, then ratios of data per joule to the baseline."""
+    """Return sentences on each target's power and on ratios of throughput per watt."""
     sentences = [_drawn(comparison, target) for target in comparison.targets]
     return sentences + [_ratio_range(comparison, target) for target in comparison.others]
 
@@ -273,7 +273,8 @@ def _notes(comparison: Comparison) -> list[str]:
         if not accounts:
             continue
         sensors = ", ".join(dict.fromkeys(s for a in accounts for s in a.sensors))
-        notes.append(f"{named(target)}: power at the {accounts[0].label} by {sensors}.")
+        how = sensors if accounts[0].provenance == sensors else f"measured by {sensors}"
+        notes.append(f"{named(target)}: power at the {accounts[0].label}, {how}.")
         rules = dict.fromkeys(rule for a in accounts for rule in a.share_rules)
         notes += [f"{named(target)} is charged {rule}." for rule in rules]
     return notes

@@ -57,21 +57,21 @@ def timelines_section(
         return None
     return ExtraSection(
         anchor="dips",
-        title="Why did this dip?",
+        title="Throughput dips",
         short="Dips",
         lead=[
-            f"{len(dipping)} of {plural(len(timed), 'run')} behind the findings or with flags "
-            f"{'has' if len(dipping) == 1 else 'have'} intervals below {100 * DIP:.0f} % of "
-            "the run’s own median throughput."
+            f"In {len(dipping)} of {plural(len(timed), 'run')} examined, throughput fell below "
+            f"{100 * DIP:.0f} % of the run’s median. Examined were the runs of the findings and "
+            "runs with flags."
         ],
         groups=[
             FigureGroup(
                 "timeline",
                 "Single runs on one time axis",
-                "The runs with the deepest dips. The stronger the colour, the more operations of "
-                "that moment had such a latency. Shaded: the dips; a column with one has its least "
-                "throughput. Flags stand where they held, as far as that is known of moments, else "
-                "over the whole run; errors where they happened.",
+                "The runs with the deepest dips. The stronger the colour, the more operations had "
+                "that latency at that time. Dips are shaded; a column with a dip shows its least "
+                "throughput. Flags are drawn at the times they apply to, or over the whole run if "
+                "these are unknown; errors at the times they occurred.",
                 drawings,
                 main=False,
             )
@@ -97,10 +97,10 @@ def chosen_section(
         return None
     known = {cell.point_id for row in page.rows.values() for cell in row.cells.values()}
     linked = [replace(f, point_ids=[p for p in f.point_ids if p in known]) for f in figures]
-    lead = "The runs that were chosen for this brief."
+    lead = "Runs chosen for this brief."
     words = (
-        "The stronger the colour, the more operations of that moment had such a latency. Shaded: "
-        "dips, where there are any."
+        "The stronger the colour, the more operations had that latency at that time. Dips are "
+        "shaded."
     )
     drawings = [Drawing(figure, render(figure)) for figure in linked]
     group = FigureGroup("timeline", "Chosen runs on one time axis", words, drawings)

@@ -180,9 +180,9 @@ def _answer(case: CaseResult, rule: Rule) -> str:
 
 
 def _table(case: CaseResult, rule: Rule) -> Table:
-    from storlab.words.text import WITHIN_NOISE
+    from storlab.words.outcomes import UNDECIDED
 
-    verdicts = {**_VERDICTS, "within noise": WITHIN_NOISE}
+    verdicts = {**_VERDICTS, "within noise": UNDECIDED}
     table = terminal.table(pad_edge=False)
     for column in (case.case.search.parameter, "utilisation", "95 % interval", "runs"):
         table.add_column(column, justify="right")

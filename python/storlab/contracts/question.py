@@ -55,9 +55,9 @@ def latency(keys: tuple[str, ...], does: str) -> Question:
 
 def efficiency(
     keys: tuple[str, ...] = ("efficiency_mb_s_w.all",),
-    does: str = "moves {times} as much data per joule as {other}",
+    does: str = "reaches {times} the throughput per watt of {other}",
 ) -> Question:
-    """Build the question of which target moves more data per joule, asked if meters were read."""
+    """Build the question of throughput per watt, asked if meters were read."""
     return Question("efficiency", "Per watt", keys, does, asked="answered")
 
 

@@ -42,7 +42,7 @@ def draw(far: Place) -> Figure | None:
         text=f"slowest client: {slowest}",
         shows="Markers: throughput of each client over the mean of all, one per target",
         spec=_plot(far, list(balances), names, data).spec(),
-        columns=["client", "target", "share of a fair share", "least run", "most", "MB/s"],
+        columns=["client", "target", "share of the mean", "least run", "most", "MB/s"],
         rows=[
             [
                 d["client"],
@@ -56,7 +56,7 @@ def draw(far: Place) -> Figure | None:
 
 def _words(target: str, balance: Balance) -> str:
     name, least = balance.least
-    return f"{name} on {named(target)} ({100 * least:.0f}\u00a0% of a fair share)"
+    return f"{name} on {named(target)} ({100 * least:.0f}\u00a0% of the mean)"
 
 
 def _datum(target: str, name: str, number: int, runs: Sequence[Seen]) -> dict[str, Any] | None:
@@ -100,7 +100,7 @@ def _plot(far: Place, targets: list[str], names: list[str], data: list[dict[str,
     tips = [
         alt.Tooltip("target:N"),
         alt.Tooltip("client:N"),
-        alt.Tooltip("value:Q", title="of a fair share", format=".3r"),
+        alt.Tooltip("value:Q", title="share of the mean", format=".3r"),
         alt.Tooltip("mb_s:Q", title="MB/s", format=",.3~r"),
     ]
     plot.markers("clients", colours, shape(every, targets), tips, 52)

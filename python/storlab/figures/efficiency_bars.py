@@ -1,4 +1,4 @@
-"""Bar chart of data per joule by workload mix, with two vertical axes: MB/s/W and TB/kWh.
+"""Bar chart of throughput per watt by workload mix, with two vertical axes: MB/s/W and TB/kWh.
 
 Both axes apply to the same bars, because 1 MB/s/W is 1 MB/J and exactly 3.6 TB/kWh.
 """
@@ -26,8 +26,8 @@ from storlab.words.text import MISSING, all_named, and_list, interval_text
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"
-WHAT = "data per joule"
-SAY = "{larger} moves {times} as much data per joule as {smaller}"
+WHAT = "throughput per watt"
+SAY = "{larger} reaches {times} the throughput per watt of {smaller}"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -156,8 +156,4 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
     if not parts:
         return ""
     first, last = section.at(points[0]), section.at(points[-1])
-    return f"{last} do {' and '.join(parts)} of what {first} {_does(points[0].clients)}"
-
-
-def _does(clients: int | None) -> str:
-    return "does" if clients == 1 else "do"
+    return f"{last} reach {' and '.join(parts)} the rate of {first}"

@@ -7,6 +7,8 @@ from storlab.model.decision import Outcome, Reason, ReasonKind, VerdictKind
 from storlab.words.text import MISSING, WITHIN_NOISE, all_named, sentence_case
 
 NOT_COMPARED = "not compared"
+UNDECIDED = "undecided"
+"""Outcome of comparing one target's value with a limit, such as a required utilisation."""
 NO_CLEAR_DIFFERENCE = "No clear difference"
 OUTCOMES: dict[Outcome, str] = {
     "better": "better",

@@ -53,21 +53,21 @@ def refused(sides: tuple[str, str], boundaries: str) -> str:
 
 def no_ratio(sides: tuple[str, str]) -> str:
     """Return a sentence that no point has the efficiency of both targets."""
-    return f"No ratio of data per joule: no point has a value of both {all_named(sides)}."
+    return f"No ratio of throughput per watt: no point has a value of both {all_named(sides)}."
 
 
 def per_joule(decisions: Sequence[Decision]) -> str:
-    """Return a sentence with the data per joule of a target as a multiple of the baseline's.
+    """Return a sentence with the throughput per watt of a target as a multiple of the baseline's.
 
     Args:
         decisions: Comparisons of the same two targets, one per point; at least one.
     """
     target, baseline = map(named, decisions[0].sides)
-    what = f"as much data as {baseline}"
+    what = f"the throughput per watt of {baseline}"
     if len(decisions) == 1 and digits.is_too_noisy(decisions[0].ratio):
         noisy = f"{digits.TOO_NOISY} to estimate"
-        span = f"an amount of data whose ratio to that of {baseline} is {noisy}."
-    elif len(decisions) == 1:
+        return f"Throughput per watt of {target} and {baseline}: the difference is {noisy}."
+    if len(decisions) == 1:
         span = f"{ratio_text(decisions[0].ratio)} {what}."
     else:
         decided = sum(decision.decided for decision in decisions)
@@ -77,7 +77,7 @@ def per_joule(decisions: Sequence[Decision]) -> str:
         span = f"{mean}; the difference is significant at {where}. {BIAS}"
     boundaries = decisions[0].boundaries
     accepted = f" The study accepts their unequal boundaries: {boundaries}." if boundaries else ""
-    return f"Per joule, {target} moved {span}{accepted}"
+    return f"{target} reached {span}{accepted}"
 
 
 def boundary_caveat(boundaries: str) -> str:

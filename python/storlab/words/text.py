@@ -90,17 +90,17 @@ def mean_ratio(ratios: Sequence[Interval], what: str, of: str = "") -> str:
     if noisy == len(ratios):
         return f"{text}, each {digits.TOO_NOISY} to estimate"
     least, most = ratio_ends(ratios)
-    more = f", and {noisy} {digits.TOO_NOISY} to estimate" if noisy else ""
+    more = f" ({plural(noisy, 'ratio')} {digits.TOO_NOISY} to estimate)" if noisy else ""
     return f"{text}, from {least} to {most}{more}"
 
 
 def ratio_ends(ratios: Sequence[Interval]) -> tuple[str, str]:
     """Format the smallest and the largest ratio of those that are not too noisy, if there are any.
 
-    If all are, both texts are ``too noisy``.
+    If all are, both texts are ``too noisy``. Imprecise ratios count by their bound.
     """
     known = [ratio for ratio in ratios if not digits.is_too_noisy(ratio)] or [*ratios]
-    least, *_, most = sorted([*known, known[0]], key=lambda ratio: ratio.estimate)
+    least, *_, most = sorted([*known, known[0]], key=digits.printed_size)
     return digits.times(least), digits.times(most)
 
 

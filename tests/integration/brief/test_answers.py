@@ -45,8 +45,8 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
         (
             "object_made",
             "efficiency",
-            "1x SSD moves 61 times as much data per joule as 16x HDD (59 to 62) at 70/30 GET/PUT, "
-            "4 MiB, concurrency 16, the median of 4 points.",
+            "1x SSD reaches 61 times the throughput per watt of 16x HDD (59 to 62) at 70/30 "
+            "GET/PUT, 4 MiB, concurrency 16, the median of 4 points.",
         ),
         (
             "gpudirect_made",

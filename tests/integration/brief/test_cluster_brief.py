@@ -86,12 +86,12 @@ def test_the_lead_in_golden(together: Comparison) -> None:
     (text,) = lead(together)
     shape = re.sub(r"\d+(\.\d+)?", "#", text.replace("\u00a0", " "))
     assert shape == (
-        "# clients made the load, started together; what a workload says is done by each of them, "
-        "so that # to #,# operations were outstanding over all clients. First I/Os came at most # "
-        "µs after the common start (c#). They were measured together for at least # % of the "
-        "window, on clocks known to # µs or better (c#). The slowest of them did # % of its fair "
-        "share (c#, on Capacity class at small random I/O: #/# read/write, # KiB, queue depth #). "
-        "For each byte moved, # bytes went over the data interfaces of a client."
+        "# clients made the load, started together. Each client ran the full workload, so # to #,# "
+        "operations were outstanding in total. First I/Os came at most # µs after the common start "
+        "(c#). They were measured together for at least # % of the window; their clocks differ by "
+        "at most # µs (c#). The slowest client reached # % of the mean of all (c#, on Capacity "
+        "class at small random I/O: #/# read/write, # KiB, queue depth #). For each byte moved, # "
+        "bytes went over the data interfaces of a client."
     )
     assert text.startswith("6\u00a0clients made the load")
     assert "so that 192 to 3,072 operations" in text

@@ -209,7 +209,7 @@ def test_work_that_moves_no_bytes_has_watts_and_no_data_per_joule(
         tmp_path / "run", {SSD: "wall", HDD: "wall"}, mixes=(0,), rack="trim_percent = 100"
     )
     text = text_of(section_of(page_of(store), "power"))
-    assert "No ratio of data per joule" in text
+    assert "No ratio of throughput per watt" in text
     for row in comparison_of(store).rows.values():
         for cell in row.cells.values():
             assert {"power_w.all", "iops_w.all"} <= set(cell.values)

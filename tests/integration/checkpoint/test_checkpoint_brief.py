@@ -60,7 +60,7 @@ def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made)
         assert energy.at(target)["a checkpoint Wh"] == format_number(sum(known) / len(records))
         row = lost.at(target)
         share = mean(records, "training_share_lost_percent")
-        assert row["share lost %"] == format_number(share)
+        assert row["lost to writing %"] == format_number(share)
         young = mean(records, "optimal_interval_young_s")
         assert row["optimal interval, Young s"] == format_number(young)
 

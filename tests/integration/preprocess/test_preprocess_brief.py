@@ -98,8 +98,8 @@ def test_what_each_number_of_workers_brings_stands_in_a_table(preprocess_made: M
 
 def test_each_stage_has_its_own_verdict(preprocess_made: Made) -> None:
     table = tables_of(preprocess_made.html, "bottleneck")[1]
-    assert table.at("ingest", OLD)["bound by"] == "the device, from 8 workers"
-    assert table.at("vocabulary", NEW)["bound by"] == "the CPU"
+    assert table.at("ingest", OLD)["bottleneck"] == "the device, from 8 workers"
+    assert table.at("vocabulary", NEW)["bottleneck"] == "the CPU"
     records = records_of(preprocess_made.store, 24, OLD)
     times = [r.metric("completion_time_s", "encode") for r in records]
     row = table.at("encode", OLD)

@@ -214,16 +214,16 @@ def test_a_search_is_told_with_its_own_threshold(training_made: Made, tmp_path: 
     path.write_text(json.dumps({**json.loads(path.read_text()), "threshold_percent": 50}))
     comparison = compare(load_dataset([ResultStore.open(copy)]))
     answer = told(comparison)["accelerators"][0]
-    assert f"{OLD}: 2 emulated accelerators kept busy at 50 % or more" in answer
+    assert f"{OLD}: 2 emulated accelerators kept at least 50 % busy" in answer
     assert "90 %" not in answer
     swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
-    assert "most accelerators at 50 % or more: at least 3 on" in swept.title
+    assert "accelerators kept at least 50 % busy: at least 3 on" in swept.title
 
 
 def test_searches_of_different_thresholds_are_told_apart() -> None:
     kept = {"A": Kept("2", "2", 90.0), "B": Kept("3", "3", 50.0), "C": Kept("", "none", 90.0)}
     assert title(kept) == (
-        "most accelerators at 90 % or more: 2 on A, none on C; at 50 % or more: 3 on B"
+        "accelerators kept at least 90 % busy: 2 on A, none on C; at least 50 % busy: 3 on B"
     )
 
 
@@ -232,7 +232,7 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
     comparison = compare(load_dataset([store]))
     swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
     assert swept.title == (
-        "unet3d-h100: most accelerators at 90 % or more: "
+        "unet3d-h100: accelerators kept at least 90 % busy: "
         f"at least 3 on {NEW} (few steps), 1 on {OLD} (few steps)"
     )
     rings = {(d["target"], d["x"]) for d in swept.spec["datasets"]["rings"]}
@@ -270,7 +270,7 @@ def test_a_sweep_tells_no_more_than_it_tried(tmp_path: Path) -> None:
         del data.runs[key]
     answer = told(compare(data))["accelerators"][0]
     assert f"{OLD}: 1 emulated accelerator kept busy" in answer  # three failed
-    assert f"{NEW}: accelerators kept busy at 90 % or more: {MISSING}" in answer
+    assert f"{NEW}: accelerators kept at least 90 % busy: {MISSING}" in answer
     point = next(p for p in data.points if p.params["accelerators"] == 3)
     del data.runs[point.key, OLD]
     answer = told(compare(data))["accelerators"][0]
@@ -399,8 +399,8 @@ def test_the_answer_about_training(training_comparison: Comparison) -> None:
     assert list(found) == ["accelerators", "efficiency"]
     at = "unet3d-h100, 4 accelerators."
     assert found["accelerators"][:3] == [
-        f"Micron 6550 ION: at least 3 emulated accelerators kept busy at 90 % or more{FEW}; "
-        f"Solidigm D5-P5336: 2 emulated accelerators kept busy at 90 % or more{FEW}.",
+        f"Micron 6550 ION: at least 3 emulated accelerators kept at least 90 % busy{FEW}; "
+        f"Solidigm D5-P5336: 2 emulated accelerators kept at least 90 % busy{FEW}.",
         "Micron 6550 ION feeds accelerators 1.57 times as many samples per second as Solidigm "
         f"D5-P5336 (1.52 to 1.63) at {at}",
         "It is worse in energy of an epoch (at 1 of 4 points), throughput per watt (at 2 of 4 "

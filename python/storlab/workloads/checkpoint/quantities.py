@@ -109,18 +109,18 @@ CHECKPOINT_QUANTITIES = (
         power=True, compared=True, published="power_efficiency",
     ),
     _lost(
-        "training_share_lost_percent", "share of training time lost", "share lost", "%",
+        "training_share_lost_percent", "training time lost to writing", "lost to writing", "%",
         compared=True,
     ),
     _lost("optimal_interval_young_s", "optimal interval, Young", "optimal interval, Young", "s"),
     _lost("optimal_interval_daly_s", "optimal interval, Daly", "optimal interval, Daly", "s"),
     _lost(
-        "training_share_lost_with_failures_percent", "share lost, failures included",
-        "share lost, with failures", "%",
+        "training_share_lost_with_failures_percent", "training time lost, failures included",
+        "lost, failures included", "%",
     ),
     _lost(
-        "training_share_lost_at_optimum_percent", "share lost at Daly’s interval",
-        "share lost, with failures, at Daly’s", "%",
+        "training_share_lost_at_optimum_percent", "training time lost at Daly’s interval",
+        "lost at Daly’s interval", "%",
     ),
 )  # fmt: skip
 CHECKPOINT_HEADLINE = ("durable_time_s.all", "write_time_s.all")

@@ -46,7 +46,7 @@ LATENCY_CDF = FigureKind(
     "latency_cdf",
     "section",
     "Latency distribution",
-    "All repeats together; the vertical axis counts nines.",
+    "All repeats together; the vertical axis is the percentile: 90, 99, 99.9 %.",
     parts=(Drawn("storlab.figures.latency_cdf:draw"),),
     main=False,
 )
@@ -76,23 +76,23 @@ POWER_OVER_TIME = FigureKind(
 EFFICIENCY_BARS = FigureKind(
     "efficiency_bars",
     "power",
-    "Data per joule",
+    "Throughput per watt",
     "Bytes over joules of all repeats, on both axes. Hatched: declared, not measured.",
     place="storlab.figures.efficiency_bars:draw",
 )
 EFFICIENCY_VS_AXIS = FigureKind(
     "efficiency_vs_axis",
     "power",
-    "Data per joule along the sweep",
+    "Throughput per watt along the sweep",
     "Bytes over joules of all repeats; each dot is a run. Dashed: declared.",
     parts=(
         OverSweep(
             ("efficiency_mb_s_w.all",),
             name="efficiency-over",
             words="throughput per watt",
-            noun="data per joule",
+            noun="throughput per watt",
             axis="MB/s/W = MB/J",
-            ratio="{larger} moves {times} as much data per joule as {smaller}",
+            ratio="{larger} reaches {times} the throughput per watt of {smaller}",
         ),
     ),
     main=False,
@@ -101,7 +101,7 @@ RATIOS = FigureKind(
     "ratios",
     "workload",
     "Ratios at a glance",
-    "Ratio to the baseline. Only a line: it may be 1. ≠: at different effective concurrency.",
+    "Ratio to the baseline. No marker: the interval includes 1. ≠: at different concurrency.",
     place="storlab.figures.ratios:draw",
 )
 RATIOS_FURTHER = replace(
@@ -111,7 +111,7 @@ RATIOS_OF_FIXED_WORK = FigureKind(
     "ratios_of_fixed_work",
     "workload",
     "Ratios at a glance",
-    "Ratio to the baseline with its 95 % interval. Only a line: it may be 1.",
+    "Ratio to the baseline with its 95 % interval. No marker: the interval includes 1.",
     place="storlab.figures.ratios:draw_fixed",
     main=False,
 )

@@ -14,10 +14,9 @@ from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, mean_words, number_of, table_of
 from storlab.figures.common import place_of
-from storlab.words.outcomes import OUTCOMES
+from storlab.words.outcomes import OUTCOMES, UNDECIDED
 from storlab.words.text import (
     MISSING,
-    WITHIN_NOISE,
     and_list,
     breakable,
     named,
@@ -49,15 +48,15 @@ STAGE_COLUMNS = {
 COLUMNS = (*STAGE_COLUMNS, "energy_wh")
 BOUND = {
     "device": "the device",
-    "waiting": "not known: workers wait",
+    "waiting": "unknown: workers wait",
     "cpu": "the CPU",
     "parts": "too few parts",
     "open": "nothing yet: more workers help",
-    "others": "not known: others used the cores",
-    "too near": "not known: too few numbers of workers",
+    "others": "unknown: other programs used the cores",
+    "too near": "unknown: too few numbers of workers",
     "one run": OUTCOMES["one run"],
-    "within noise": WITHIN_NOISE,
-    "not swept": "not known",
+    "within noise": UNDECIDED,
+    "not swept": "unknown",
     "not measured": MISSING,
 }
 _FIELDS = ("label", *(f"I{n}" for n in range(1, 14)), *(f"C{n}" for n in range(1, 27)))
@@ -236,10 +235,10 @@ def _by_stage(
             leaves.append(Leaf([stage], cell, [*numbers, bound]))
     return table_of(
         comparison,
-        f"What each stage is bound by, {place_of(section, facet)}: its numbers at "
+        f"Bottleneck of each stage, {place_of(section, facet)}: its numbers at "
         f"{plural(last, 'worker')}, and the verdict on all numbers of workers",
         ["stage"],
-        [*(STAGE_COLUMNS[name] for name in names), ("bound by", "")],
+        [*(STAGE_COLUMNS[name] for name in names), ("bottleneck", "")],
         leaves,
     )
 

@@ -34,6 +34,7 @@ from storlab.analysis.stats import ratio_interval
 from storlab.contracts.details import StageTimes
 from storlab.model.decision import Interval, Outcome
 from storlab.model.result import RunRecord
+from storlab.words.outcomes import UNDECIDED
 from storlab.words.text import MISSING, WITHIN_NOISE
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.params import PreprocessParams
@@ -153,7 +154,7 @@ class Saturation:
         if step.is_busy:
             return "CPU-bound" if step.allowed_percent >= 100 * BUSY_SHARE else "too few parts"
         if step is self.steps[-1]:
-            known = {"open": "still faster", "within noise": WITHIN_NOISE, "not swept": "–"}
+            known = {"open": "still faster", "within noise": UNDECIDED, "not swept": "–"}
             return known.get(self.verdict, "unknown")
         return "workers wait"
 

@@ -12,8 +12,8 @@ from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value
 from storlab.analysis.stats import mean_interval
 from storlab.model.decision import outcome_of
-from storlab.words.outcomes import OUTCOMES
-from storlab.words.text import MISSING, WITHIN_NOISE, named
+from storlab.words.outcomes import UNDECIDED
+from storlab.words.text import MISSING, named
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
@@ -69,7 +69,7 @@ def largest(
 def found_text(search: Found) -> str:
     """Format the result of a search: ``24``, ``at least 24``, or the outcome if it found none."""
     if search.outcome == "within noise":
-        return f"{search.number:,} or more" if search.number else WITHIN_NOISE
+        return f"{search.number:,} or more" if search.number else UNDECIDED
     before = AT_LEAST if search.outcome == "at-least" else ""
     return f"{before}{search.number:,}"
 
@@ -97,7 +97,7 @@ def _swept(
         if interval is None or outcome == "worse":
             return Kept(place, place or NONE, asked, few)
         if outcome != "better":  # the next number may be kept busy, too
-            return Kept(place, f"{place} or more" if place else OUTCOMES[outcome], asked, few)
+            return Kept(place, f"{place} or more" if place else UNDECIDED, asked, few)
         place = format_value(section.page, NUMBER, point.params.get(NUMBER))
         few = _has_few_steps(cell)
     return Kept(place, f"{AT_LEAST}{place}" if place else MISSING, asked, few)
@@ -116,15 +116,15 @@ def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
 
 
 def title(kept: Mapping[str, Kept]) -> str:
-    """Return a title: ``most accelerators at 90 % or more: 8 on A, none on B``."""
+    """Return a title: ``accelerators kept at least 90 % busy: 8 on A, none on B``."""
     if not kept:
         return "utilisation of the emulated accelerators"
     shares: dict[float, list[str]] = {}
     for target, number in kept.items():
         few = " (few steps)" if number.few_steps else ""
         shares.setdefault(number.percent, []).append(f"{number.text} on {named(target)}{few}")
-    places = [f"at {percent:g} % or more: {', '.join(own)}" for percent, own in shares.items()]
-    return f"most accelerators {'; '.join(places)}"
+    places = [f"at least {percent:g} % busy: {', '.join(own)}" for percent, own in shares.items()]
+    return f"accelerators kept {'; '.join(places)}"
 
 
 def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:
@@ -146,9 +146,9 @@ def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[s
 
 
 def _words(kept: Kept) -> str:
-    if kept.text in OUTCOMES.values():
-        return f"accelerators kept busy at {kept.percent:g} % or more: {kept.text}"
+    if kept.text in (UNDECIDED, MISSING):
+        return f"accelerators kept at least {kept.percent:g} % busy: {kept.text}"
     noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
     number = "no" if kept.text == NONE else kept.text
     few = " (not reliable: its epochs have too few steps)" if kept.few_steps else ""
-    return f"{number} {noun} kept busy at {kept.percent:g} % or more{few}"
+    return f"{number} {noun} kept at least {kept.percent:g} % busy{few}"

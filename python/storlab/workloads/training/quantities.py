@@ -141,7 +141,7 @@ TRAINING_QUESTIONS = (
     ),
     question.efficiency(
         ("efficiency_mb_s_w.all", "span_energy_j.epoch"),
-        "feeds accelerators {times} as much data per joule as {other}",
+        "reaches {times} the throughput per watt of {other}",
     ),
     question.cost(
         SAMPLES,

@@ -182,7 +182,7 @@ def _title(marks: list[dict[str, Any]], chosen: float) -> str:
         intervals = (
             f"{_duration(m['x'])} on {m['target']} ({value_text(m['y'], '%')} lost)" for m in best
         )
-        return f"best interval: {', '.join(intervals)}"
+        return f"modelled best interval: {', '.join(intervals)}"
     lost = ", ".join(f"{value_text(m['y'], '%')} on {m['target']}" for m in marks)
     return f"with {_duration(chosen)} between checkpoints {lost} of the time is lost"
 

@@ -52,9 +52,8 @@ def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
     """
     if under.unknown_to_udev is not None:
         what = (
-            f"udev does not know that the drive has a {under.file_system} file system "
-            f"({under.unknown_to_udev}), so cuFile does not accept its files, and runs with path = "
-            "direct will fail"
+            f"udev lists no {under.file_system} file system on the drive "
+            f"({under.unknown_to_udev}), so NVIDIA's cuFile refuses its files with path = direct"
         )
         fix = "in a container, mount the host's /run/udev into it; elsewhere, run udev"
         yield (error if real else warning)("udev", what, fix)
