@@ -82,7 +82,7 @@ def test_what_differs_is_said_once_and_first(two: list[ResultStore]) -> None:
     brief = build_brief(two[0], two[1:], beside=two[0].directory)
     assert brief.summary.differing == told
     assert not set(told) & set(brief.findings.caveats)
-    head = render_html(brief, "figures/").partition('<p class="subtitle">')[0]
+    head = render_html(brief, "figures/").partition('<ul class="targets"')[0]
     assert " ".join(told) in head
 
 
