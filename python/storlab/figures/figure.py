@@ -83,6 +83,9 @@ class Figure:
         return f"{self.shows}. {self.full_title}"
 
 
+LOW = 130  # px of height below which axes have short titles
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """Size of a chart in px without its axes, and whether it is one of several panels."""
@@ -90,6 +93,11 @@ class Size:
     width: int = WIDTH
     height: int = HEIGHT
     panel: bool = False
+
+    @property
+    def low(self) -> bool:
+        """Whether a long title of the vertical axis would not fit."""
+        return self.height < LOW
 
 
 WHOLE = Size()

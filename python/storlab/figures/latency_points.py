@@ -182,7 +182,11 @@ def _panel(
         xOffset=alt.XOffset("target:N", sort=targets, scale=offsets, bandPosition=0.5),
     )
     what = f"{section.page.operations.name_of(operation)} {words}" if place.size.panel else words
-    title = f"{what} (log scale)" if first or words != shared else None
+    if place.size.low:
+        what = section.page.operations.name_of(operation)
+    title = (
+        f"{what} ({'log' if place.size.low else 'log scale'})" if first or words != shared else None
+    )
     y = logarithmic("mean", title, bounds, labels=first)
     tips = tooltip(
         {

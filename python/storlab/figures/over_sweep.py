@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
@@ -25,6 +25,7 @@ from storlab.model.decision import Interval
 from storlab.words.figures import OF, ratio_title, values_on
 from storlab.words.text import MISSING, interval_text
 
+LABEL_PX = 22  # room for a label above a line in a panel
 BESIDE_PX = 9  # distance from the mean at which the dots of single runs are drawn
 CLOSE = 0.09  # fraction of the axis; labels closer than this are moved apart
 
@@ -48,6 +49,13 @@ class Look:
     # data sets of the layers in ``below``, by name
     data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     latencies: bool = False
+
+    def in_panel(self, size: Size) -> Look:
+        """Return the look with room for a label above the highest line, and a short title."""
+        (low, high), room = self.bounds, 1 + LABEL_PX / size.height
+        high = low * (high / low) ** room if self.log else high * room
+        title = self.unit if size.low else self.y_title
+        return replace(self, bounds=(low, high), y_title=title)
 
     def height(self, value: float) -> float:
         """Convert a value to its position on the vertical axis, from 0 to 1."""
@@ -136,6 +144,7 @@ class Lines:
         place = self.place
         section, comparison = place.section, place.comparison
         targets = comparison.planned(section.points)
+        look = look.in_panel(place.size) if place.size.panel else look
         plot = line_plot(look, section, place.order, (self.means, self.dots), targets,
                          comparison.targets, panel=place.size.panel)  # fmt: skip
         return place.figure(

@@ -249,7 +249,7 @@ def test_figures_have_data_a_name_and_a_finding(comparison: Comparison) -> None:
     for figure in figures:
         assert figure.rows
         assert all(len(row) == len(figure.columns) for row in figure.rows)
-        assert any(character.isdigit() for character in figure.title)
+        assert any(character.isdigit() for character in figure.full_title)
         assert figure.point_ids
 
 

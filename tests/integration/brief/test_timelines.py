@@ -241,8 +241,7 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
     assert not group.main
     assert len(group.drawings) == MOST_DRAWN
     assert "24 of 24\u00a0runs" in section.lead[0]  # of 32
-    foot = group.drawings[0].figure.foot
-    assert any(": 1 run by" in line for line in foot)
+    assert ": 1 run by" in group.drawings[0].figure.source
     html = write_brief(store, pdf=True).read_text()
     assert 'id="dips"' in html
     assert len(html) - plain < 600_000

@@ -243,11 +243,11 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
     )
     whole = cost / 0.1  # the study scales the files down
     assert best["x"] == pytest.approx(daly_interval(whole, 86_400), rel=1e-4)
-    assert "of the whole checkpoint, at the rate of one scaled to 10 %" in figure.title
+    assert "scaled to 10 %" in figure.remark
     curve = [d for d in figure.spec["datasets"]["curves"] if d["target"] == OLD]
     assert best["y"] == pytest.approx(min(d["y"] for d in curve), rel=2e-3)
     assert "modelled" in figure.alt
-    assert "restart not measured" not in figure.title
+    assert "Restart not measured" not in figure.remark
 
 
 def test_without_a_restore_failures_still_cost_what_is_done_again(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_without_a_restore_failures_still_cost_what_is_done_again(tmp_path: Path
     curve = [point["y"] for point in data["curves"] if point["target"] == OLD]
     assert best["y"] == pytest.approx(min(curve), rel=2e-3)
     assert curve[-1] > best["y"]
-    assert "restart not measured" in figure.title
+    assert "Restart not measured" in figure.remark
 
 
 def test_every_figure_says_how_small_the_checkpoint_was(

@@ -96,15 +96,15 @@ TRAINING_LOST = FigureKind(
     "training_lost",
     "section",
     "What checkpoints cost the training",
-    "Modelled from measured times: time lost to checkpoints, restarts and repeated work.",
+    "Modelled: time lost to checkpoints, restarts and repeated work.",
     parts=(Drawn(f"{_HERE}.training_lost:draw"),),
 )
 CHECKPOINT_FIGURES = (
     TIME,
-    THROUGHPUT,
-    ENERGY,
     RANK_TIMES,
+    THROUGHPUT,
     TRAINING_LOST,
+    ENERGY,
     TIME_SERIES,
     POWER_OVER_TIME,
     EFFICIENCY_BARS,

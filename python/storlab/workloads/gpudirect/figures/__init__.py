@@ -15,20 +15,20 @@ from storlab.workloads.common.figure_kinds import (
 
 _HERE = "storlab.workloads.gpudirect.figures.against_workers"
 _MEAN = "{mean}; each dot is a run"
-_LATENCY = "Until the data is in GPU memory (path host: in host memory)."
+_LATENCY = "Until the data is where the path ends."
 
 THROUGHPUT = FigureKind(
     "gpudirect_throughput",
     "section",
     "Throughput",
-    f"{_MEAN}. Ring: the most of each target.",
+    "{mean}; ring: the most of each target.",
     place=f"{_HERE}:draw_throughput",
 )
 EFFICIENCY = FigureKind(
     "gpudirect_efficiency",
     "section",
     "Efficiency: throughput per watt",
-    "Bytes over joules of all repeats. Ring: the most of each target. Dashed: declared.",
+    "Ring: the most of each target. Dashed: declared.",
     place=f"{_HERE}:draw_efficiency",
 )
 LATENCY = FigureKind(

@@ -119,7 +119,7 @@ def draw_further(comparison: Comparison, sections: Sequence[Section]) -> list[Fi
         for same in _same_work(comparison, sections)
         for wanted in quantities
     )
-    return [figure for figure in figures if figure is not None]
+    return [replace(f, kind="gpudirect_paths_further") for f in figures if f is not None]
 
 
 def _quantities(comparison: Comparison) -> list[_Wanted]:
@@ -202,6 +202,7 @@ def _figure(
     place = ", ".join([same.where, same.target] if several else [same.where])
     ways = list(same.ways)
     every = [*comparison.targets, *ways]
+    look = look.in_panel(size) if size.panel else look
     plot = line_plot(
         look, same.section, order, (means, dots), ways, every, "path", panel=size.panel
     )

@@ -72,7 +72,13 @@ def _figure(mixes: Mixes, name: str, words: str, keys: dict[str, str]) -> Figure
     ratios = ratios_of(mixes.comparison, rows, keys["mean"])
     noun = f"mean {name} {words}"
     title = ranges_title(ratios, mixes.comparison.baseline, noun, most=TWO_LINES) or noun
-    plot = dot_plot(mixes, data, list(labels), bounds, f"{name} {words} (log scale)")
+    plot = dot_plot(
+        mixes,
+        data,
+        list(labels),
+        bounds,
+        f"{name} (log)" if mixes.size.low else f"{name} {words} (log scale)",
+    )
     return mixes.figure(
         name=mixes.name("latency-by-mix", name),
         kind="object_latency",
