@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyarrow import csv
 
-from storlab.analysis import verdict
+from storlab.analysis import contests, verdict
 from storlab.analysis.compare import CellFlag, Comparison, compare
 from storlab.analysis.dataset import Dataset, load_dataset
 from storlab.audit import screening
@@ -215,9 +215,8 @@ def test_all_that_a_page_of_a_selection_links_to_is_on_it(
     monkeypatch.setattr(selection, "PLACES", 2)
     whole = compare(load_dataset([campaign]))
     brief = build_brief(campaign, beside=tmp_path)
-    answered = brief.summary.answers
-    linked = {point for answer in answered for _, point in answer.points}
-    linked |= {c.point_id for a in answered for c in (*a.better, *a.worse) if c.point_id}
+    rows = [row for table in brief.findings.tables for row in table.rows]
+    linked = {point for row in rows for _, point in row.values}
     part = {c.point_id for row in shown(whole).rows.values() for c in row.cells.values()}
     assert linked - part, "a selection without the points that answers lead to"
     page = render_html(brief, "figures/")
@@ -297,18 +296,18 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     tmp_path: Path,
 ) -> None:
     """Check by counting that a report reads each run once and shares its answers."""
-    contests: list[tuple[str, bool]] = []  # the quantity, and whether it is judged alone
+    made: list[tuple[str, bool]] = []  # the quantity, and whether it is judged alone
 
-    def contest(*about: Any) -> Any:
-        contests.append((about[4], len(about) == 6))
+    def decided(*about: Any) -> Any:
+        made.append((about[3], len(about) == 5))
         return once(*about)
 
-    once = verdict._contest
-    monkeypatch.setattr(verdict, "_contest", contest)
+    once = contests._decided
+    monkeypatch.setattr(contests, "_decided", decided)
     main(["report", str(campaign.directory), "--out", str(tmp_path / "once.html"), "--no-pdf"])
     assert "storlab" not in capsys.readouterr().err
     assert reads.count("run.json") == 120
-    beside = [key for key, alone in contests if alone]
+    beside = [key for key, alone in made if alone]
     quantities = set(beside)
     # all quantities at all points, plus the few asked for at the last points
     assert len(quantities) * 30 <= len(beside) <= (len(quantities) + 4) * 30
