@@ -10,7 +10,7 @@ from storlab.analysis.points import Section, title_of
 from storlab.brief import tables
 from storlab.brief.flags import mark
 from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
-from storlab.figures.common import family_place, far_points, last_point, slug
+from storlab.figures.common import family_place, far_points, last_point, last_point_text, slug
 from storlab.words.text import percent_digits
 
 
@@ -59,7 +59,7 @@ def _mix_table(
     where = (
         shared.pop()
         if len(shared) == 1
-        else f"{page.text.last_point} {reach(comparison, sections)}"
+        else f"{last_point_text(first)} {reach(comparison, sections)}"
     )
     return tables.table_of(
         comparison,

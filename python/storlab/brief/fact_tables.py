@@ -31,6 +31,7 @@ from storlab.base.units import (
 from storlab.brief.all_mixes import reach
 from storlab.brief.method_definitions import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
+from storlab.figures.common import last_point_text
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
 from storlab.results.store import ResultStore
@@ -419,7 +420,9 @@ def rule(comparison: Comparison) -> str:
         words = ["mix"] if own.mix and not page.metrics.quantities else []
         words += [] if own.facet is None else [title_of(page, own.facet)]
         what = " and ".join(words) or "workload"
-        sentences.append(f"every {what} at {page.text.last_point} {reach(comparison, sections)}")
+        sentences.append(
+            f"every {what} at {last_point_text(sections[0])} {reach(comparison, sections)}"
+        )
     return "; ".join(sentences)
 
 

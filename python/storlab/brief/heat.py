@@ -17,7 +17,13 @@ from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
 from storlab.brief.flags import Mark, general
 from storlab.brief.model import HeatCell, HeatRow, HeatTable
 from storlab.brief.tables import ratio_number
-from storlab.figures.common import far_points, last_point, latency_kind, operations_of
+from storlab.figures.common import (
+    far_points,
+    last_point,
+    last_point_text,
+    latency_kind,
+    operations_of,
+)
 from storlab.figures.theme import sign_of
 from storlab.model.decision import Decision
 from storlab.words.outcomes import OUTCOMES
@@ -72,7 +78,7 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
     first = sections[0]
     far = far_points(comparison, sections).values()
     shared = {first.at(point) for _, places in far for _, point in places}
-    where = shared.pop() if len(shared) == 1 else first.page.text.last_point
+    where = shared.pop() if len(shared) == 1 else last_point_text(first)
     name = f"{first.prefix}: " if first.prefix else ""
     return HeatTable(
         caption=f"{name}{'h' if name else 'H'}ow many times better the better side is"

@@ -24,6 +24,8 @@ from storlab.words import findings as words
 from storlab.words.claims import times_of, value_numbers
 from storlab.words.outcomes import OUTCOMES
 
+POWER = "power_w.all"
+
 
 def key_findings(comparison: Comparison) -> list[FindingTable]:
     """Build a table for each workload family and each target that the leader is compared with.
@@ -65,7 +67,7 @@ def _table(
         for key in question.keys
     }
     found = sorted(
-        tallies(comparison, sections, sides),
+        (tally for tally in tallies(comparison, sections, sides) if not _is_only_declared(tally)),
         key=lambda tally: asked.get((tally.key, tally.per), len(asked)),
     )
     rows = [row for tally in found for row in _rows(comparison, sections, tally)]
@@ -80,6 +82,15 @@ def _table(
             replace(row, marks=tuple(m for m in row.marks if m.kind not in shared)) for row in rows
         ],
         shared=tuple(every.values()),
+    )
+
+
+def _is_only_declared(tally: Tally) -> bool:
+    """Return whether a tally compares power that the study declares for both targets."""
+    return tally.key == POWER and all(
+        contest.row.cells[side].provenance_of(contest.column) == "declared"
+        for contest in tally.contests
+        for side in tally.sides
     )
 
 

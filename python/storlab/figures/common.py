@@ -180,6 +180,12 @@ def last_point(comparison: Comparison, section: Section, facet: Any) -> Workload
     return comparison.last_point(section, facet)
 
 
+def last_point_text(section: Section) -> str:
+    """Return words for the last point of a sweep, such as ``the largest number of clients``."""
+    own = section.page.text.last_point
+    return "the largest number of clients" if section.axes.x == CLIENTS else own
+
+
 def far_places(
     comparison: Comparison, sections: Sequence[Section]
 ) -> Iterator[tuple[Section, Any, WorkloadPoint]]:

@@ -69,7 +69,7 @@ def _why_open(verdict: Verdict) -> str:
     if verdict.kind == "depends":
         return f"{sentence_case(_leads(verdict))}."
     if verdict.kind == "within noise" and best.advantage.excludes(1.0):
-        return f"Not significant if all {best.comparisons:,} comparisons are taken together."
+        return f"Not significant after correction for {best.comparisons:,} comparisons."
     if verdict.points == 1:
         return f"At {best.where}."
     return f"At {verdict.alike} of {verdict.points} points."
@@ -77,10 +77,13 @@ def _why_open(verdict: Verdict) -> str:
 
 def _ahead_at(verdict: Verdict, best: Decision) -> str:
     """Return a clause with the points that the winner won, and the one that the ratio is of."""
+    named_above = best.what == verdict.title.lower()
     if verdict.points == 1:
-        return f"At the only point: {best.where}."
+        place = f"at {best.where}."
+        return sentence_case(place) if named_above else f"{sentence_case(best.what)} {place}"
     which = "the median is" if verdict.won > 1 else "that is"
-    return f"Ahead at {verdict.won} of {verdict.points} points; {which} {best.where}."
+    ahead = f"ahead at {verdict.won} of {verdict.points} points; {which} {best.where}."
+    return sentence_case(ahead) if named_above else f"{sentence_case(best.what)}: {ahead}"
 
 
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
@@ -105,8 +108,8 @@ def basis(verdicts: Sequence[Verdict]) -> str:
         texts.append(f"Brackets hold the 95\u00a0% interval of {what}.")
     if count > 1:
         texts.append(
-            "A winner is named only if its lead is significant in all "
-            f"{count:,} comparisons taken together."
+            f"A winner is named only if its lead is significant after correction for {count:,} "
+            "comparisons; the table below judges each point alone."
         )
     return " ".join(texts)
 
@@ -187,8 +190,8 @@ def _not_significant(verdict: Verdict, best: Decision) -> str:
         return f": the difference in {best.what} is {noisy}; add repeats."
     if best.advantage.excludes(1.0):
         return (
-            f": the difference in {best.what} is not significant if all {best.comparisons:,} "
-            "comparisons are taken together."
+            f": the difference in {best.what} is not significant after correction for "
+            f"{best.comparisons:,} comparisons."
         )
     return f": the difference in {best.what} is {WITHIN_NOISE}{places}."
 

@@ -104,7 +104,7 @@ def more_workers_than_cores(
         "Some of these runs could use only a part of the machine’s cores (affinity or cpuset of "
         "the client)."
         if is_confined
-        else "The cause is the number of workers in the study, not other programs."
+        else "With so many workers such waits are expected; other programs may add to them."
     )
     return (
         f"{plural(runs, 'run')} used more workers than cores (up to {workers:,} on {cores:,}). "

@@ -10,6 +10,32 @@ from storlab.contracts.registry import FAMILIES
 
 _CONDITIONS = (
     FlagMeaning(
+        "page-cache",
+        "page cache",
+        "The I/O went through the page cache, or the file system is memory: memory may have served "
+        "it.",
+        severity="warning",
+        why=(
+            "Memory may have served this I/O. A comparison with a target that was opened with "
+            "O_DIRECT compares memory with storage."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "device-bytes",
+        "not all on device",
+        "The kernel counted less than 90 % of the bytes read, or written, at the device: something "
+        "else, such as a cache, served or took the rest.",
+        severity="warning",
+        why=(
+            "Some of the bytes were not read from or written to the device: this is not the speed "
+            "of the device."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "concurrency-mismatch",
         "other concurrency",
         "Effective concurrency (Little’s law) differs from the configured one by more than 10 %: "
@@ -63,32 +89,6 @@ _CONDITIONS = (
         severity="warning",
         why="The client’s control group limited the load, not only the target.",
         energies=True,
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "page-cache",
-        "page cache",
-        "The I/O went through the page cache, or the file system is memory: memory may have served "
-        "it.",
-        severity="warning",
-        why=(
-            "Memory may have served this I/O. A comparison with a target that was opened with "
-            "O_DIRECT compares memory with storage."
-        ),
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "device-bytes",
-        "not all on device",
-        "The kernel counted less than 90 % of the bytes read, or written, at the device: something "
-        "else, such as a cache, served or took the rest.",
-        severity="warning",
-        why=(
-            "Some of the bytes were not read from or written to the device: this is not the speed "
-            "of the device."
-        ),
         caveat=True,
         claims=True,
     ),
