@@ -140,8 +140,9 @@ def _begin(seen: Sequence[Seen]) -> Iterator[str]:
 def _together(seen: Sequence[Seen]) -> Iterator[str]:
     kept = min(client.together.window_kept for client in seen)
     worst = max(seen, key=lambda client: client.clock_ns)
+    span = "the whole window" if kept >= 1 else f"at least {kept_text(kept)} of the window"
     yield (
-        f"They were measured together for at least {kept_text(kept)} of the window; their "
+        f"The clients were measured together for {span}; their "
         f"clocks differ by at most {latency_text(worst.clock_ns)} ({worst.client.name})."
     )
 
@@ -428,7 +429,7 @@ def cluster_facts(comparison: Comparison) -> list[FactTable]:
             ("Started by", {"mpi": "mpiexec", "slurm": "srun"}[cluster.launcher]),
             ("Shared file system", cluster.mount or ""),
             ("Data interfaces", ", ".join(cluster.data_nics)),
-            ("Lost after", f"{cluster.lost_after / NS_PER_S:g}\u00a0s of silence"),
+            ("Heartbeat timeout", f"{cluster.lost_after / NS_PER_S:g}\u00a0s"),
         ]
         heading = f"Clients in {place}" if len(stores) > 1 else "Clients"
         tables.append(FactTable(heading, [(name, text) for name, text in rows if text]))

@@ -376,7 +376,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         (
             "Intervals",
             f"Means of {_repeats_words(comparison)} with Student’s 95 % t-interval, on a "
-            "logarithmic scale where all values are positive. Bounds of two repeats are the two "
+            "logarithmic scale where all values are positive. With two repeats, bounds are the two "
             "values; an interval that spans more than a factor of ten is not printed. Single runs "
             "are drawn as dots.",
         ),

@@ -81,9 +81,9 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
     where = shared.pop() if len(shared) == 1 else last_point_text(first)
     name = f"{first.prefix}: " if first.prefix else ""
     return HeatTable(
-        caption=f"{name}{'h' if name else 'H'}ow many times better the better side is"
-        + (f", at {where}" if where else "")
-        + "; in its colour and with its sign",
+        caption=f"{name}{'l' if name else 'L'}ead of the better target"
+        + (f" at {where}" if where else "")
+        + ", in its colour and with its symbol",
         head=title_of(first.page, first.page.parameters.mix)
         if first.page.parameters.mix
         else "workload",

@@ -162,4 +162,4 @@ def _title(runs: list[RunData]) -> str:
             parts.append(
                 f"{100 * (max(rates) - min(rates)) / mean:.0f} % of its mean on {named(target)}"
             )
-    return f"throughput of single intervals spreads over {', '.join(parts)}"
+    return f"range of the throughput of single intervals: {', '.join(parts)}"

@@ -71,8 +71,8 @@ def _why_open(verdict: Verdict) -> str:
     if verdict.kind == "within noise" and best.advantage.excludes(1.0):
         return f"Not significant after correction for {best.comparisons:,} comparisons."
     if verdict.points == 1:
-        return f"At {best.where}."
-    return f"At {verdict.alike} of {verdict.points} points."
+        return f"{sentence_case(best.what)} at {best.where}."
+    return f"{sentence_case(best.what)} at {verdict.alike} of {verdict.points} points."
 
 
 def _ahead_at(verdict: Verdict, best: Decision) -> str:
@@ -183,17 +183,18 @@ def _not_significant(verdict: Verdict, best: Decision) -> str:
     """Return the end of a sentence that says why no difference is significant."""
     partly = 0 < verdict.alike < verdict.points
     places = f" at {verdict.alike} of {verdict.points} points" if partly else ""
+    others = ", with no clear difference at the others" if partly else ""
     if verdict.kind == "one run":
         return f" ran once{places or ' at each point'}, so differences may be chance."
     if verdict.kind == "too noisy":
         noisy = f"{digits.TOO_NOISY} to estimate{places}"
-        return f": the difference in {best.what} is {noisy}; add repeats."
+        return f": the difference in {best.what} is {noisy}{others}; add repeats."
     if best.advantage.excludes(1.0):
         return (
             f": the difference in {best.what} is not significant after correction for "
             f"{best.comparisons:,} comparisons."
         )
-    return f": the difference in {best.what} is {WITHIN_NOISE}{places}."
+    return f": the difference in {best.what} is {WITHIN_NOISE}{places}{others}."
 
 
 def _leads(verdict: Verdict) -> str:
@@ -231,8 +232,8 @@ def _which_point(verdict: Verdict) -> str:
     if verdict.won == verdict.points:
         return f", the median of {verdict.points} points"
     if verdict.won == 1:
-        return f", the only one of {verdict.points} points with a clear difference"
-    return f", the median of the {verdict.won} points (of {verdict.points}) with a clear difference"
+        return f", the only one of {verdict.points} points that is significant after correction"
+    return f", the median of the {verdict.won} points (of {verdict.points}) that are significant"
 
 
 def _family(verdict: Verdict) -> str:

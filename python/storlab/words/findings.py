@@ -11,7 +11,7 @@ HEADS = ("quantity", "better", "lead", "won", "lost", "undecided", "for example"
 """Headings of the columns before the values of the two targets."""
 EXPLAINED = (
     "Won, lost and undecided count workload points, each judged by its own 95\u00a0% interval. The "
-    "example is the point with the median lead of those won."
+    "example is the point with the median lead among those won, or among all if none was won."
 )
 
 

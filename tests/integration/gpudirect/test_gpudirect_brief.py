@@ -159,7 +159,7 @@ def test_runs_that_were_not_direct_come_first(tmp_path: Path) -> None:
 def test_what_nobody_counted_is_not_proven(tmp_path: Path) -> None:
     store = build_gpudirect_store(tmp_path / "old", paths='"direct"', counted=False)
     html = write_brief(store, pdf=False).read_text(encoding="utf-8")
-    assert f"Path not proven on {NEW}" in html
+    assert f"direct path is not proven on {NEW}" in html
     assert "Only one path was measured" in html
 
 

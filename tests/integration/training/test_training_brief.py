@@ -58,7 +58,7 @@ def test_utilisation_stands_by_definition_with_the_runs_own_values(training_made
             assert row["AU with the first step %"] == format_number(
                 mean(records, "au_with_first_percent")
             )
-            assert row["asked %"] == "90.0"
+            assert row["required %"] == "90.0"
             assert float(row["AU with the first step %"]) < float(row["AU %"])
 
 

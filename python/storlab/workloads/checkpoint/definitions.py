@@ -23,8 +23,9 @@ CHECKPOINT_DEFINITIONS = (
     ),
     Definition(
         "What checkpoints cost the training",
-        "Share of time lost is C / (T + C), with C the time to durable and T the training between "
-        "two checkpoints. The optimal interval is Young’s √(2CM) (Communications of the ACM 17, "
+        "Share of time lost is C / (T + C), with C the time to durable at full size (a "
+        "scaled one is extrapolated at equal throughput) and T the training between two "
+        "checkpoints. The optimal interval is Young’s √(2CM) (Communications of the ACM 17, "
         "1974) and Daly’s higher-order form (Future Generation Computer Systems 22, 2006), with M "
         "the mean time between failures. Modelled: storlab trains nothing.",
     ),

@@ -12,8 +12,8 @@ _CONDITIONS = (
     FlagMeaning(
         "page-cache",
         "page cache",
-        "The I/O went through the page cache, or the file system is memory: memory may have served "
-        "it.",
+        "Memory may have served the I/O: the file system is memory, or the page cache was used and "
+        "no device counter shows otherwise.",
         severity="warning",
         why=(
             "Memory may have served this I/O. A comparison with a target that was opened with "

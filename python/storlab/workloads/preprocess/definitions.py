@@ -18,10 +18,10 @@ PREPROCESS_DEFINITIONS = (
     ),
     Definition(
         "Where the device saturates",
-        "At the smallest number of workers from which on no larger one is faster by 5 % or more, "
-        "while workers at the largest are on CPU for less than 70 % of the time that their parts "
-        "allow, and a device moves the data. No faster is what the interval of the ratio says: it "
-        "must exclude a gain of 10 %. Busy workers are CPU-bound.",
+        "The device saturates at the smallest number of workers beyond which more workers gain "
+        "less than 5 %, with an interval that excludes a gain of 10 %. In addition, the workers at "
+        "the largest number must be on CPU for less than 70 % of the time that their parts allow, "
+        "and the device must have moved the data. Workers that are busier are CPU-bound.",
     ),
     Definition(
         "Output of preprocessing",

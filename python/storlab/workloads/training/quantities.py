@@ -69,7 +69,7 @@ TRAINING_QUANTITIES = (
         "utilisation, compute time as configured",
         "AU, configured compute time",
     ),
-    Quantity("au_threshold_percent", "least utilisation asked for", "%", "", BUSY, short="asked"),
+    Quantity("au_threshold_percent", "required utilisation", "%", "", BUSY, short="required"),
     Quantity(
         "samples_s", "samples per second", "1/s", "more", RATE, short="samples/s", compared=True
     ),

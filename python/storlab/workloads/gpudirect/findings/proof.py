@@ -91,8 +91,8 @@ def not_direct(comparison: Comparison) -> list[str]:
         unsure = [proof for proof in own if proof.has(UNPROVEN)]
         if unsure:
             sentences.append(
-                f"Path not proven on {named(target)} at {_of(len(unsure), len(own))} that asked "
-                f"for the direct one: {_why_unproven(unsure)}. "
+                f"The direct path is not proven on {named(target)} at "
+                f"{_of(len(unsure), len(own))}: {_why_unproven(unsure)}. "
                 "Do not quote these numbers as GPUDirect Storage."
             )
     return sentences
@@ -103,8 +103,9 @@ def _why_unproven(unsure: Sequence[Proof]) -> str:
     details = [told for proof in unsure for told in proof.details]
     against = dict.fromkeys(text for d in details for text in (*d.stand_ins, *d.path_obstacles))
     if against:
-        return f"the counters say direct, and the machine contradicts them ({'; '.join(against)})"
-    return "no counter tells which path the bytes took"
+        why = "; ".join(against)
+        return f"the counters show direct transfers, but this machine cannot make them ({why})"
+    return "no counter shows which path the bytes took"
 
 
 def _of(some: int, every: int) -> str:
@@ -124,7 +125,7 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
     )
     compat = low >= LEAST_DIRECT_PERCENT
     why = "cuFile ran in compatibility mode, and " if compat else ""
-    where = f"at {_of(len(bad), count)} that asked for the direct path"
+    where = f"at {_of(len(bad), count)} with path = direct"
     return (
         f"Not GPUDirect on {named(target)}: {why}{span} % of the bytes went through host memory "
         f"(POSIX) {where}. Do not quote these numbers as GPUDirect Storage."
