@@ -148,12 +148,11 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
     if section.axes.x != CLIENTS or len(points) < 2:
         return ""
     rows = [comparison.row(points[0]).cells, comparison.row(points[-1]).cells]
+    first, last = section.at(points[0]), section.at(points[-1])
     parts = []
     for target in comparison.planned(points):
         few, many = (row[target].values.get(key) for row in rows)
         if few is not None and many is not None and few.estimate > 0:
-            parts.append(f"{digits.times(many.estimate / few.estimate)} on {named(target)}")
-    if not parts:
-        return ""
-    first, last = section.at(points[0]), section.at(points[-1])
-    return f"{last} reach {' and '.join(parts)} the rate of {first}"
+            whose = "" if parts else f" the rate of {first}"
+            parts.append(f"{digits.times(many.estimate / few.estimate)}{whose} on {named(target)}")
+    return f"{last} reach {' and '.join(parts)}" if parts else ""
