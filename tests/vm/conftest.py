@@ -11,7 +11,7 @@ import pytest
 from vm.machine import Guest, need_guest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guest() -> Iterator[Guest]:
     """Boot a guest with the drives of ``vm.machine.drives``; tests leave them blank."""
     need_guest()

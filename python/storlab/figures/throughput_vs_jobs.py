@@ -149,7 +149,7 @@ def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> s
         return ""
     rows = [comparison.row(points[0]).cells, comparison.row(points[-1]).cells]
     first, last = section.at(points[0]), section.at(points[-1])
-    parts = []
+    parts: list[str] = []
     for target in comparison.planned(points):
         few, many = (row[target].values.get(key) for row in rows)
         if few is not None and many is not None and few.estimate > 0:

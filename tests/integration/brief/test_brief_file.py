@@ -157,7 +157,7 @@ def test_a_campaign_without_runs_still_makes_a_brief(tmp_path: Path) -> None:
 
 def test_figures_are_files_without_script(made: Made) -> None:
     names = sorted((made.path.parent / "figures").glob("*.svg"))
-    assert len(names) == 2 * (2 * 2 * 5 + 3)
+    assert len(names) == 2 * (2 * (4 + 2 * 2) + 3)
     for name in names:
         text = name.read_text("utf-8")
         root = ElementTree.fromstring(text)
@@ -179,7 +179,7 @@ def test_a_pdf_that_could_not_be_set_leaves_no_older_one(
     older = store.directory / "brief.pdf"
     older.write_bytes(b"%PDF of another brief")
 
-    def refuse(brief: object) -> bytes:
+    def refuse(*_: object) -> bytes:
         raise PdfError("no font")
 
     monkeypatch.setattr("storlab.brief.pdf.render_pdf", refuse)

@@ -215,7 +215,7 @@ def test_facts_of_clients_servers_and_networks(cluster_made: Made, together: Com
 def test_a_card_tells_what_a_terabyte_costs(cluster_made: Made) -> None:
     """Check that a card states the cost per terabyte, of the storage and the whole system."""
     assert "<dt>Price</dt><dd>USD 310,000 (210 per TB) <span" in cluster_made.html
-    assert "<dt>Whole cost</dt><dd>USD 470,000 (319 per TB)</dd>" in cluster_made.html
+    assert "<dt>Whole cost</dt><dd>USD 470,000 (319 per TB) <span" in cluster_made.html
 
 
 def test_shares_lie_in_the_page_for_programs(cluster_made: Made) -> None:

@@ -196,7 +196,7 @@ def test_memory_is_bound_by_the_cpu_where_the_disk_saturates(tmp_path: Path) -> 
     comparison = compared(store)
     (time,) = drawn(comparison, "preprocess_time")
     assert plain(time.title) == (
-        f"20,000,000 rows: {DISK}: the device saturates at 4 workers; {MEMORY}: CPU-bound at every "
+        f"Disk directory: the device saturates at 4 workers; {MEMORY}: CPU-bound at every "
         "number of workers"
     )
     assert drawn(comparison, "preprocess_energy") == []  # nothing without a meter
@@ -263,9 +263,8 @@ def test_runs_whose_outputs_differ_are_named_before_all_else(tmp_path: Path) -> 
     assert finding.severity == "error"
     assert len(finding.rows) == 2
     html = plain(write_brief(store).read_text("utf-8"))  # it is written anyway
-    findings = html[html.index('id="findings"') : html.index("</section>")]
-    first = findings[findings.index('<p class="lead">') :]
-    assert first.startswith('<p class="lead">Outputs differ. Criteo to split binary: 2 of 8 runs')
+    first = html[html.index('<p class="stop">') :]
+    assert first.startswith('<p class="stop">Outputs differ. Criteo to split binary: 2 of 8 runs')
     for run in finding.rows:
         assert run in first.split("</p>")[0]
     assert "1 of 40 columns" in first.split("</p>")[0]
