@@ -1,4 +1,4 @@
-"""What storlab reads about drives: identity, sectors, cache, write protection."""
+"""Drives as storlab reads them: identity, sectors, cache, write protection."""
 
 from __future__ import annotations
 
