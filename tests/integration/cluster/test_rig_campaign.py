@@ -451,5 +451,5 @@ def test_doctor_says_host_by_host_what_there_is(field: Field) -> None:
     assert checks["cluster"]["what"] == "3 clients answer"
     assert checks["mount type"]["what"] == "fuse.glusterfs"
     assert checks["shared"]["status"] == "ok"
-    assert " us at worst" in checks["clocks"]["what"]
+    assert " µs at worst" in checks["clocks"]["what"]
     assert field.left("doctor") == []

@@ -215,7 +215,7 @@ def test_what_goes_by_host_memory_is_not_direct(tmp_path: Path) -> None:
         assert "of the bytes went through host memory" in flags_of(record)["not-direct"]
         assert record.metric("posix_percent") == pytest.approx(30, abs=5)
     html = write_brief(ResultStore.open(tmp_path / "results"), pdf=False).read_text()
-    assert "Not GPUDirect on folder: " in html
+    assert "Not GPUDirect on “folder”: " in html
 
 
 def test_compatibility_mode_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_every_drawing_comes_alive_and_nothing_is_said(browser: Browser, object_
         scroll_through(visit.page)
         assert visit.logged == []
         assert visit.requests == [object_made.path.as_uri()]
-        assert visit.page.locator(f"{OVER_ALL} figure").count() == 3 + 2 + 1 + 1 + 1
+        assert visit.page.locator(f"{OVER_ALL} figure").count() == 3 + 2 + 1 + 1
         lost = visit.page.evaluate(
             """() => [...document.querySelectorAll('.plot[data-live] [fill^="url("]')]
               .map(e => e.getAttribute('fill').slice(5, -1))
