@@ -12,7 +12,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures.common import family_name, family_place, far_points
 from storlab.figures.figure import WHOLE, Figure, Size
-from storlab.figures.panels import GAP, beside, chunks, panel_size
+from storlab.figures.panels import GAP, ROW_GAP, beside, chunks, panel_size
 from storlab.figures.plot import Plot, groups, logarithmic, tooltip
 from storlab.figures.theme import PANELS_WIDTH, TAIL, WIDTH, colour, label_room, role, shape
 from storlab.words.text import DIFFERENT_CONCURRENCY, sentence_case
@@ -22,6 +22,7 @@ PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
 CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # marker of a second value, for comparison
 # Vega expression that breaks a long label into lines after commas and hyphens.
 LINES = "split(replace(replace(datum.label, /, /g, ',|'), '-', '-|'), '|')"
+LINE_PX = 15  # height of a line of a label
 SHORT_LABEL = 9  # longest label in characters that is drawn horizontally
 
 
@@ -125,6 +126,11 @@ def without_shared_parts(names: Sequence[str]) -> list[str]:
     return short if all(short) and len(set(short)) == len(set(names)) else list(names)
 
 
+def label_lines(label: str) -> int:
+    """Return the number of lines into which ``LINES`` breaks a label."""
+    return 1 + label.count(", ") + ("-" in label)
+
+
 def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]:
     """Group the last points of all mixes by block size (or other facet)."""
     by_facet = far_points(comparison, sections).values()
@@ -151,6 +157,9 @@ def in_panels(
     for some in chunks(mixes_of(comparison, sections)):
         columns = 2 if all(label_room(m.order, PANELS_WIDTH / 2) for m in some) else 1
         size = panel_size(len(some), columns)
+        lines = max(label_lines(label) for mixes in some for label in mixes.order)
+        if columns == 1 and lines > 2 and size.panel:  # broken labels need the width of a figure
+            size = replace(size, width=WIDTH - 30)
         panels = [
             (mixes.section.facet_text(mixes.facet), figure)
             for mixes in some
@@ -159,7 +168,7 @@ def in_panels(
         if len(panels) > 1:
             section = some[0].section
             head = title_of(section.page, section.axes.facet or "")
-            whole = beside(panels, head, title(some), columns, gap)
+            whole = beside(panels, head, title(some), columns, gap, ROW_GAP + LINE_PX * (lines - 1))
             name = f"{whole.name}-{len(figures) + 1}" if figures else whole.name
             figures.append(replace(whole, name=name, where=section.prefix))
         elif panels:

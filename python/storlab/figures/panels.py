@@ -11,7 +11,7 @@ from storlab.analysis.compare import Comparison, Row
 from storlab.analysis.points import Section, title_of
 from storlab.figures.common import last_point, slug
 from storlab.figures.figure import WHOLE, Figure, Place, Size
-from storlab.figures.theme import FONT_PX, HEIGHT, PANELS_WIDTH, WIDTH
+from storlab.figures.theme import FONT_PX, HEIGHT, PANELS_WIDTH, WIDTH, legend_columns
 from storlab.words.figures import OF, panels_title
 from storlab.words.text import and_list, sentence_case
 
@@ -113,7 +113,12 @@ def ratio_words(
 
 
 def beside(
-    panels: Sequence[tuple[str, Figure]], head: str, title: str, columns: int, gap: int = GAP
+    panels: Sequence[tuple[str, Figure]],
+    head: str,
+    title: str,
+    columns: int,
+    gap: int = GAP,
+    row_gap: int = ROW_GAP,
 ) -> Figure:
     """Join figures of the same kind into one with a panel for each.
 
@@ -123,12 +128,13 @@ def beside(
         title: Title of the whole.
         columns: Panels side by side.
         gap: Space in px between the plots of two panels side by side.
+        row_gap: Space in px between the plots of two panels below each other.
     """
     first, names = panels[0][1], [name for name, _ in panels]
     views = [_view(figure.spec, number) for number, (_, figure) in enumerate(panels)]
     for (name, _), view in zip(panels, views, strict=True):
         view["layer"].append(_heading(name, view["width"]))
-    _share(views)
+    _share(views, columns * views[0]["width"] + (columns - 1) * gap)
     if len({_titles(view, "y") for view in views}) == 1:
         for view in (view for number, view in enumerate(views) if number % columns):
             _untitled(view, "y")
@@ -150,7 +156,7 @@ def beside(
             **whole,
             "concat": views,
             "columns": columns,
-            "spacing": {"column": gap, "row": ROW_GAP},
+            "spacing": {"column": gap, "row": row_gap},
             "bounds": "flush",
             "datasets": data,
         },
@@ -199,17 +205,21 @@ def _encodings(view: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield layer["encoding"]
 
 
-def _share(views: Sequence[Mapping[str, Any]]) -> None:
-    """Give all panels the same colours and shapes, so that they share one legend."""
+def _share(views: Sequence[Mapping[str, Any]], width: float) -> None:
+    """Give all panels the same colours and shapes, so that they share one legend.
+
+    The legend has one column if its entries side by side do not fit into ``width`` px.
+    """
     for channel in ("color", "fill", "shape"):
-        used = [
-            own["scale"]
+        owns = [
+            own
             for view in views
             for encoding in _encodings(view)
             if isinstance(own := encoding.get(channel), dict)
             and isinstance(own.get("scale"), dict)
             and "range" in own["scale"]
         ]
+        used = [own["scale"] for own in owns]
         every = {
             name: value
             for scale in used
@@ -217,6 +227,9 @@ def _share(views: Sequence[Mapping[str, Any]]) -> None:
         }
         for scale in used:
             scale["domain"], scale["range"] = [*every], [*every.values()]
+        for own in owns:
+            if isinstance(legend := own.get("legend"), dict) and "columns" in legend:
+                legend["columns"] = legend_columns([*every], width)
 
 
 def _axes(view: Mapping[str, Any], channel: str) -> list[dict[str, Any]]:

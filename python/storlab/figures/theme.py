@@ -140,14 +140,15 @@ def colour(
     )
 
 
-def legend_columns(names: Sequence[str]) -> int:
-    """Return the number of columns of a legend, so that it fits the width of a chart.
+def legend_columns(names: Sequence[str], width: float = WIDTH) -> int:
+    """Return the number of columns of a legend, so that it fits the width of a chart in px.
 
     It is 0 if all entries fit into one line.
     """
-    if sum(len(name) + 4 for name in names) <= LEGEND_CHARACTERS:
+    room = LEGEND_CHARACTERS * width / WIDTH
+    if sum(len(name) + 4 for name in names) <= room:
         return 0
-    return 2 if len(names) > 2 and 2 * max(len(n) + 4 for n in names) <= LEGEND_CHARACTERS else 1
+    return 2 if len(names) > 2 and 2 * max(len(n) + 4 for n in names) <= room else 1
 
 
 def label_room(labels: Sequence[str], width: float) -> bool:
