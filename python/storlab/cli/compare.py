@@ -109,6 +109,9 @@ def compare(
     from storlab.results.store import ResultStore
     from storlab.words.caveats import changed_settings
 
+    if answer and (metrics or points or sort or top or every or as_json):
+        what = "prints only sentences, so options that choose numbers do not apply"
+        raise UsageError("--answer", what, "leave out --answer, or the other options")
     stores = [ResultStore.open(directory) for directory in directories]
     data, changes = load_with(stores, Settings(questions or (), baseline, accept))
     changed = [changed_settings(changes)] if changes else []

@@ -128,3 +128,11 @@ def test_compare_prints_the_answer_alone(
         sentences = "\n".join(answer[: len(answer) - len(briefs)])
         assert sentences and whole.rstrip().endswith(sentences)
         brief.touch()
+
+
+@pytest.mark.parametrize("option", ["--json", "--all", "--metric=iops", "--top=3"])
+def test_options_that_the_answer_would_ignore_are_refused(
+    directory: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert main(["compare", str(directory), "--answer", option]) == ExitCode.USAGE
+    assert "--answer" in capsys.readouterr().err
