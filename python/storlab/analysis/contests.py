@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from storlab.analysis.columns import COLUMNS, THROUGHPUT, Column, name_of, ratio_table_keys
 from storlab.analysis.compare import PLACES, Comparison, Row, decide
-from storlab.analysis.points import Section
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import TB
 from storlab.contracts.page import Page
 from storlab.contracts.question import Per
@@ -18,12 +18,19 @@ from storlab.model.decision import Decision, Outcome, Standing
 from storlab.model.target import Target
 
 PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the money"}
+POWER = "power_w.all"  # key of the column of mean power
 SAME_RATIO = 0.01  # an operation rate whose ratios differ less from throughput's adds nothing
 
 
 def quantity_label(page: Page, key: str, per: Per) -> str:
     """Return the name of a quantity in a sentence, such as ``throughput per terabyte``."""
     return f"{name_of(page, COLUMNS[PLACES[key]])}{PER_WORDS[per]}"
+
+
+def place_text(section: Section, point: WorkloadPoint) -> str:
+    """Describe a point for readers, with the scale factor if the work was scaled down."""
+    where, scale_note = section.where(point), section.page.text.scale_note(point.params)
+    return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
 
 
 class Contest(NamedTuple):
@@ -51,16 +58,10 @@ class Contest(NamedTuple):
     def described(self, target: str) -> Decision:
         """Return the decision with ``target`` as first side, and the names of metric and point."""
         page = self.section.page
-        where, scale_note = (
-            self.section.where(self.row.point),
-            page.text.scale_note(self.row.point.params),
-        )
         return self.decision.seen_from(target).model_copy(
             update={
                 "what": quantity_label(page, self.decision.quantity, self.per),
-                "where": f"{where} ({scale_note})"
-                if scale_note and scale_note not in where
-                else where,
+                "where": place_text(self.section, self.row.point),
             }
         )
 
@@ -213,7 +214,7 @@ def _quantities(page: Page) -> list[tuple[str, Per]]:
     rate = f"{page.operations.rate.name}.all"
     first, *others = ratio_table_keys(page)
     rates = (first,) if page.metrics.quantities else (first, rate)
-    plain: list[tuple[str, Per]] = [(key, "") for key in (*rates, *others, "power_w.all")]
+    plain: list[tuple[str, Per]] = [(key, "") for key in (*rates, *others, POWER)]
     divided = [
         (key, question.per)
         for question in page.metrics.questions

@@ -15,7 +15,8 @@ from typing import Any
 
 from storlab.analysis.columns import THROUGHPUT, Column, name_of
 from storlab.analysis.compare import Cell, Comparison, Row, decide
-from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.contests import place_text
+from storlab.analysis.points import Section
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
@@ -165,19 +166,13 @@ def headline_key(comparison: Comparison, section: Section, facet: Any = None) ->
     return next((key for key in section.page.metrics.headline if key in known), "")
 
 
-def _title(section: Section, point: WorkloadPoint) -> str:
-    """Describe the workload point of a claim, with the scale factor if the work was scaled down."""
-    where, scale_note = section.where(point), section.page.text.scale_note(point.params)
-    return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
-
-
 def _claim(comparison: Comparison, look: _Candidate, count: int) -> Claim:
     section, row, column = look.section, look.row, look.column
     own = quantity_named(section.page, column.key) if section.page.metrics.findings else None
     decision = look.decision.leader_first.model_copy(
         update={
             "what": name_of(section.page, column),
-            "where": _title(section, row.point),
+            "where": place_text(section, row.point),
         }
     )
     cells = (row.cells[decision.sides[0]], row.cells[decision.sides[1]])

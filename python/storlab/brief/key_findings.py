@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
-from storlab.analysis.contests import Contest, Tally, middle, quantity_label, tallies
+from storlab.analysis.contests import POWER, Contest, Tally, middle, quantity_label, tallies
 from storlab.analysis.points import Section
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
@@ -23,8 +23,6 @@ from storlab.contracts.question import Per
 from storlab.words import findings as words
 from storlab.words.claims import times_of, value_numbers
 from storlab.words.outcomes import OUTCOMES
-
-POWER = "power_w.all"
 
 
 def key_findings(comparison: Comparison) -> list[FindingTable]:
