@@ -1,8 +1,8 @@
 """Second, sequential run of failed integration tests, the last step of `make test-python`.
 
-They run real servers, clusters and browsers, and a machine that stalls for some seconds can fail
-one of 2,000. A real defect fails twice, and so does the build. Tests that passed only now are
-listed, so that the test or a race in the product gets fixed.
+They run real servers, clusters, browsers and a guest machine, and a machine that stalls for some
+seconds can fail one of 2,000. A real defect fails twice, and so does the build. Tests that passed
+only now are listed, so that the test or a race in the product gets fixed.
 
 Unit and property tests get no second try, nor do failures in more than three files, which a stall
 does not explain.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
-RETRIED = "tests/integration/"
+RETRIED = ("tests/integration/", "tests/vm/")
 MOST_FILES = 3
 
 
