@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
@@ -73,14 +74,39 @@ def _table(
     shared = set.intersection(*kinds) if len(kinds) > 1 else set()
     every = {m.kind: general(m) for row in rows for m in row.marks if m.kind in shared}
     points = max((len(tally.contests) for tally in found), default=0)
+    work, places = _common_work([row.where for row in rows if row.finding is not None])
+    notes = {
+        contest.section.page.text.scale_note(contest.row.point.params)
+        for tally in found
+        for contest in tally.contests
+    }
+    if len(notes) == 1:  # otherwise it is part of the places
+        work += notes
     return FindingTable(
-        caption=words.caption(sections[0].workload if named else "", sides, points),
+        caption=words.caption(sections[0].workload if named else "", sides, points, work),
         sides=sides,
         rows=[
-            replace(row, marks=tuple(m for m in row.marks if m.kind not in shared)) for row in rows
+            replace(
+                row,
+                marks=tuple(m for m in row.marks if m.kind not in shared),
+                where=places.get(row.where, row.where),
+            )
+            for row in rows
         ],
         shared=tuple(every.values()),
     )
+
+
+def _common_work(places: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Divide descriptions of points into what all begin with, and the rest of each.
+
+    >>> _common_work(["unet3d, 1 accelerator", "unet3d, 2 accelerators"])[0]
+    ['unet3d']
+    """
+    parts = {place: place.split(", ") for place in places}
+    beginnings = zip(*(own[:-1] for own in parts.values()), strict=False)
+    shared = [own[0] for own in takewhile(lambda own: len(set(own)) == 1, beginnings)]
+    return shared, {place: ", ".join(own[len(shared) :]) for place, own in parts.items()}
 
 
 def _is_only_declared(tally: Tally) -> bool:
@@ -146,7 +172,7 @@ def _row(
         won=len(tally.won(better)) if better else 0,
         lost=len(tally.won(lost)) if better else 0,
         undecided=tally.undecided,
-        where=decision.where,
+        where=contest.section.where(contest.row.point),
         values=tuple(texts[side] for side in tally.sides),
         marks=marks,
         finding=Assertion(

@@ -15,11 +15,20 @@ EXPLAINED = (
 )
 
 
-def caption(workload: str, sides: tuple[str, str], points: int) -> str:
-    """Return the caption of a table, such as ``SSD against HDD at 32 workload points``."""
+def caption(workload: str, sides: tuple[str, str], points: int, work: Sequence[str] = ()) -> str:
+    """Return the caption of a table, such as ``SSD against HDD at 32 workload points``.
+
+    Args:
+        workload: Name of the workload; empty if the study has no other.
+        sides: The two targets.
+        points: Number of workload points.
+        work: What is known of the work of all points, such as ``scaled to 1 %``.
+    """
     name = f"{workload}: " if workload else ""
+    known = ", ".join(dict.fromkeys(filter(None, work)))
     return (
         f"{name}{named(sides[0])} against {named(sides[1])} at {plural(points, 'workload point')}"
+        f"{f' of {known}' if known else ''}"
     )
 
 

@@ -25,6 +25,7 @@ from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
 from storlab.brief.claims import make_claims
+from storlab.brief.key_findings import key_findings
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
 from storlab.model.result import RunRecord
@@ -285,10 +286,9 @@ def test_every_finding_says_how_small_the_checkpoint_was(
     assert claims
     for claim in claims:
         assert claim.decision.where.count("scaled to 10 %") == 1
-    rows = tables_of(checkpoint_made.html, "findings")[0].rows
-    compared = [" ".join(row) for row in rows if "not measured" not in row]
-    assert compared
-    assert all("scaled to 10 %" in row for row in compared)
+    (table,) = key_findings(checkpoint_comparison)
+    assert table.caption.count("scaled to 10 %") == 1
+    assert not any("scaled" in row.where for row in table.rows)
     whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
     for claim in make_claims(compare(load_dataset([whole]))):
         assert "scaled" not in claim.decision.where
