@@ -13,7 +13,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value
 from storlab.analysis.stats import mean_interval
 from storlab.model.decision import outcome_of
 from storlab.words.outcomes import UNDECIDED
-from storlab.words.text import MISSING, named
+from storlab.words.text import MISSING, and_list, named
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
@@ -119,11 +119,15 @@ def title(kept: Mapping[str, Kept]) -> str:
     """Return a title: ``accelerators kept at least 90 % busy: 8 on A, none on B``."""
     if not kept:
         return "utilisation of the emulated accelerators"
-    shares: dict[float, list[str]] = {}
+    shares: dict[float, dict[tuple[str, str], list[str]]] = {}
     for target, number in kept.items():
         few = " (few steps)" if number.few_steps else ""
-        shares.setdefault(number.percent, []).append(f"{number.text} on {named(target)}{few}")
-    places = [f"at least {percent:g} % busy: {', '.join(own)}" for percent, own in shares.items()]
+        alike = shares.setdefault(number.percent, {}).setdefault((number.text, few), [])
+        alike.append(named(target))
+    places = []
+    for percent, numbers in shares.items():
+        each = [f"{text} on {and_list(own)}{few}" for (text, few), own in numbers.items()]
+        places.append(f"at least {percent:g} % busy: {', '.join(each)}")
     return f"accelerators kept {'; '.join(places)}"
 
 
