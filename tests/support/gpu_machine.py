@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storlab.contracts.check import Check
+from storlab.stores.drives import Drive
 from storlab.workloads.gpudirect.details import CuFileTold, GpuReport, LibraryTold
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries, Probe
-from storlab.workloads.gpudirect.machine.storage import Drive, Under
+from storlab.workloads.gpudirect.machine.storage import Under
 from support.pci_trees import GIB, OPEN_DRIVER, PciTree, acs_config
 
 SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")

@@ -7,6 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from storlab.stores.drives import Drive, Layer, stack
+from storlab.stores.pci import (
+    Distance,
+    PciDevice,
+    acs_control,
+    device,
+    distance,
+    gpus,
+    normal,
+    redirecting_bridges,
+)
 from storlab.workloads.gpudirect.machine.configuration import configuration, parse
 from storlab.workloads.gpudirect.machine.kernel import (
     Driver,
@@ -17,17 +28,6 @@ from storlab.workloads.gpudirect.machine.kernel import (
     nvidia_driver,
     nvidia_fs_version,
 )
-from storlab.workloads.gpudirect.machine.pci import (
-    Distance,
-    PciDevice,
-    acs_control,
-    device,
-    distance,
-    gpus,
-    normal,
-    redirecting_bridges,
-)
-from storlab.workloads.gpudirect.machine.storage import Drive, Layer, stack
 from support.pci_trees import CLOSED_DRIVER, GIB, OPEN_DRIVER, PciTree, acs_config
 
 SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from storlab.model.job import Member
+from storlab.stores.drives import Drive, Layer
 from storlab.workloads.gpudirect.details import CuFileTold, LibrariesTold, LibraryTold
 from storlab.workloads.gpudirect.machine import run_facts, storage
 from storlab.workloads.gpudirect.machine.kernel import has_gpu_driver
 from storlab.workloads.gpudirect.machine.run_facts import path_obstacles, stand_ins
-from storlab.workloads.gpudirect.machine.storage import Drive, Layer, Under
+from storlab.workloads.gpudirect.machine.storage import Under
 from support.gpu_machine import DRIVE, XFS
 from support.gpu_simulators import simulators
 from support.pci_trees import OPEN_DRIVER, PciTree

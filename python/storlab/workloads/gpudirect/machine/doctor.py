@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
+from storlab.stores import pci
 from storlab.workloads.gpudirect.details import CuFileTold, GpuReport, LibrariesTold
 from storlab.workloads.gpudirect.machine import kernel as kernels
-from storlab.workloads.gpudirect.machine import pci, storage
+from storlab.workloads.gpudirect.machine import storage
 from storlab.workloads.gpudirect.machine.check_rows import error, ok, warning
 from storlab.workloads.gpudirect.machine.configuration import configuration
 from storlab.workloads.gpudirect.machine.effective_settings import effective_settings
@@ -58,7 +59,7 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
     for card in cards:
         told = _told(card, probed)
         rows.append(gpu_row(card, told))
-        link = link_row(_name(told), card, idles=True)
+        link = link_row(_name(told), card)
         rows += [] if link is None else [link]
     configured = configuration(machine.root, machine.environment)
     kernel = kernels.kernel(machine.root)
@@ -145,10 +146,6 @@ def _place_rows(
         for drive in under.drives
         if drive.pci is not None and (device := pci.device(root, drive.pci)) is not None
     ]
-    for drive, device in drives:
-        link = link_row(drive.name, device)
-        if link is not None:
-            yield link
     for gpu, card in cards if direct else ():
         yield from distance_rows(root, card, _name(gpu), drives)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.check import Check
+from storlab.stores.pci import PciDevice
 from storlab.workloads.gpudirect.machine.check_rows import error, ok, warning
-from storlab.workloads.gpudirect.machine.pci import PciDevice
 from storlab.workloads.gpudirect.machine.probe import Probe
 from storlab.workloads.gpudirect.resource_needs import bytes_on
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.details import GpuReport
-from storlab.workloads.gpudirect.machine.check_rows import ok, warning
-from storlab.workloads.gpudirect.machine.pci import (
+from storlab.stores.drives import Drive
+from storlab.stores.pci import (
     Distance,
     PciDevice,
     distance,
     redirecting_bridges,
 )
-from storlab.workloads.gpudirect.machine.storage import Drive
+from storlab.workloads.gpudirect.details import GpuReport
+from storlab.workloads.gpudirect.machine.check_rows import ok, warning
 
 _WORDS = {
     Distance.SWITCH: "below one PCIe switch",
@@ -37,21 +37,19 @@ def gpu_row(card: PciDevice, told: GpuReport | None) -> Check:
     return ok(name, ", ".join(parts))
 
 
-def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | None:
-    """Check whether a PCIe link has its full width and speed; None without a link.
+def link_row(name: str, card: PciDevice) -> Check | None:
+    """Check whether a GPU's PCIe link has its full width; None without a link.
 
-    ``idles`` states that the device reduces the speed of its link while it is idle.
+    Its speed is not judged, because a GPU reduces it while it is idle.
     """
-    link = device.link
+    link = card.link
     if link is None:
         return None
-    now = f"{link.gt_s:g} GT/s x{link.width} ({link.gb_s:.1f} GB/s)"
-    most = f"{link.most_gt_s:g} GT/s x{link.most_width} ({link.most_gb_s:.1f} GB/s)"
-    narrow, slow = link.width < link.most_width, link.gt_s < link.most_gt_s
-    if narrow or (slow and not idles):
+    now, most = f"{link} ({link.gb_s:.1f} GB/s)", f"{link.most} ({link.most_gb_s:.1f} GB/s)"
+    if link.is_narrow:
         fix = "reseat it, or use a slot that has all lanes and its PCIe generation"
         return warning(f"{name} link", f"{now}, but {most} is possible", fix)
-    if slow:
+    if link.is_slow:
         return ok(f"{name} link", f"{now} while idle; {most} under load")
     return ok(f"{name} link", now)
 

@@ -9,6 +9,7 @@ from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.check import Check
 from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import read_fact
+from storlab.stores.pci import PciDevice
 from storlab.workloads.gpudirect.flags import SWITCH_ON_COUNTING
 from storlab.workloads.gpudirect.machine.check_rows import ok, warning
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
@@ -21,7 +22,6 @@ from storlab.workloads.gpudirect.machine.kernel import (
     iommu_words,
     nvidia_fs_counts,
 )
-from storlab.workloads.gpudirect.machine.pci import PciDevice
 from storlab.workloads.gpudirect.machine.probe import Probe
 
 KVIKIO_VARIABLE = "KVIKIO_GDS_THRESHOLD"

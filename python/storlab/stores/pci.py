@@ -1,4 +1,4 @@
-"""PCIe topology from sysfs: GPUs, links, and how far two devices are apart."""
+"""PCIe topology from sysfs: devices, links, and how far two devices are apart."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _BAR1_LINE = 1  # line of ``resource`` with the aperture through which peers see
 _ACS_CAPABILITY = 0x000D
 _EXTENDED = 0x100  # offset of extended capabilities
 _REDIRECT = 0b1100  # of ACS control: requests and completions between peers go up to the root
+_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 # GB/s of one lane per direction, after line coding, by transfer rate in GT/s.
 _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7.563, 128.0: 15.125}
 
@@ -32,12 +33,44 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """PCIe link of a device: current and maximum speed and width."""
+    """PCIe link of a device: current speed and width, and what device and slot can do."""
 
     gt_s: float
     width: int
-    most_gt_s: float
-    most_width: int
+    own_gt_s: float  # maximum of the device; 0 if not reported
+    own_width: int
+    slot_gt_s: float = 0.0  # maximum of the port above the device; 0 if not reported
+    slot_width: int = 0
+
+    @property
+    def most_gt_s(self) -> float:
+        """Highest transfer rate that both device and slot support."""
+        return _least(self.own_gt_s, self.slot_gt_s)
+
+    @property
+    def most_width(self) -> int:
+        """Largest number of lanes that both device and slot have."""
+        return round(_least(self.own_width, self.slot_width))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the transfer rate is below the highest one that both sides support."""
+        return self.gt_s < self.most_gt_s
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the link uses fewer lanes than both sides have."""
+        return self.width < self.most_width
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether the link is slower or narrower than device and slot allow."""
+        return self.is_slow or self.is_narrow
+
+    @property
+    def is_limited_by_slot(self) -> bool:
+        """Whether the device would be faster in another slot."""
+        return self.own_gt_s > self.most_gt_s or self.own_width > self.most_width
 
     @property
     def gb_s(self) -> float:
@@ -46,8 +79,22 @@ class Link:
 
     @property
     def most_gb_s(self) -> float:
-        """Maximum bandwidth per direction in GB/s."""
+        """Highest bandwidth per direction in GB/s that device and slot allow."""
         return _LANE_GB_S.get(self.most_gt_s, 0.0) * self.most_width
+
+    @property
+    def most(self) -> str:
+        """Fastest link that device and slot allow, such as ``16 GT/s x4``."""
+        return f"{self.most_gt_s:g} GT/s x{self.most_width}"
+
+    def __str__(self) -> str:
+        """Format the current link as ``16 GT/s x4``."""
+        return f"{self.gt_s:g} GT/s x{self.width}"
+
+
+def _least(first: float, second: float) -> float:
+    """Return the smaller of two maxima, of which 0 stands for one that is not reported."""
+    return min(first, second) if first and second else first or second
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +115,11 @@ class PciDevice:
     @property
     def link(self) -> Link | None:
         """Link of the device; None without one, as in most virtual machines."""
-        texts = [
-            read_fact(self.sysfs / name)
-            for name in (
-                "current_link_speed",
-                "current_link_width",
-                "max_link_speed",
-                "max_link_width",
-            )
-        ]
-        numbers = [re.match(r"\d+(\.\d+)?", text or "") for text in texts]
-        speed, width, most_speed, most_width = (float(n[0]) if n else 0.0 for n in numbers)
-        if speed == 0 or width == 0:
+        speed, width = _link_numbers(self.sysfs, "current")
+        if speed == 0 or width not in _WIDTHS:  # a device that is switched off reads as 63 lanes
             return None
-        return Link(speed, int(width), most_speed, int(most_width))
+        own = _link_numbers(self.sysfs, "max")
+        return Link(speed, width, *own, *_link_numbers(self.sysfs.parent, "max"))
 
     @property
     def bar1_bytes(self) -> int | None:
@@ -108,6 +146,12 @@ def device(root: Path, address: str) -> PciDevice | None:
     name = normal(address)
     place = root / "sys/bus/pci/devices" / (name or "none")
     return _of(place) if name and place.exists() else None
+
+
+def device_above(sysfs: Path) -> PciDevice | None:
+    """Return the PCIe device to which a device belongs, by its resolved sysfs directory."""
+    place = next((p for p in (sysfs, *sysfs.parents) if _ADDRESS.fullmatch(p.name)), None)
+    return None if place is None else _of(place)
 
 
 def normal(address: str) -> str | None:
@@ -183,6 +227,13 @@ def acs_control(config: bytes) -> int:
             return int.from_bytes(config[offset + 6 : offset + 8], "little")
         offset, steps = header >> 20 & ~3, steps + 1
     return 0
+
+
+def _link_numbers(sysfs: Path, which: str) -> tuple[float, int]:
+    """Return GT/s and lanes of a device's ``current`` or ``max`` link; 0 if not reported."""
+    texts = (read_fact(sysfs / f"{which}_link_{name}") for name in ("speed", "width"))
+    speed, width = (re.match(r"\d+(\.\d+)?", text or "") for text in texts)
+    return float(speed[0]) if speed else 0.0, int(float(width[0])) if width else 0
 
 
 def _of(place: Path) -> PciDevice:
