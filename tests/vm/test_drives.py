@@ -38,6 +38,9 @@ def test_an_nvme_namespace_is_identified(
     assert drive["logical_block_bytes"] == sector_bytes
     assert drive["write_cache"] == "write back"
     assert drive["discard_max_bytes"] > 0
+    assert drive["transport"] == "pcie"
+    states = [path.split()[1] for path in drive["paths"]]
+    assert states == (["live", "live"] if name == "SHARED_1" else [])
 
 
 def test_a_scsi_disk_is_identified_and_its_write_protection_seen(guest: Guest) -> None:

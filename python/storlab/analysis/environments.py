@@ -39,6 +39,19 @@ _OF_CLIENTS = (
 _OF_MOUNTS = ("kind", "source", "options")  # total and free bytes change with the stored data
 _PASSING_OPTIONS = frozenset({"lowerdir", "upperdir", "workdir", "clientaddr"})
 """Mount options that change without effect: a container's folders and the client's own address."""
+_UNKNOWN_TO_OLD = frozenset(
+    {
+        "turbo",
+        "idle_states",
+        "transport",
+        "numa_node",
+        "pcie_link",
+        "pcie_link_possible",
+        "iommu",
+        "paths",
+    }
+)
+"""Facts that results of older versions lack: compared only if both sides have them."""
 MEMORY_TOLERANCE = 0.03
 """Relative tolerance of memory sizes: more than kernels reserve, less than one memory module."""
 _MEMORY = ("memory.total_bytes", "cluster.memory_bytes")
@@ -112,7 +125,8 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
     """Return the differences between two sets of facts, given as :func:`facts` returns them.
 
     Drives are matched by serial number, whatever their position; numbers in paths are those of
-    ``here``. A drive that only one set contains is reported as a single difference.
+    ``here``. A drive that only one set contains is reported as a single difference. A fact that
+    older versions did not record is compared only if both sides have it.
     """
     drives = _drives(here), _drives(there)
     lists = dict.fromkeys(path for side in drives for path in side)
@@ -122,10 +136,16 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
         for path in differing((here, there))
         if not _DRIVE.fullmatch(path) and not _alike(path, here.get(path), there.get(path))
     ]
-    return [
-        *plain,
-        *(difference for path, pair in pairs.items() for difference in _of_drives(path, pair)),
-    ]
+    of_drives = (
+        difference for path, pair in pairs.items() for difference in _of_drives(path, pair)
+    )
+    return [d for d in (*plain, *of_drives) if not _is_unknown_to_old(d)]
+
+
+def _is_unknown_to_old(difference: Difference) -> bool:
+    """Return whether one side does not state a fact, which may be because it is older."""
+    name = difference.field.rpartition(".")[2]
+    return name in _UNKNOWN_TO_OLD and None in (difference.here, difference.there)
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:

@@ -29,7 +29,8 @@ def study_settings(header: Header) -> dict[str, Any]:
     The engine is missing because it is part of each point.
     """
     lengths = {name: exact_duration(getattr(header, name)) for name in _DURATIONS}
-    return {**lengths, "seed": header.seed}
+    pinned = {"numa_local": True} if header.numa_local else {}
+    return {**lengths, "seed": header.seed, **pinned}
 
 
 def target_settings(target: Target) -> dict[str, Any]:

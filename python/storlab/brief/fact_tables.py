@@ -244,7 +244,14 @@ def _told(store: ResultStore) -> dict[str, Any]:
     return told
 
 
-ACRONYMS = {"cpu": "CPU", "numa": "NUMA", "io": "I/O", "uring": "io_uring"}
+ACRONYMS = {
+    "cpu": "CPU",
+    "io": "I/O",
+    "iommu": "IOMMU",
+    "numa": "NUMA",
+    "pcie": "PCIe",
+    "uring": "io_uring",
+}
 
 
 def _words(name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class HasDetails(Protocol):
@@ -56,6 +56,39 @@ class MediumFindings(DetailsTable):
     unsampled: tuple[str, ...] = ()  # reasons why no blocks were sampled before reads
 
 
+class LinkFindings(DetailsTable):
+    """PCIe link of a drive around a run."""
+
+    drive: str
+    link: str  # current speed and width, such as ``8 GT/s x4``
+    possible: str  # what drive and slot can do
+    degraded: bool  # whether it was below that, before and after the run
+    limited_by_slot: bool = False  # whether the drive would be faster in another slot
+
+
+class CoreFindings(DetailsTable):
+    """Findings about the cores on which workers ran in the measure window."""
+
+    cpus: tuple[int, ...]
+    remote_percent: float | None = None  # readings on another NUMA node than the drive
+    mhz: float | None = None  # mean frequency
+    base_mhz: float | None = None  # frequency without turbo
+    waking_percent: float | None = None  # time to wake up from idle states, at most
+    idle_state: str = ""  # idle state that took most of it
+
+
+class MachineFindings(DetailsTable):
+    """Findings about the state of the machine and of the target's drives around a run."""
+
+    links: tuple[LinkFindings, ...] = ()
+    # state of each path to a drive that has several
+    paths: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    cores: CoreFindings | None = None  # None if neither nodes, frequencies nor idle states exist
+    # time in which any program waited for cpu, memory or io
+    stalled_percent: dict[str, float] = Field(default_factory=dict)
+    changed: tuple[str, ...] = ()  # facts that changed since the campaign began
+
+
 class StageTimes(DetailsTable):
     """Times and sizes of one stage of work that consists of successive stages.
 
@@ -87,6 +120,7 @@ class Details(DetailsTable):
     # bytes that the process of the load generator requested from block devices
     process: BytesCounted | None = None
     medium: MediumFindings | None = None  # None if not examined
+    machine: MachineFindings | None = None  # None if not examined, or by several clients
     stages: tuple[StageTimes, ...] = ()  # finished stages
     page_cache_unknown: bool = False  # whether its use is unknown, as in some imported runs
 

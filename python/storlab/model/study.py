@@ -74,6 +74,11 @@ class Header(StudyTable):
         description="length of the measure window. Fixed work ends when it is done",
     )  # type: ignore[assignment]
     settle: Duration = Field(default=0, description="pause after every run")
+    numa_local: bool = Field(
+        default=False,
+        description="run the workers of each run on the CPUs of the NUMA node of the target’s "
+        "drives; cpus of a workload precede. Without effect if nodes are not reported",
+    )
     wait_for_target: Duration = Field(
         default="10min",
         description="how long a campaign waits for a target that does not answer (client, mount, "

@@ -60,11 +60,31 @@ def _is_kept(before: tuple[int, ...], after: tuple[int, ...], least: float) -> b
     return max(waited / max(1, length), stolen / max(1, ticks)) >= least
 
 
+class WorkerTasks:
+    """Finder of this process's worker threads, by their directories in ``/proc/self/task``."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()  # thread ids
+
+    def __iter__(self) -> Iterator[Path]:
+        """Yield the directory of each worker thread."""
+        for task in _TASKS.iterdir():
+            if task.name not in self._ids:
+                # A thread sets its name some time after its start, so check it again later.
+                try:
+                    if not _WORKER.match((task / "comm").read_text()):
+                        continue
+                except (FileNotFoundError, ProcessLookupError):
+                    continue  # the thread has ended
+                self._ids.add(task.name)
+            yield task
+
+
 class _RunQueues:
     """Reader of how long this process's worker threads have waited in run queues for a core."""
 
     def __init__(self) -> None:
-        self._workers: set[str] = set()  # thread ids
+        self._workers = WorkerTasks()
         self._before: dict[str, int] | None = None  # wait by thread id
         self._longest_ns = 0
 
@@ -82,13 +102,8 @@ class _RunQueues:
         return self._longest_ns, ticks.stolen, ticks.all
 
     def _waits(self) -> Iterator[tuple[str, int]]:
-        for task in _TASKS.iterdir():
+        for task in self._workers:
             try:
-                if task.name not in self._workers:
-                    # A thread sets its name some time after its start, so check it again later.
-                    if not _WORKER.match((task / "comm").read_text()):
-                        continue
-                    self._workers.add(task.name)
                 # Fields: time on a core, time in run queues, number of time slices.
                 yield task.name, int((task / "schedstat").read_text().split()[1])
             except (FileNotFoundError, ProcessLookupError):

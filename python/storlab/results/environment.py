@@ -6,7 +6,9 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
@@ -20,9 +22,12 @@ from storlab.contracts.registry import ENGINES, get_engine
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import StudyBase, Target
 from storlab.process.host_memory import host_memory_bytes
+from storlab.process.processor_state import idle_states, turbo
 from storlab.stores.devices import Device, device_number, read_fact
+from storlab.stores.drives import Drive, paths_of, stack_of
 from storlab.stores.filesystems import file_system_of
 
+_CORES_ASKED = 8
 _LIBRARIES = ("pyarrow", "pydantic", "numpy")
 
 
@@ -67,7 +72,21 @@ def cpu_facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),
         "governor": governor(),
+        "turbo": turbo(),
+        "idle_states": _idle_states(),
     }
+
+
+def _idle_states() -> list[str] | None:
+    """Return the idle states that are not switched off, with their time to wake up; None if none.
+
+    Only some cores are asked, because this is done before each run.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    asked = usable[:: -(-len(usable) // _CORES_ASKED)]
+    states = (state for cpu in asked for state in idle_states(cpu))
+    latencies = {state.name: state.latency_us for state in states}
+    return [f"{name} {us} us" for name, us in sorted(latencies.items(), key=itemgetter(1))] or None
 
 
 def governor() -> str | None:
@@ -146,10 +165,27 @@ def drive_facts(device: Device) -> dict[str, Any]:
         "max_io_kib": _number(disk / "queue" / "max_sectors_kb"),
         "write_cache": read_fact(disk / "queue" / "write_cache"),
         "discard_max_bytes": _number(disk / "queue" / "discard_max_bytes"),
-        "numa_node": numa_node(disk),
-        "transport": read_fact(disk / "device" / "transport"),
         "loop_backing_file": device.backing_file,
+        **_attachment(stack_of(disk)[1]),
     }
+
+
+def _attachment(drives: Sequence[Drive]) -> dict[str, Any]:
+    """Return how the drives of a block device are attached: one value, or a list if they differ."""
+    links = [link for drive in drives for link in drive.links]
+    return {
+        "numa_node": _together(drive.node for drive in drives),
+        "transport": _together(d.transport for d in drives if d.transport != "unknown"),
+        "pcie_link": _together(map(str, links)),
+        "pcie_link_possible": _together(link.most for link in links),
+        "iommu": _together(drive.iommu_type for drive in drives),
+        "paths": [str(path) for paths in paths_of(drives).values() for path in paths],
+    }
+
+
+def _together(values: Iterable[Any]) -> Any:
+    known = list(dict.fromkeys(value for value in values if value is not None))
+    return known if len(known) > 1 else known[0] if known else None
 
 
 def scheduler(disk: Path) -> str | None:
@@ -157,15 +193,6 @@ def scheduler(disk: Path) -> str | None:
     text = read_fact(disk / "queue" / "scheduler") or ""
     start, end = text.find("["), text.find("]")
     return text[start + 1 : end] if 0 <= start < end else text or None
-
-
-def numa_node(disk: Path) -> int | None:
-    """Return the NUMA node of a disk, or None if not reported."""
-    for place in (disk / "device" / "numa_node", disk / "device" / "device" / "numa_node"):
-        node = _number(place)
-        if node is not None:
-            return None if node < 0 else node
-    return None
 
 
 def _number(path: Path) -> int | None:

@@ -20,6 +20,8 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.run import session
+from storlab.lab.watch import machine_watch
+from storlab.results.environment import cpu_facts
 from storlab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 from support.mounts import loop_device, make_image, mounted
@@ -203,6 +205,26 @@ def test_a_target_that_never_became_steady_binds_the_claims_about_it(tmp_path: P
     }
     assert flagged == {"one": True, "two": False}
     assert flag_meanings()["not-preconditioned"].claims
+
+
+def test_a_change_of_the_machine_is_on_the_runs_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, asked = cpu_facts(), []
+
+    def changing() -> dict[str, Any]:
+        asked.append(1)
+        return {**known, "governor": "powersave" if len(asked) > 3 else known["governor"]}
+
+    monkeypatch.setattr(machine_watch, "cpu_facts", changing)
+    study, out = write_study(tmp_path, workload=BRIEF, more="numa_local = true"), tmp_path / "out"
+    assert main(["run", str(study), "--out", str(out), "--no-report", "--quiet"]) == 0
+    records = {record.run_id: record for record in ResultStore.open(out).records()}
+    order = [records[run.run_id] for run in ResultStore.open(out).plan.runs]
+    changed = ["machine-changed" in {flag.kind for flag in record.flags} for record in order]
+    assert changed == [False] * 3 + [True] * (len(order) - 3)
+    (text,) = order[-1].details["machine"]["changed"]
+    assert text == f"governor of CPU: {known['governor'] or 'not reported'} to powersave"
 
 
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:

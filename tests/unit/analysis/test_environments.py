@@ -98,6 +98,16 @@ def test_drives_are_told_by_their_serials(made: Made) -> None:
     assert fields(here, newer) == [f"targets.SSD 1.5.drives.{n}.firmware" for n in (1, 2)]
 
 
+def test_how_drives_are_attached_is_compared_unless_a_result_is_older(made: Made) -> None:
+    here, slow = (made(drives("A", pcie_link=f"16 GT/s x{lanes}")) for lanes in (4, 2))
+    assert fields(here, slow) == ["targets.SSD 1.5.drives.1.pcie_link"]
+    assert fields(here, made(drives("A"))) == []
+    sleepy = made({"cpu": {"turbo": True, "idle_states": ["C1 2 us"]}})
+    awake = made({"cpu": {"turbo": True, "idle_states": ["POLL 0 us"]}})
+    assert fields(sleepy, awake) == ["cpu.idle_states"]
+    assert fields(sleepy, made({"cpu": {}})) == []
+
+
 def test_a_drive_without_a_serial_has_its_name(made: Made) -> None:
     here, there = drives("A"), drives("A")
     for environment, name in ((here, "vda"), (there, "vdb")):
@@ -129,6 +139,7 @@ METER = 'meters = [{{ kind = "nvme", boundary = "device"{} }}]'
     [
         ("header", "seed = 2", "", "settings.seed"),
         ("header", 'settle = "5s"', "", "settings.settle"),
+        ("header", "numa_local = true", "", "settings.numa_local"),
         ("target", 'size = "1GiB"', 'size = "2GiB"', "targets.SSD 1.5.size"),
         ("target", "direct = false", "", "targets.SSD 1.5.direct"),
         ("target", 'offset = "1MiB"', "", "targets.SSD 1.5.offset"),

@@ -49,7 +49,8 @@ def checks_of(study: LoadedStudy) -> dict[str, Check]:
 
 def test_the_machine_is_described_without_errors() -> None:
     checks = check_machine(NS_PER_S // 100)
-    about = ["load", "cores", "build", "io_uring", "clock", "CPU governor", "memlock", "fio"]
+    about = ["load", "cores", "build", "io_uring", "clock", "CPU governor", "CPU state"]
+    about += ["memlock", "fio"]
     names = [check.name for check in checks]
     assert names[: len(about) + 1] == [*about, "power"]
     assert names[len(about) + 1 :]  # followed by facts from families

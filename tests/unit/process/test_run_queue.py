@@ -79,7 +79,7 @@ def test_a_worker_that_has_no_name_yet_is_one_all_the_same() -> None:
 def test_threads_that_make_no_load_do_not_count() -> None:
     with working("storlab-live"):
         queues, workers = _RunQueues(), _RunQueues()
-        workers._workers |= {task.name for task in Path("/proc/self/task").iterdir()}
+        workers._workers._ids |= {task.name for task in Path("/proc/self/task").iterdir()}
         while workers.read()[0] < 20 * MS:
             assert queues.read()[0] == 0
 

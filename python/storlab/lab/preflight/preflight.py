@@ -14,12 +14,12 @@ from pathlib import Path
 
 from storlab import _native
 from storlab.base.errors import PreflightError, StorlabError
-from storlab.base.processor import cpus_of
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
 from storlab.lab.plan.home_space import HomeNeed, home_need
 from storlab.lab.plan.memory import memory_of
+from storlab.lab.preflight.attachment import attachment_checks, state_check
 from storlab.lab.preflight.directories import directory_checks
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
 from storlab.lab.preflight.limits import io_limit_checks, limit_checks
@@ -31,7 +31,7 @@ from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.process.open_files import most_open_files
-from storlab.results.environment import governor, numa_node, scheduler
+from storlab.results.environment import governor, scheduler
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.filesystems import (
@@ -72,6 +72,7 @@ def check_machine(
         _uring(),
         _clock(),
         _governor(),
+        state_check(),
         _memlock(),
         _engine_check("fio", needed=False),
         _meters_here(),
@@ -127,6 +128,9 @@ def check_study(
             place = target.model_copy(update=inside)
             need = home_need(_points_on(target, plan), study.study, place, left)
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
+            places = [base / location for location in target.locations]
+            attached = attachment_checks(places, numa_local=study.study.numa_local)
+            checks += [_under(target, check) for check in attached]
         if target.name in used:
             known = family_target_checks(target, _points_on(target, plan), base)
             checks += [_under(target, check) for check in (*known, *power_checks(target, base))]
@@ -320,18 +324,6 @@ def _queue_checks(device: Device) -> Iterator[Check]:
             "moving parts",
             f"run: echo none > /sys/block/{disk.name}/queue/scheduler",
         )
-    node = numa_node(disk)
-    if node is None:
-        return
-    local = cpus_of(read_fact(Path(f"/sys/devices/system/node/node{node}/cpulist")) or "")
-    if local and not os.sched_getaffinity(0) <= local:
-        yield _warn(
-            "NUMA",
-            f"{disk.name} is attached to NUMA node {node}, but workers may run on other nodes",
-            f"pin the jobs to that node: cpus = {sorted(local)[:8]}",
-        )
-    else:
-        yield _ok("NUMA", f"{disk.name} and the CPUs share node {node}")
 
 
 def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:

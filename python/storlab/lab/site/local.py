@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +29,7 @@ from storlab.lab.watch.device_bytes import (
     medium_behind,
 )
 from storlab.lab.watch.limits import LimitWatch
+from storlab.lab.watch.machine_watch import MachineWatch, changes, drives_of, pinned_near
 from storlab.lab.watch.member_watch import MemberWatch
 from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
@@ -282,6 +283,11 @@ class LocalSite:
     ) -> RunOutcome:
         hold = self.guard.stores.get(context.target.name)
         server = None if hold is None else hold.server
+        below, recorded = (
+            drives_of(devices),
+            {} if self._results is None else self._results.environment,
+        )
+        changed = changes(recorded, context.target, self.guard.base)
         with ExitStack() as stack:
             asked = stack.enter_context(ProcessBytes())
             moved = stack.enter_context(DeviceBytes(devices)) if devices else None
@@ -290,8 +296,11 @@ class LocalSite:
             warm = stack.enter_context(TemperatureWatch(drives)) if drives else None
             waits = stack.enter_context(CoreWaits())
             limits = stack.enter_context(LimitWatch(devices))
-            handle = self._start(engine, job, context.work_dir)
+            machine = stack.enter_context(MachineWatch(below))
+            with pinned_near(below) if context.header.numa_local else nullcontext():
+                handle = self._start(engine, job, context.work_dir)
             asked.child = handle.pid if isinstance(handle, ChildRun) else None
+            machine.child = asked.child
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
         outcome.details["device"] = None if moved is None else moved.around(*window)
@@ -299,6 +308,7 @@ class LocalSite:
         outcome.details["process"] = bytes_around(asked.readings, *window)
         outcome.server_cpu = None if cpu is None else cpu.within(*window)
         limits.judge(outcome)
+        machine.judge(outcome, changed)
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))
         if warm is not None:
             course["celsius"] = warm.by_drive()

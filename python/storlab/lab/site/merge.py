@@ -325,6 +325,7 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
         "device": _device_bytes(clients),
         "process": _process_bytes(clients),
         "medium": _medium(clients),
+        "machine": None,  # of each client; flags name the clients
     }
     if stand_ins := _stand_ins(clients):
         facts["stand_ins"] = stand_ins
