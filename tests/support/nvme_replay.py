@@ -36,6 +36,7 @@ class Controller:
         self.identify = identify
         self.smart = smart
         self.power_log = power_log
+        self.ocp_log: bytes | None = None
         self.power = 0
         self.apst = 0
         self.takes_settings = True
@@ -66,7 +67,7 @@ class Controller:
 
     def _log(self, identifier: int, dwords: int, data_len: int) -> bytes:
         assert (dwords + 1) * 4 == data_len
-        log = {0x02: self.smart, 0x25: self.power_log}.get(identifier)
+        log = {0x02: self.smart, 0x25: self.power_log, 0xC0: self.ocp_log}.get(identifier)
         if log is None:
             raise NvmeStatusError("/dev/nvme0", 0x4109)
         return log[:data_len]

@@ -18,6 +18,7 @@ FLOORS = (
     "meters",
     "cluster",
     "power",
+    "health",
     "results",
     "analysis",
     "lab",

@@ -90,6 +90,35 @@ def test_devices_prove_that_they_served_a_run(runs: dict[str, dict[str, Any]], n
     assert runs[name]["proof"]["state"] == "proven", runs[name]["proof"]
 
 
+@pytest.mark.parametrize("name", ["late", "large", "shared"])
+def test_the_health_of_the_drive_is_read_before_and_after_a_run(
+    runs: dict[str, dict[str, Any]], name: str
+) -> None:
+    (drive,) = runs[name]["details"]["health"]
+    assert drive["drive"].startswith("nvme")
+    assert drive["source"] == "log 02h"
+    assert "log C0h" in drive["absent"]
+    before, after = drive["before"], drive["after"]
+    # The log counts units of 512,000 bytes, and also what the guard and the ramp transferred.
+    grown = after["host_written_bytes"] - before["host_written_bytes"]
+    assert grown > runs[name]["totals"]["write"]["bytes"] - 512_000
+    assert drive["hottest_c"] == before["temperature_c"] == 50
+    assert after["percentage_used"] == 0
+    assert not {"worn", "throttled", "media-errors"} & {f["kind"] for f in runs[name]["flags"]}
+
+
+def test_a_drive_that_warns_is_flagged(guest: Guest) -> None:
+    text = study(
+        ("plain", f"{BY_ID}_PLAIN_1", "PLAIN"), runtime="500ms", workload="read_percent = 100"
+    )
+    warning = {"path": "/machine/peripheral/plain", "property": "smart_critical_warning"}
+    guest.monitor("qom-set", **warning, value=4)
+    (run,) = guest.call(inside.run, text, "/tmp/worn")["runs"]
+    guest.monitor("qom-set", **warning, value=0)
+    (flag,) = (flag for flag in run["flags"] if flag["kind"] == "worn")
+    assert "reliability is degraded" in flag["message"]
+
+
 @pytest.mark.parametrize("name", ["large", "shared"])
 def test_a_drive_of_4_kib_sectors_and_one_of_two_paths_are_measured(
     runs: dict[str, dict[str, Any]], name: str

@@ -154,6 +154,10 @@ COMMON: tuple[Column, ...] = (
         "concurrency_effective", "all", "effective concurrency", "1", "",
         short="effective concurrency",
     ),
+    Column(
+        "write_amplification", "all", "write amplification", "1", "less",
+        short="write amplification",
+    ),
     Column("throughput_mb_s_tb", "all", "throughput per TB", "MB/s/TB", "more", short="per TB"),
     _power("power_w", "mean power", "W", "less", "power"),
     _power("power_p95_w", "power, 95th percentile of the readings", "W", "less", "power p95"),

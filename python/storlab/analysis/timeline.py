@@ -23,6 +23,7 @@ from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 
 MOST_COLUMNS = 60  # columns of the axis; more intervals are merged
+MOST_READINGS = 240  # of the temperature of a drive; of more, the highest in each stretch is drawn
 MOST_DIPS = 8  # dips that are reported, the deepest first
 LATENCY_BINS = 16
 
@@ -203,7 +204,9 @@ def _celsius(
     beside: dict[str, Any], window_ns: int, window_s: float
 ) -> Iterator[tuple[float, str, float]]:
     for drive, readings in beside.get("celsius", {}).items():
-        for time_ns, value in readings:
+        size = -(-len(readings) // MOST_READINGS)
+        for at in range(0, len(readings), size or 1):
+            time_ns, value = max(readings[at : at + size], key=lambda reading: reading[1])
             time_s = (time_ns - window_ns) / NS_PER_S
             if 0 <= time_s <= window_s:
                 yield time_s, drive, value

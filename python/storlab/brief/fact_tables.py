@@ -31,6 +31,7 @@ from storlab.base.units import (
 from storlab.brief.all_mixes import reach
 from storlab.brief.method_definitions import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
+from storlab.brief.target_state import target_state
 from storlab.figures.common import last_point_text
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
@@ -84,7 +85,9 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     access = _access(target, _kinds_on(comparison, column.label), in_memory)
     facts.append(("Access", access, False))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
-    return TargetCard(column.label, index, is_baseline, facts)
+    of_target = (run for run in comparison.dataset.all_runs() if run.target == column.label)
+    state = target_state([run.record for run in of_target if not run.group])
+    return TargetCard(column.label, index, is_baseline, facts, state)
 
 
 def _prices(target: Target) -> list[tuple[str, str]]:

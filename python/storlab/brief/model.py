@@ -14,6 +14,7 @@ from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 from storlab.words.openings import Piece
+from storlab.words.state import StateWord
 from storlab.words.text import plural
 
 MOST_TILES = 4  # tiles on the cover; answers to further questions are sentences
@@ -44,6 +45,7 @@ class TargetCard:
     index: int
     baseline: bool
     facts: list[tuple[str, str, bool]]  # name, value, and whether the study declares it
+    state: list[StateWord]  # state of drives and machine in the runs of the target
 
 
 @dataclass(frozen=True, slots=True)

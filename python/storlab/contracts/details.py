@@ -89,6 +89,28 @@ class MachineFindings(DetailsTable):
     changed: tuple[str, ...] = ()  # facts that changed since the campaign began
 
 
+class DriveHealth(DetailsTable):
+    """Values that a drive reported about itself before and after a run, by name with the unit last.
+
+    Counters such as ``host_written_bytes`` cover the life of the drive. Values that the drive does
+    not report are missing, and ``absent`` has the reasons.
+    """
+
+    drive: str  # kernel name, such as nvme0n1
+    source: str = ""  # logs that were read; empty if none
+    before: dict[str, int | float] = {}
+    after: dict[str, int | float] = {}
+    hottest_c: float | None = None  # highest temperature read before, during and after the run
+    absent: dict[str, str] = {}  # reason by value or log
+
+    def grown(self, name: str) -> int | float | None:
+        """Return by how much a counter grew in the run; None if unknown or if it went back."""
+        if name not in self.before or name not in self.after:
+            return None
+        growth = self.after[name] - self.before[name]
+        return growth if growth >= 0 else None
+
+
 class StageTimes(DetailsTable):
     """Times and sizes of one stage of work that consists of successive stages.
 
@@ -121,6 +143,7 @@ class Details(DetailsTable):
     process: BytesCounted | None = None
     medium: MediumFindings | None = None  # None if not examined
     machine: MachineFindings | None = None  # None if not examined, or by several clients
+    health: tuple[DriveHealth, ...] = ()  # physical drives below the target that report any
     stages: tuple[StageTimes, ...] = ()  # finished stages
     page_cache_unknown: bool = False  # whether its use is unknown, as in some imported runs
 

@@ -22,6 +22,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.history.record import PointRecord, Record, Value, kept_keys
 from storlab.model.decision import Decision, Interval
 from storlab.words.history import Levels
+from storlab.workloads.common.flags import STATE_FLAGS
 
 NEAR = 2  # results around a change that are searched for causes
 NEWEST = 2000  # results of a point that are searched for changes
@@ -314,15 +315,18 @@ class _Steps:
 def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
     """Yield for each result the facts that concern one target and engine; empty if imported.
 
-    Equal facts of consecutive results are the same object, so that they compare fast.
+    Flags on the state of drives and machine are facts, too. Equal facts of consecutive results are
+    the same object, so that they compare fast.
     """
-    last: dict[str, Any] | None = None
+    last: tuple[Any, ...] = ()
     facts: dict[str, Any] = {}
     for result in results:
-        record = result.campaign.record
-        if record["facts"] != last:
-            last = record["facts"]
-            facts = {} if record["imported"] else dict(_own(target, engine, last))
+        record, flags = result.campaign.record, STATE_FLAGS.intersection(result.point["flags"])
+        if (record["facts"], flags) != last:
+            last = record["facts"], flags
+            facts = {} if record["imported"] else dict(_own(target, engine, record["facts"]))
+            if facts:
+                facts |= {kind: "yes" if kind in flags else "no" for kind in STATE_FLAGS}
         yield facts
 
 

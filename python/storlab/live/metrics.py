@@ -75,7 +75,7 @@ def _families(state: State) -> Iterator[Family]:
         yield Family(f"storlab_{name}_{unit}", "gauge", text, unit, samples)
     for kind, name, unit, place, text in (
         ("power", "storlab_power_watts", "watts", "boundary", "By the target's own meters."),
-        ("temperature", "storlab_temperature_celsius", "celsius", "device", "Every 10 s."),
+        ("temperature", "storlab_temperature_celsius", "celsius", "device", "Every second."),
     ):
         own = [gauge for gauge in state.gauges if gauge.kind == kind]
         of_gauges = [({**study, "target": g.target, place: g.place}, g.value) for g in own]

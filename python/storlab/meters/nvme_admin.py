@@ -149,7 +149,7 @@ class NvmeAdmin:
 
     def smart_power(self) -> SmartPower | None:
         """Return the mean power of the last second, or None if the drive does not report it."""
-        page = self._log(_SMART_LOG, _SMART_BYTES)
+        page = self.log(_SMART_LOG, _SMART_BYTES)
         return _scaled(int.from_bytes(page[240:244], "little"))
 
     def power_error(self) -> PowerError | None:
@@ -158,7 +158,7 @@ class NvmeAdmin:
         if not attributes >> 21 & 1:
             return None
         try:
-            page = self._log(_POWER_LOG, _POWER_LOG_BYTES)
+            page = self.log(_POWER_LOG, _POWER_LOG_BYTES)
         except NvmeStatusError as refused:
             if refused.unsupported:
                 return None
@@ -166,6 +166,23 @@ class NvmeAdmin:
         percent = page[56]
         estimated = bool(int.from_bytes(page[2:4], "little") >> 2 & 1)
         return PowerError(percent=percent if percent <= 100 else None, estimated=estimated)
+
+    def log(self, page: int, size: int) -> bytes:
+        """Read a log page of the controller.
+
+        Args:
+            page: Log identifier, such as 02h for SMART / Health Information.
+            size: Size of the log in bytes.
+
+        Raises:
+            NvmeStatusError: The controller has no such log.
+            MeterError: The command failed, or returned fewer bytes.
+        """
+        dwords = size // 4 - 1
+        data, _ = self._transport.admin(
+            _GET_LOG_PAGE, nsid=_ALL_NAMESPACES, cdw10=page | dwords << 16, data_len=size
+        )
+        return self._whole(data, size, f"log page {page:02x}h")
 
     def _identify(self) -> bytes:
         if self._page is None:
@@ -178,13 +195,6 @@ class NvmeAdmin:
     def _management(self) -> int:
         _, result = self._transport.admin(_GET_FEATURES, cdw10=_POWER_MANAGEMENT)
         return result
-
-    def _log(self, page: int, size: int) -> bytes:
-        dwords = size // 4 - 1
-        data, _ = self._transport.admin(
-            _GET_LOG_PAGE, nsid=_ALL_NAMESPACES, cdw10=page | dwords << 16, data_len=size
-        )
-        return self._whole(data, size, f"log page {page:02x}h")
 
     def _whole(self, data: bytes, size: int, name: str) -> bytes:
         if len(data) != size:

@@ -1,8 +1,8 @@
 """Temperatures of NVMe drives from the kernel's sensors, which any user may read.
 
-The nvme driver sends an admin command per reading, so readings must be rare. Drives of the kernel
-driver drivetemp are not read: its command waits until the drive's queue is empty, which would
-disturb the measurement. Sensors give thousandths of a degree Celsius; source: the kernel's
+The nvme driver sends an admin command per reading. Drives of the kernel driver drivetemp are not
+read: its command waits until the drive's queue is empty, which would disturb the measurement.
+Sensors give thousandths of a degree Celsius; source: the kernel's
 ``Documentation/hwmon/sysfs-interface``.
 """
 
@@ -18,8 +18,11 @@ _SENSORS = (
     "device/device/hwmon/hwmon*/temp1_input",  # older kernels
     "device/nvme*/hwmon*/temp1_input",  # multipath
 )
-EVERY_S = 10.0
-"""Shortest interval between two readings of a drive, in seconds."""
+EVERY_S = 1.0
+"""Shortest interval between two readings of a drive, in seconds.
+
+The nvme driver asks the drive at most once per second, and otherwise repeats its last answer.
+"""
 _DEEPEST = 8  # nesting of devices that consist of others
 
 
@@ -46,7 +49,7 @@ def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
 
 
 class TemperatureWatch(CounterWatch):
-    """Temperatures of drives, read every 10 s inside a ``with`` block.
+    """Temperatures of drives, read every second inside a ``with`` block.
 
     ``files`` is the result of ``temperature_files``. If reading one drive fails, no drive is read
     again.

@@ -122,6 +122,16 @@ class PciDevice:
         return Link(speed, width, *own, *_link_numbers(self.sysfs.parent, "max"))
 
     @property
+    def corrected_errors(self) -> int | None:
+        """Errors that the device reported as corrected since the machine started (AER).
+
+        None if the kernel does not count them, as without the right to control error reporting.
+        """
+        lines = (read_fact(self.sysfs / "aer_dev_correctable") or "").splitlines()
+        counts = [line.split() for line in lines if line.startswith("TOTAL_ERR_COR ")]
+        return int(counts[0][1]) if counts and counts[0][1].isdigit() else None
+
+    @property
     def bar1_bytes(self) -> int | None:
         """Size of a GPU's BAR1, the window in which other devices can access its memory."""
         lines = (read_fact(self.sysfs / "resource") or "").splitlines()

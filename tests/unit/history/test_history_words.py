@@ -96,6 +96,19 @@ def test_nothing_is_known_of_imported_results() -> None:
     assert shift.candidates == ()
 
 
+def test_flags_on_the_state_of_drives_are_candidates_and_others_are_not() -> None:
+    records = {f"/r/{i:03d}": record(i, (100 if i < 20 else 90) + (i * 7 % 5 - 2) * 0.3, FACTS)
+               for i in range(40)}  # fmt: skip
+    for i, name in enumerate(records):
+        flags = ["throttled", "client-bound"] if i >= 20 else ["worn"] if i < 3 else []
+        records[name]["points"][0]["flags"] = flags
+    (point,) = history_of(records).points
+    (shift,) = point.series[0].shifts
+    (found,) = shift.candidates
+    difference = found.difference
+    assert (difference.field, difference.there, difference.here) == ("throttled", "no", "yes")
+
+
 def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
     records = {f"/r/{i}": record(i, 1000.0 if i < 20 else 1000.5, dict(FACTS)) for i in range(40)}
     (point,) = history_of(records).points

@@ -22,6 +22,7 @@ from storlab.lab.plan.memory import memory_of
 from storlab.lab.preflight.attachment import attachment_checks, state_check
 from storlab.lab.preflight.directories import directory_checks
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
+from storlab.lab.preflight.health import health_checks
 from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
@@ -134,6 +135,7 @@ def check_study(
         if target.name in used:
             known = family_target_checks(target, _points_on(target, plan), base)
             checks += [_under(target, check) for check in (*known, *power_checks(target, base))]
+    checks += health_checks([t for t in study.target if t.name in used], base)
     checks += _cautions(study, plan)
     metered = any(meter.kind != "declared" for t in study.target for meter in t.meters)
     if metered and study.study.settle == 0:

@@ -9,8 +9,10 @@ from typing import Any
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
+from storlab.contracts.details import Details
 from storlab.contracts.family import Workload
 from storlab.contracts.registry import FAMILIES
+from storlab.health.evidence import health_metrics
 from storlab.model.point import PlannedRun, Point, about_run
 from storlab.model.result import (
     Concurrency,
@@ -104,6 +106,7 @@ def completed_record(
         metrics += density_metrics(metrics, target, power.totals, page.operations.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
+        metrics += health_metrics(Details.of(outcome).health)
         metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)

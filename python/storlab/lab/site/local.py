@@ -28,6 +28,7 @@ from storlab.lab.watch.device_bytes import (
     bytes_around,
     medium_behind,
 )
+from storlab.lab.watch.health import HealthWatch
 from storlab.lab.watch.limits import LimitWatch
 from storlab.lab.watch.machine_watch import MachineWatch, changes, drives_of, pinned_near
 from storlab.lab.watch.member_watch import MemberWatch
@@ -289,6 +290,7 @@ class LocalSite:
         )
         changed = changes(recorded, context.target, self.guard.base)
         with ExitStack() as stack:
+            health = stack.enter_context(HealthWatch(below))
             asked = stack.enter_context(ProcessBytes())
             moved = stack.enter_context(DeviceBytes(devices)) if devices else None
             cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
@@ -312,6 +314,7 @@ class LocalSite:
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))
         if warm is not None:
             course["celsius"] = warm.by_drive()
+        health.judge(outcome, course.get("celsius", {}))
         if kept := waits.course(*window, STARVED_PERCENT / 100, MOST_OF_COURSE):
             course[WAITS] = kept
         if course:

@@ -329,6 +329,8 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
     }
     if stand_ins := _stand_ins(clients):
         facts["stand_ins"] = stand_ins
+    if health := _health(clients):
+        facts["health"] = health
     return {**details, **facts}
 
 
@@ -339,6 +341,15 @@ def _stand_ins(clients: Sequence[Client]) -> list[str]:
     """
     every = (text for c in clients for text in c.outcome.details.get("stand_ins", ()))
     return list(dict.fromkeys(every))
+
+
+def _health(clients: Sequence[Client]) -> list[dict[str, Any]]:
+    """Return the health of the drives of all clients, each with the name of its client."""
+    return [
+        {**drive, "drive": f"{client.place.name}: {drive['drive']}"}
+        for client in clients
+        for drive in client.outcome.details.get("health", ())
+    ]
 
 
 def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:

@@ -93,85 +93,6 @@ _CONDITIONS = (
         claims=True,
     ),
     FlagMeaning(
-        "link-degraded",
-        "slow PCIe link",
-        "The PCIe link of a drive was slower or narrower than drive and slot allow.",
-        severity="warning",
-        why="The link of a drive was degraded: with its full link the target may be faster.",
-        energies=True,
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "path-degraded",
-        "path down",
-        "A path to a drive was down, or no path was optimized (ANA, ALUA).",
-        severity="warning",
-        why="Not all paths to a drive were in use: the target may be faster than shown.",
-        energies=True,
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "remote-node",
-        "other NUMA node",
-        "Workers ran on another NUMA node than the drive for 5 % of the time or more.",
-        severity="warning",
-        why=(
-            "I/O crossed between NUMA nodes, which costs latency and throughput: numa_local = true "
-            "in [study] keeps workers near the drive."
-        ),
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "sleeping-cores",
-        "sleeping cores",
-        "The workers’ cores took up to 5 % of the time or more to wake up from idle states.",
-        severity="warning",
-        why=(
-            "Latencies include the time in which a core wakes up: with shallower idle states they "
-            "may be shorter."
-        ),
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "slow-cores",
-        "slow cores",
-        "The workers’ cores ran at less than 80 % of their base frequency.",
-        severity="warning",
-        why=(
-            "Slow cores lengthen latencies and may limit throughput: a governor, a power limit or "
-            "heat held them back."
-        ),
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "memory-pressure",
-        "short of memory",
-        "Programs on the client waited for memory in 10 % of the time or more.",
-        severity="warning",
-        why="The client was short of memory: the target may be faster than shown.",
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
-        "machine-changed",
-        "machine changed",
-        "The CPU’s settings or the drive’s settings or link differed from those at the start of "
-        "the campaign.",
-        severity="warning",
-        why=(
-            "The machine changed during the campaign: runs before and after the change are not "
-            "repeats of one another."
-        ),
-        energies=True,
-        caveat=True,
-        claims=True,
-    ),
-    FlagMeaning(
         "never-written",
         "never written",
         "Some data that was read had never been written: holes, unwritten extents, or blocks of "
@@ -374,6 +295,129 @@ _CLIENTS = (
 CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)
 """Kinds of flags about clients of a cluster; their messages name the clients."""
 
+_STATE = (
+    FlagMeaning(
+        "link-degraded",
+        "slow PCIe link",
+        "The PCIe link of a drive was slower or narrower than drive and slot allow.",
+        severity="warning",
+        why="The link of a drive was degraded: with its full link the target may be faster.",
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "path-degraded",
+        "path down",
+        "A path to a drive was down, or no path was optimized (ANA, ALUA).",
+        severity="warning",
+        why="Not all paths to a drive were in use: the target may be faster than shown.",
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "remote-node",
+        "other NUMA node",
+        "Workers ran on another NUMA node than the drive for 5 % of the time or more.",
+        severity="warning",
+        why=(
+            "I/O crossed between NUMA nodes, which costs latency and throughput: numa_local = true "
+            "in [study] keeps workers near the drive."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "sleeping-cores",
+        "sleeping cores",
+        "The workers’ cores took up to 5 % of the time or more to wake up from idle states.",
+        severity="warning",
+        why=(
+            "Latencies include the time in which a core wakes up: with shallower idle states they "
+            "may be shorter."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "slow-cores",
+        "slow cores",
+        "The workers’ cores ran at less than 80 % of their base frequency.",
+        severity="warning",
+        why=(
+            "Slow cores lengthen latencies and may limit throughput: a governor, a power limit or "
+            "heat held them back."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "memory-pressure",
+        "short of memory",
+        "Programs on the client waited for memory in 10 % of the time or more.",
+        severity="warning",
+        why="The client was short of memory: the target may be faster than shown.",
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "machine-changed",
+        "machine changed",
+        "The CPU’s settings or the drive’s settings or link differed from those at the start of "
+        "the campaign.",
+        severity="warning",
+        why=(
+            "The machine changed during the campaign: runs before and after the change are not "
+            "repeats of one another."
+        ),
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "throttled",
+        "throttled",
+        "The drive slowed itself down because of heat.",
+        severity="warning",
+        why="The drive was too hot to work at full speed: cooled better, it would be faster.",
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "media-errors",
+        "media errors",
+        "The drive reported media errors during the run.",
+        severity="warning",
+        why="The drive could not read or write some of its data: it may need replacement.",
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "worn",
+        "worn",
+        "The drive is at the end of its rated endurance, short of spare capacity, or reports that "
+        "it is failing.",
+        severity="warning",
+        why="A worn drive may be slower than one of the same model that is new.",
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "link-retrained",
+        "link trouble",
+        "The drive's link changed its speed or width, was retrained, or had errors corrected "
+        "during the run.",
+        severity="warning",
+        why="Transfers wait while a link is retrained or repeats packets.",
+        caveat=True,
+        claims=True,
+    ),
+)
+STATE_FLAGS = frozenset(meaning.kind for meaning in _STATE)
+"""Kinds of flags about the state of drives and machine: possible causes of a change over time."""
+
 
 def flag_meanings() -> Mapping[str, FlagMeaning]:
     """Return the meaning of every kind of flag, in the order in which legends list them.
@@ -387,4 +431,5 @@ def flag_meanings() -> Mapping[str, FlagMeaning]:
 @cache
 def _meanings(kinds: tuple[str, ...]) -> Mapping[str, FlagMeaning]:
     own = [meaning for kind in kinds for meaning in FAMILIES[kind].page.flags]
-    return {meaning.kind: meaning for meaning in (*_CONDITIONS, *_CLIENTS, *own, *_OUTCOMES)}
+    every = (*_CONDITIONS, *_STATE, *_CLIENTS, *own, *_OUTCOMES)
+    return {meaning.kind: meaning for meaning in every}

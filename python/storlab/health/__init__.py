@@ -1,0 +1,1 @@
+"""Health of drives, as they report it: NVMe logs, smartctl, PCIe links; and flags that follow."""

@@ -1,0 +1,16 @@
+"""Words of the strip on a target's card with example values, in tests/golden/words/state.txt."""
+
+from __future__ import annotations
+
+from storlab.words.state import STEADY, amplification_word, flagged_word, warmth_word
+from support.golden import golden_text
+
+
+def test_state_golden() -> None:
+    words = [warmth_word(heat, limit, 10) for heat in (41.2, 65, 78) for limit in (70, None)]
+    words.append(STEADY)
+    words += [amplification_word(ratio) for ratio in (1.0, 1.83, 1250.4)]
+    words += [flagged_word("throttled", "throttled", *runs) for runs in ((1, 1), (2, 1200))]
+    text = "\n".join(f"{word.text}{' (off)' if word.is_off else ''}" for word in words)
+    text = text.replace("\u00a0", " ") + "\n"
+    assert text == golden_text("words/state.txt", text)
