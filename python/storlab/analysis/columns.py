@@ -55,6 +55,15 @@ class Column:
         return f"{self.name}.{self.operation}"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names by which a study may refer to the metric: the key, the name, the name alone.
+
+        The latter is without operation and unit, such as ``throughput`` or ``latency_mean``.
+        """
+        unit = "_" + self.unit.lower().replace("/", "_")
+        return (self.key, self.name, self.name.removesuffix(unit))
+
+    @property
     def is_intended(self) -> bool:
         """Whether the column is a latency from the intended start (open loop)."""
         return self.name.startswith("intended_")

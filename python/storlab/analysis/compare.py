@@ -42,6 +42,7 @@ from storlab.analysis.stats import CONFIDENCE, mean_interval, printable, ratio_i
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
 from storlab.model.decision import Decision, Interval, Verdict, outcome_of
+from storlab.results.rounds import Rounds
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -51,6 +52,7 @@ CONCURRENCY_TOLERANCE = 1.10  # latencies whose effective concurrencies differ b
 FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
 FEW = "few-operations"
 PER_REPEAT = "percentile-per-repeat"
+UNSTEADY = "rounds-not-steady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +425,8 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
     repeats = [Repeat(r.record.run_id, r.record.started_at, r.values) for r in cell.runs]
     cell.drifts = drifts_of(repeats, point.page)
     cell.flags = [
-        *_run_flags(cell.runs), *_drift_flags(cell), *_per_repeat_flags(cell), *_few_flags(cell)
+        *_run_flags(cell.runs), *_drift_flags(cell), *_per_repeat_flags(cell), *_few_flags(cell),
+        *_round_flags(cell, dataset.rounds.get(label)),
     ]  # fmt: skip
     return cell
 
@@ -494,6 +497,13 @@ def _per_repeat_flags(cell: Cell) -> list[CellFlag]:
         values = ", ".join(format_quantity(value, column.unit) for value in cell.repeats(column))
         texts.append(f"{column.label}, per repeat: {values}")
     return [CellFlag(PER_REPEAT, "; ".join(texts), len(cell.runs))] if texts else []
+
+
+def _round_flags(cell: Cell, rounds: Rounds | None) -> list[CellFlag]:
+    """Return a flag if the study asks for steady rounds, and the target has not become steady."""
+    if rounds is None or rounds.verdict.steady or not cell.runs:
+        return []
+    return [CellFlag(UNSTEADY, rounds.text, len(cell.runs))]
 
 
 def _few_flags(cell: Cell) -> list[CellFlag]:

@@ -23,6 +23,7 @@ from storlab.model.result import RunRecord, group_id, group_operation
 from storlab.model.samples import TIMES
 from storlab.model.study import Target
 from storlab.results.files import read_result
+from storlab.results.rounds import Rounds, rounds_of
 from storlab.results.store import ResultStore
 
 
@@ -148,6 +149,10 @@ class Dataset:
     planned: dict[tuple[str, str], int]  # number of planned runs, by the same keys
     point_ids: dict[tuple[str, str], str]
     use_cases: dict[str, list[str]] = field(default_factory=dict)  # names of use cases by point key
+    # rounds by target label, if the campaign ends when it is steady: ``runs`` has only those of the
+    # measurement window
+    rounds: dict[str, Rounds] = field(default_factory=dict)
+    outside: list[RunData] = field(default_factory=list)  # runs outside the measurement window
 
     def of(self, point: WorkloadPoint, target: str) -> list[RunData]:
         """Return the runs of one target at one workload point, failed ones included."""
@@ -156,7 +161,7 @@ class Dataset:
     @property
     def records(self) -> list[RunRecord]:
         """Records of all runs, in the order of the plans."""
-        whole = (run for run in self.all_runs() if not run.group)
+        whole = (run for run in (*self.all_runs(), *self.outside) if not run.group)
         by_name = {(id(run.store), run.directory_name): run.record for run in whole}
         planned = ((id(s), run.run_id) for s in self.stores for run in s.plan.runs)
         return [by_name[name] for name in planned if name in by_name]
@@ -199,11 +204,17 @@ def _loaded(stores: Sequence[ResultStore], only: Collection[str] | None) -> Data
     seen: dict[str, WorkloadPoint] = {}
     work = work_of(stores)
     for store in stores:
+        records = store.records()
+        rounds = rounds_of(store.plan, records)
+        data.rounds |= {labels[id(store), name]: own for name, own in rounds.items()}
         keys = _add_plan(data, store, labels, seen, work, only)
-        for record in store.records():
+        for record in records:
+            label = labels[id(store), record.target]
             if only is not None and record.point_id not in only:
                 continue
-            label = labels[id(store), record.target]
+            if label in data.rounds and record.repeat not in data.rounds[label]:
+                data.outside.append(RunData(record, label, store))
+                continue
             point = store.plan.points[record.point_id]
             for name, part in records_by_group(record, point).items():
                 cell = (keys[part.point_id], label)
@@ -285,11 +296,14 @@ def _add_plan(
         if only is not None and run.point_id not in only:
             continue
         whole = store.plan.points[run.point_id]
+        label = labels[id(store), whole.target]
+        if label in data.rounds and run.repeat not in data.rounds[label]:
+            continue
         spec = store.study.workload[whole.workload_index]
         groups = (group_id(run.point_id, name) for name in groups_of(whole))
         for point_id in (run.point_id, *groups):
             key = keys[point_id]
-            cell = (key, labels[id(store), whole.target])
+            cell = (key, label)
             data.planned[cell] = data.planned.get(cell, 0) + 1
             data.point_ids[cell] = work.ids[id(store), point_id]
             if not data.use_cases.get(key):

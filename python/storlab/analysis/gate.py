@@ -290,9 +290,9 @@ def _columns(number: int, rule: GateRule, known_columns: Sequence[Column]) -> li
     A name selects the columns of all its operations.
     """
     names = {
-        name: [c for c in known_columns if name in _names(c)]
+        name: [c for c in known_columns if name in c.names]
         for column in known_columns
-        for name in _names(column)
+        for name in column.names
     }
     mean = re.sub(r"_p[0-9]+(?=_|\.|$)", "_mean", rule.metric)
     if rule.metric not in names and mean != rule.metric and mean in names:
@@ -304,11 +304,6 @@ def _columns(number: int, rule: GateRule, known_columns: Sequence[Column]) -> li
         what = f'no run has the metric "{rule.metric}"'
         raise _error(number, "metric", what, suggest(rule.metric, known))
     return names[rule.metric]
-
-
-def _names(column: Column) -> tuple[str, ...]:
-    unit = "_" + column.unit.lower().replace("/", "_")
-    return (column.key, column.name, column.name.removesuffix(unit))
 
 
 def _points(

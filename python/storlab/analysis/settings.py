@@ -49,6 +49,7 @@ def target_settings(target: Target) -> dict[str, Any]:
             "precondition": None if steady is None else {
                 **steady.dump(),
                 "block_size": format_size(steady.block_size),
+                "fill_block_size": format_size(steady.fill_block_size),
                 "round": exact_duration(steady.round),
             },
             "meters": [_meter_settings(meter) for meter in target.meters],

@@ -43,6 +43,19 @@ def comparison_dict(comparison: Comparison, keys: set[str] | None = None) -> dic
             for section in comparison.sections
             for point in section.points
         ],
+        "rounds": {
+            label: {
+                "metric": own.rule.metric,
+                "values": list(own.values),
+                "first": own.first,
+                "last": own.last,
+                "verdict": own.verdict.verdict,
+                "mean": own.verdict.mean,
+                "excursion_percent": own.verdict.excursion_percent,
+                "slope_percent": own.verdict.slope_percent,
+            }
+            for label, own in comparison.dataset.rounds.items()
+        },
         "failed": [
             _failed(run)
             for row in comparison.rows.values()

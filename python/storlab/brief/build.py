@@ -64,6 +64,7 @@ from storlab.brief.power import power_method, power_section
 from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
+from storlab.brief.rounds import rounds_section
 from storlab.brief.selection import caveat, every_point, shown, with_linked
 from storlab.brief.timelines import chosen_section, timelines_section
 from storlab.brief.work_item_tables import work_item_tables
@@ -79,6 +80,7 @@ from storlab.figures.campaign import (
     DENSITY,
     PUBLISHED_BARS,
     PUBLISHED_MIXES,
+    ROUNDS,
     WORTH,
 )
 from storlab.figures.common import slug
@@ -129,7 +131,9 @@ def build_brief(
     scales = tables.scales_of(whole)
     claims = make_claims(comparison, whole)
     additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
-    extras = _extras(comparison, scales, published, chosen, claims)
+    steady = rounds_section(whole, _group(ROUNDS, whole, whole.sections))
+    extras = [steady] if steady is not None else []
+    extras += _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)
     overview = _overview(comparison, "workload")
     sections, extras = _sections(comparison, scales, extras, overview)

@@ -298,6 +298,19 @@ class EndpointFigures(Part):
     p99_ns: int
 
 
+class RoundsDocument(Part):
+    """Tracked metric of a target that ends when it is steady, by round, and its window."""
+
+    metric: str
+    values: list[float | None]
+    first: int
+    last: int
+    verdict: Literal["steady", "not-steady", "too-short"]
+    mean: float | None
+    excursion_percent: float | None
+    slope_percent: float | None
+
+
 class CompareDocument(Document):
     """Output of storlab compare: results of every point and target, ratios, proofs and answers.
 
@@ -305,8 +318,9 @@ class CompareDocument(Document):
     (gpudirect) the fraction of I/O on each path to the GPU, and `saturation` (preprocess) whether
     storage is the bottleneck. These three are missing if metrics were selected by --metric. A
     target's `own_percentiles` at a point are those of each repeat, by column, if runs have no
-    histograms to merge: the estimate is then their median. `changed_settings` lists settings of the
-    study that options of the command replaced.
+    histograms to merge: the estimate is then their median. `rounds` lists targets with
+    `until_steady`, whose runs are those of the measurement window, `first` to `last`.
+    `changed_settings` lists settings of the study that options of the command replaced.
     """
 
     schema_name: Literal["compare"] = Field(default="compare", alias="schema")
@@ -315,6 +329,7 @@ class CompareDocument(Document):
     targets: list[str]
     columns: list[ColumnDocument]
     points: list[dict[str, Any]]
+    rounds: dict[str, RoundsDocument]
     failed: list[dict[str, Any]]
     proofs: list[TargetProof]
     changed_settings: list[str]

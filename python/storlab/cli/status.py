@@ -41,6 +41,7 @@ def status(
 def _status(directory: Path) -> dict[str, Any]:
     read_result(directory)
     plan = plan_object(directory)
+    _leave_out_later_rounds(directory, plan)
     runs = [_facts(run) for run in run_objects(directory, plan)]
     by_id = {run["run_id"]: run["status"] for run in runs}
     missing = [run for run in plan["runs"] if run_id_of(run) not in by_id]
@@ -71,6 +72,18 @@ def _status(directory: Path) -> dict[str, Any]:
             if run["attempts"]
         ],
     }
+
+
+def _leave_out_later_rounds(directory: Path, plan: dict[str, Any]) -> None:
+    """Remove the planned runs that are not needed, because their target was steady before."""
+    if plan.get("rounds") is None:
+        return
+    from storlab.results.rounds import needed_runs, rounds_of
+    from storlab.results.store import ResultStore
+
+    store = ResultStore.open(directory)
+    needed = needed_runs(store.plan, rounds_of(store.plan, store.records()))
+    plan["runs"] = [run.dump() for run in needed]
 
 
 def _facts(record: dict[str, Any]) -> dict[str, Any]:

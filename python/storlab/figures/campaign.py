@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from storlab.contracts.figure import Drawn, FigureKind
 
+ROUNDS = FigureKind(
+    "rounds",
+    "campaign",
+    "Tracked metric by round",
+    "Shaded: the measurement window. Dashed: half of the allowed excursion around its mean. Black: "
+    "best fit.",
+    place="storlab.figures.rounds:draw",
+)
 COST_STACK = FigureKind(
     "cost_stack",
     "campaign",
@@ -76,6 +84,7 @@ CLIENT_BALANCE = FigureKind(
     parts=(Drawn("storlab.figures.clients:draw"),),
 )
 EVERY = (
+    ROUNDS,
     DENSITY,
     WORTH,
     COST_STACK,

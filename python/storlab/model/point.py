@@ -58,6 +58,15 @@ def about_run(run: PlannedRun, point: Point) -> dict[str, Any]:
     }
 
 
+class RoundsRule(Table):
+    """When a target has run enough rounds: a metric of its tracked point was steady over five."""
+
+    metric: str  # key of the metric, such as iops.all
+    tracked: dict[str, str]  # point_id of the tracked point by target
+    slope_percent: float
+    excursion_percent: float
+
+
 class Plan(Table):
     """Plan of a campaign, stored as ``plan.json`` before anything is executed."""
 
@@ -75,6 +84,8 @@ class Plan(Table):
     devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)
     # facts about the clients' block devices, by client, then by path; empty if unknown
     client_devices: dict[str, dict[str, dict[str, str | int]]] = Field(default_factory=dict)
+    # which of the runs can be left out: see RoundsRule; None if all repeats are run
+    rounds: RoundsRule | None = None
     # size and other facts of the user's files that workloads read, by path
     files: dict[str, dict[str, int]] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
@@ -86,7 +97,7 @@ class Plan(Table):
         It covers points, order, sizes, devices and files.
         """
         fields = self.model_dump(mode="json")
-        for later in ("devices", "client_devices", "files"):
+        for later in ("devices", "client_devices", "files", "rounds"):
             if not fields[later]:
                 del fields[later]  # keeps the hash of plans from versions without the field
         for point in fields["points"].values():

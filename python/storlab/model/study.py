@@ -23,6 +23,7 @@ from pydantic import (
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
+from storlab.base.steady import EXCURSION_PERCENT, SLOPE_PERCENT, WINDOW
 from storlab.base.units import LARGEST, NS_PER_MS, format_duration
 from storlab.model.cluster import Cluster
 from storlab.model.gate import GateRule
@@ -39,6 +40,7 @@ __all__ = [
     "Precondition",
     "StudyBase",
     "Target",
+    "UntilSteady",
     "UseCase",
     "WorkloadSpec",
     "study_model",
@@ -55,6 +57,40 @@ MOST_INTERVALS = 1_000_000
 """Largest number of intervals in a window: eleven days of seconds, or 1,000 s of milliseconds."""
 
 
+class UntilSteady(StudyTable):
+    """``until_steady`` of ``[study]``: repeat all points in rounds until a metric is steady.
+
+    As in the SNIA PTS, a target has measured enough as soon as the metric at one of its points was
+    steady over five rounds. Results are those of these five rounds, the measurement window.
+    ``repeats`` is the largest number of rounds.
+    """
+
+    metric: str = Field(
+        default="iops",
+        min_length=1,
+        description="metric that must be steady, such as iops, throughput or latency_mean",
+    )
+    workload: str | None = Field(
+        default=None, description="name of the workload of the tracked point; by default any"
+    )
+    at: dict[str, Any] = Field(
+        default_factory=dict,
+        description="parameter values of the tracked point, which each target must have exactly "
+        'once: { block_size = "4KiB", read_percent = 0 }',
+    )
+    slope_percent: float = Field(
+        default=SLOPE_PERCENT,
+        gt=0,
+        description="largest change of the best-fit line over five rounds, in percent of their "
+        "mean",
+    )
+    excursion_percent: float = Field(
+        default=EXCURSION_PERCENT,
+        gt=0,
+        description="largest difference between two of five rounds, in percent of their mean",
+    )
+
+
 class Header(StudyTable):
     """``[study]``: settings common to all runs."""
 
@@ -62,6 +98,11 @@ class Header(StudyTable):
     description: str = Field(default="", description="what the study is for, in your words")
     repeats: int = Field(
         default=3, ge=1, le=10_000, description="runs of every point; intervals need at least two"
+    )
+    until_steady: UntilSteady | None = Field(
+        default=None,
+        description="end a target's runs as soon as a metric was steady over five rounds, and use "
+        "only these; repeats is then the most rounds, 25 in the SNIA PTS",
     )
     ramp: Duration = Field(
         default="10s",
@@ -117,6 +158,14 @@ class Header(StudyTable):
         description="published results to show beside the measured ones: names from storlab "
         "published, or paths of CSV files",
     )
+
+    @model_validator(mode="after")
+    def _enough_rounds(self) -> Header:
+        if self.until_steady is not None and self.repeats < WINDOW:
+            what = f"is {self.repeats}, but until_steady judges {WINDOW} rounds"
+            fix = f"set repeats = 25, or at least {WINDOW}: it is the largest number of rounds"
+            raise FieldProblems([Problem(("repeats",), what, fix)])
+        return self
 
     @model_validator(mode="after")
     def _samples(self) -> Header:

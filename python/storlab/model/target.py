@@ -12,7 +12,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.secrets import secret_problems
-from storlab.base.units import exact_number
+from storlab.base.steady import WINDOW
+from storlab.base.units import MIB, exact_number, format_size
 from storlab.model.power import Boundary
 from storlab.model.publisher import Components
 from storlab.model.rack_and_cost import Cost
@@ -29,9 +30,16 @@ class Precondition(StudyTable):
     """``precondition`` of a target: fill it, then overwrite it at random until it is steady.
 
     Steady state is defined as in the SNIA PTS: by slope and excursion of throughput over the last
-    five rounds.
+    five rounds. ``{ fills = 2, fill_block_size = "128KiB", max_rounds = 0 }`` is the PTS's
+    workload-independent preconditioning.
     """
 
+    fills: int = Field(
+        default=1, ge=1, le=100, description="times that all data is written sequentially"
+    )
+    fill_block_size: Size = Field(
+        default="1MiB", gt=0, description="size of the sequential writes, a part of 1 MiB"
+    )  # type: ignore[assignment]
     block_size: Size = Field(default="128KiB", gt=0, description="size of the random overwrites")  # type: ignore[assignment]
     queue_depth: int = Field(
         default=32, ge=1, le=65_536, description="queue depth of the random overwrites"
@@ -39,9 +47,9 @@ class Precondition(StudyTable):
     round: Duration = Field(default="60s", gt=0, description="length of one round")  # type: ignore[assignment]
     max_rounds: int = Field(
         default=25,
-        ge=5,
+        ge=0,
         description="rounds after which preconditioning ends without steady state, and its runs "
-        "are flagged",
+        "are flagged; 0 only fills",
     )
     slope_percent: float = Field(
         default=10,
@@ -54,6 +62,19 @@ class Precondition(StudyTable):
         description="largest difference between two of the last five rounds, in percent of their "
         "mean",
     )
+
+    @model_validator(mode="after")
+    def _whole_blocks(self) -> Precondition:
+        problems = []
+        if 0 < self.max_rounds < WINDOW:
+            what = f"is {self.max_rounds}, but steady state is judged over {WINDOW} rounds"
+            problems.append(Problem(("max_rounds",), what, f"use {WINDOW} or more, or 0"))
+        if MIB % self.fill_block_size or self.fill_block_size % 512:
+            what = f"{format_size(self.fill_block_size)} does not divide 1 MiB into whole sectors"
+            problems.append(Problem(("fill_block_size",), what, 'write fill_block_size = "128KiB"'))
+        if problems:
+            raise FieldProblems(problems)
+        return self
 
 
 class MeterSpec(StudyTable):

@@ -71,6 +71,7 @@ from storlab.results.read import (
     read_study,
     validate_record,
 )
+from storlab.results.rounds import needed_runs, rounds_of
 
 _NEW = ".new-"
 _FOLDERS = ("runs", "prepare", "verify")
@@ -406,15 +407,16 @@ class ResultStore:
         return read_checked(self.run_dir(run_id), f"raw/{name}")
 
     def missing(self, retry_failed: bool = False) -> list[PlannedRun]:
-        """Return the planned runs that are not stored; with ``retry_failed`` also failed ones."""
+        """Return the needed runs that are not stored; with ``retry_failed`` also failed ones."""
         return self.missing_of(self.records(), retry_failed)
 
     def missing_of(
         self, records: Sequence[RunRecord], retry_failed: bool = False
     ) -> list[PlannedRun]:
         """Like :meth:`missing`, but with the records of the stored runs already read."""
+        runs = needed_runs(self.plan, rounds_of(self.plan, records))
         done = {r.run_id for r in records if not (retry_failed and r.status == "failed")}
-        return [run for run in self.plan.runs if run.run_id not in done]
+        return [run for run in runs if run.run_id not in done]
 
     def check(self) -> None:
         """Verify the checksums of all files of all stored runs.

@@ -13,12 +13,14 @@ from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
 from storlab.base.units import format_number
 from storlab.model.decision import Decision, Interval
+from storlab.results.rounds import Rounds
 from storlab.words.text import (
     DIFFERENT_CONCURRENCY,
     WITHIN_NOISE,
     all_named,
     and_list,
     named,
+    plural,
     sentence_case,
 )
 
@@ -28,6 +30,13 @@ MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
 LONGER = "{which} take {times} as long on {larger} as on {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
+
+
+def rounds_title(target: str, metric: str, rounds: Rounds) -> str:
+    """Return the title of a target's rounds: whether and when it became steady."""
+    if rounds.verdict.steady:
+        return f"{named(target)} is steady in rounds {rounds.first} to {rounds.last}: {metric}"
+    return f"{named(target)} is not steady after {plural(len(rounds.values), 'round')}: {metric}"
 
 
 def ratio_title(

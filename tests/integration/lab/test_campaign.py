@@ -194,6 +194,19 @@ def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool)
     assert (record.stat().st_mtime_ns == before) is keep
 
 
+def test_a_target_can_be_filled_twice_without_rounds(tmp_path: Path) -> None:
+    twice = 'precondition = { fills = 2, fill_block_size = "128KiB", max_rounds = 0 }'
+    study, out = write_study(tmp_path, repeats=1, workload=BRIEF), tmp_path / "out"
+    study.write_text(study.read_text().replace('"8MiB"', f'"8MiB"\n{twice}'))
+    assert main(["run", str(study), "--out", str(out), "--no-report", "--quiet"]) == 0
+    (path,) = (out / "prepare").iterdir()
+    record = json.loads(path.read_text())
+    assert (record["complete"], record["rounds"], "verdict" in record) == (True, [], False)
+    assert record["fill"]["bytes"] == 2 * (8 << 20)
+    flags = {flag.kind for record in ResultStore.open(out).records() for flag in record.flags}
+    assert "not-preconditioned" not in flags
+
+
 def test_a_target_that_never_became_steady_binds_the_claims_about_it(tmp_path: Path) -> None:
     never = 'precondition = { round = "20ms", max_rounds = 5, excursion_percent = 1e-9 }'
     study, out = write_study(tmp_path, repeats=1, workload=BRIEF), tmp_path / "out"

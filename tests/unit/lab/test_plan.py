@@ -149,6 +149,21 @@ def test_preconditioning_counts_its_fill_and_its_rounds(tmp_path: Path) -> None:
     assert plan.estimated_ns_by_target["b"] == (27 + 2 + 70) * NS_PER_S + 3 * RUN_OVERHEAD_NS
 
 
+def test_preconditioning_by_fills_alone_counts_each_fill(tmp_path: Path) -> None:
+    extra = 'precondition = { fills = 2, fill_block_size = "128KiB", max_rounds = 0 }\n'
+    plan = planned(tmp_path, TWO + extra + WORK + 'targets = ["b"]\n')
+    assert plan.estimated_ns_by_target["b"] == (27 + 2 * 2) * NS_PER_S + 3 * RUN_OVERHEAD_NS
+    assert plan.bytes_written == 500_000_000 + 2 * 1_000_000_000  # data set of a, fills of b
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("max_rounds", "4"), ("fill_block_size", '"3MiB"'), ("fills", "0")]
+)
+def test_impossible_preconditioning_names_the_field(tmp_path: Path, field: str, value: str) -> None:
+    extra = f"precondition = {{ {field} = {value} }}\n"
+    assert f"precondition.{field}" in str(refusal(tmp_path, TWO + extra + WORK))
+
+
 def test_bytes_of_an_open_loop_and_of_a_byte_window_are_counted(tmp_path: Path) -> None:
     base = planned(tmp_path, TWO + WORK).bytes_written
     rate = 'read_percent = 50\nblock_size = "4KiB"\nrate_iops = 100\ntargets = ["a"]\n'

@@ -123,6 +123,7 @@ def crosscheck_plan(
         update={
             "points": {point.point_id: point for pair in pairs for point in pair},
             "runs": runs,
+            "rounds": None,
             "estimated_ns": round(plan.estimated_ns * share),
             "estimated_ns_by_target": {
                 name: round(value * share) for name, value in plan.estimated_ns_by_target.items()

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem, StudyError
-from storlab.base.units import NS_PER_MS, NS_PER_S, format_bytes_si
+from storlab.base.nearest import suggest
+from storlab.base.steady import WINDOW
+from storlab.base.units import NS_PER_MS, NS_PER_S, format_bytes_si, format_duration
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.services import dividing_family
@@ -34,7 +36,7 @@ from storlab.lab.plan.memory import run_memory
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
-from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.point import Plan, PlannedRun, Point, RoundsRule
 from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 
@@ -103,7 +105,74 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
     if problems:
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
     _check_gate(loaded, points)
-    return plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+    plan = plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+    rounds = None if searched else _rounds_rule(loaded, points)
+    if rounds is None:
+        return plan
+    return plan.model_copy(
+        update={"rounds": rounds, "notes": [*plan.notes, _rounds_note(loaded, plan)]}
+    )
+
+
+def _rounds_rule(loaded: LoadedStudy, points: Sequence[Point]) -> RoundsRule | None:
+    """Return the rule by which targets end when they are steady; None if the study has none.
+
+    Raises:
+        StudyError: A target does not have exactly one tracked point, or the metric is unknown.
+    """
+    spec = loaded.study.study.until_steady
+    if spec is None:
+        return None
+    from storlab.analysis.columns import columns_of_all  # loads what few plans need
+    from storlab.analysis.points import as_read, matches, page_of
+
+    tracked: dict[str, list[Point]] = {point.target: [] for point in points}
+    for point in points:
+        page = page_of(point.kind)
+        if spec.workload in (None, point.workload) and matches(
+            page, point.params, as_read(page, spec.at)
+        ):
+            tracked[point.target].append(point)
+    for target, own in tracked.items():
+        if len(own) != 1:
+            raise loaded.error(
+                ("study", "until_steady"),
+                f'must name one point of each target, but matches {len(own)} on "{target}"',
+                "give workload and, in at, the values of its lists: "
+                'at = { block_size = "4KiB", read_percent = 0 }',
+            )
+    pages = [page_of(kind) for kind in sorted({own[0].kind for own in tracked.values()})]
+    known = columns_of_all(pages)
+    columns = [c for c in known if spec.metric in c.names and not c.is_power]
+    columns = [c for c in columns if c.operation == "all"] or columns
+    if len(columns) != 1:
+        keys = [column.key for column in columns]
+        several = f"is the metric of several operations: {_or(keys)}"
+        fix = f'write one of them, such as metric = "{keys[0]}"' if keys else ""
+        raise loaded.error(
+            ("study", "until_steady", "metric"),
+            several if keys else f'no run has the metric "{spec.metric}"',
+            fix or suggest(spec.metric, sorted({column.name for column in known})),
+        )
+    return RoundsRule(
+        metric=columns[0].key,
+        tracked={target: own[0].point_id for target, own in tracked.items()},
+        slope_percent=spec.slope_percent,
+        excursion_percent=spec.excursion_percent,
+    )
+
+
+def _rounds_note(loaded: LoadedStudy, plan: Plan) -> str:
+    """Return a note on the least number of rounds, because the plan is for the largest."""
+    most = loaded.study.study.repeats
+    prepare_ns = sum(prepare_ns_by_target(loaded, plan).values())
+    runs_ns = sum(plan.estimated_ns_by_target.values()) - prepare_ns
+    least_ns = plan.estimated_ns - runs_ns * (most - WINDOW) // most
+    return (
+        f"until_steady ends a target when it is steady, after {WINDOW} rounds at the earliest: the "
+        f"campaign then takes {format_duration(round(least_ns, -9))}; all other numbers here are "
+        f"those of {most} rounds, the most"
+    )
 
 
 def _check_gate(loaded: LoadedStudy, points: Sequence[Point]) -> None:
@@ -372,7 +441,8 @@ def _cost(
     estimates = [estimate for estimate, _ in every]
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
-        prepared = facts.data_bytes * most
+        fills = 0 if target.precondition is None else target.precondition.fills
+        prepared = facts.data_bytes * most * max(1, fills)
         writers = _writers(study, most)
         prepare_ns = prepared * NS_PER_S // (LAYOUT_BYTES_S * writers)
         prepare_ns += _made_objects(estimates) * most * NS_PER_S // (LAYOUT_OBJECTS_S * writers)

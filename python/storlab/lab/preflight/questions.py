@@ -13,6 +13,7 @@ from storlab.analysis.points import WorkloadPoint, sections_of
 from storlab.analysis.quantiles import normal
 from storlab.analysis.repeats import POWER, least_repeats
 from storlab.analysis.stats import CONFIDENCE, t_quantile
+from storlab.base.steady import WINDOW
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_meter
 from storlab.model.point import Plan
@@ -175,10 +176,14 @@ def least_clear_ratio(repeats: int, comparisons: int) -> float:
 def _repeats(plan: Plan, comparisons: int) -> Check | None:
     """Warn that the repeats decide only large differences; None if they decide smaller ones."""
     repeats = max((run.repeat for run in plan.runs), default=0)
+    if plan.rounds is not None:
+        repeats = WINDOW  # results are those of the measurement window alone
     if not comparisons or not repeats:
         return None
     least = least_repeats(lambda n: least_clear_ratio(n, comparisons) <= LARGEST_UNCLEAR, repeats)
     fix = f"set repeats = {least or 3} in [study]"
+    if plan.rounds is not None:
+        fix = f"remove until_steady and {fix}: with it, results are those of {WINDOW} rounds"
     if repeats == 1:
         what = "a single run of each point has no interval, so no target can be called better"
         return _warn("repeats", what, fix)

@@ -190,7 +190,13 @@ def _lay_out_one(
 
 
 def fill(
-    members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+    members: Sequence[Member],
+    *,
+    direct: bool,
+    seed: int,
+    stop: StopRequest,
+    reporter: Reporter,
+    block: int = GRAIN,
 ) -> None:
     """Write each file or device once from start to end, all of them in parallel.
 
@@ -200,6 +206,7 @@ def fill(
         seed: Seed of the data.
         stop: Stop request to watch.
         reporter: Receiver of progress.
+        block: Size of a write, which divides the sizes of all members.
 
     Raises:
         PrepareError: A write failed.
@@ -208,7 +215,7 @@ def fill(
     engine, family = get_engine("native"), fills_members()
     handles = [
         engine.start(
-            family.fill_job(member, GRAIN, direct=direct, seed=derive_seed(seed, "fill", n)),
+            family.fill_job(member, block, direct=direct, seed=derive_seed(seed, "fill", n)),
             Path(member.path).parent,
         )
         for n, member in enumerate(members)

@@ -19,7 +19,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.contracts.services import fills_members
 from storlab.lab.prepare.dataset import GRAIN, PrepareError, fill
 from storlab.model.job import Job, Member
-from storlab.model.study import Target
+from storlab.model.study import Precondition, Target
 from storlab.process.execution import StopRequest, finish
 
 if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
@@ -36,7 +36,7 @@ class PreconditionData(Protocol):
     """Interface to a target's data during preconditioning, on this machine or on all clients."""
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all data once; return the files or devices, and bytes and ``duration_ns``."""
+        """Write all data; return the files or devices, and bytes and ``duration_ns``."""
         ...
 
     def overwrite(self, number: int) -> float:
@@ -53,15 +53,14 @@ def precondition(
     again must remove the record first.
 
     Returns:
-        Record with ``complete``, ``fill``, each round's throughput in MB/s, and ``verdict``.
+        Record with ``complete``, ``fill``, each round's throughput in MB/s, and ``verdict``, which
+        is missing if the study asks for no rounds.
 
     Raises:
         PrepareError: Filling or overwriting failed.
         Interrupted: A stop was requested.
     """
-    spec = target.precondition
-    if spec is None:
-        raise ValueError(f"target {target.name} has no precondition table in the study")
+    spec = _spec(target)
     name = target_slug(target.name)
     earlier = store.prepare(name)
     if earlier is not None and earlier["complete"]:
@@ -72,10 +71,13 @@ def precondition(
         "target": target.name,
         "members": members,
         "settings": spec.dump(),
-        "complete": False,
+        "complete": spec.max_rounds == 0,
         "rounds": [],
         "fill": filled,
     }
+    if not spec.max_rounds:
+        store.write_prepare(name, record)
+        return record
     values: list[float] = []
     for number in range(1, spec.max_rounds + 1):
         reporter.step(
@@ -96,6 +98,17 @@ def precondition(
     return record
 
 
+def is_ready(record: dict[str, Any]) -> bool:
+    """Return whether a target was preconditioned as asked: to steady state, or filled only."""
+    return "verdict" not in record or bool(record["verdict"]["verdict"] == "steady")
+
+
+def _spec(target: Target) -> Precondition:
+    if target.precondition is None:
+        raise ValueError(f"target {target.name} has no precondition table in the study")
+    return target.precondition
+
+
 Start = Callable[[Engine, Job, Path], RunHandle]
 
 
@@ -111,22 +124,29 @@ class Members:
     reporter: Reporter
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all files and devices once, except for an incomplete last block."""
-        target = self.target
+        """Write all files and devices as often as asked, except for an incomplete last block."""
+        target, spec = self.target, _spec(self.target)
         whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in self.members]
         size = sum(m.size for m in whole)
-        text = f"preconditioning {target.name}: fill ({format_bytes_si(size)})"
-        self.reporter.step(text, float(size))
         started_ns = monotonic_ns()
-        fill(whole, direct=target.direct, seed=self.seed, stop=self.stop, reporter=self.reporter)
+        for number in range(1, spec.fills + 1):
+            which = "fill" if spec.fills == 1 else f"fill {number} of {spec.fills}"
+            text = f"preconditioning {target.name}: {which} ({format_bytes_si(size)})"
+            self.reporter.step(text, float(size))
+            fill(
+                whole,
+                direct=target.direct,
+                seed=self.seed if number == 1 else derive_seed(self.seed, "fill", number),
+                stop=self.stop,
+                reporter=self.reporter,
+                block=spec.fill_block_size,
+            )
         told = [{"name": m.name, "size": m.size, "offset": m.offset} for m in self.members]
-        return told, {"bytes": size, "duration_ns": monotonic_ns() - started_ns}
+        return told, {"bytes": size * spec.fills, "duration_ns": monotonic_ns() - started_ns}
 
     def overwrite(self, number: int) -> float:
         """Run one round of random overwrite with the native engine; return MB/s."""
-        target, spec = self.target, self.target.precondition
-        if spec is None:
-            raise ValueError(f"target {target.name} has no precondition table in the study")
+        target, spec = self.target, _spec(self.target)
         seed = derive_seed(self.seed, "precondition", target.name, number)
         job = fills_members().overwrite_job(target, spec, self.members, seed)
         outcome = finish(

@@ -31,6 +31,7 @@ from storlab.model.study import Target
 from storlab.power.metering import Metering
 from storlab.power.states import Opener, PowerStates
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.results.rounds import Rounds, is_left_out, needed_runs, rounds_of
 from storlab.results.store import ResultStore
 from storlab.stores.devices import Device
 from storlab.stores.reachability import Absence
@@ -99,6 +100,8 @@ class Campaign:
         self._engines: dict[str, Engine] = {}
         # targets for which preconditioning found no steady state
         self._unsteady: set[str] = set()
+        self._tracked: dict[str, RunRecord] = {}  # runs of tracked points, see RoundsRule
+        self._rounds: dict[str, Rounds] = {}
         self._unprepared: dict[str, Failure] = {}  # failures of targets that could not be prepared
         self._spoiled: set[str] = set()  # targets whose data files another program changed
         # by target: the run after which clean-up failed, and the failure
@@ -130,8 +133,12 @@ class Campaign:
         records = self.store.records()
         stored = {record.run_id for record in records}
         todo = self.store.missing_of(records, retry_failed)
+        plan = self.store.plan
+        tracked = set(plan.rounds.tracked.values()) if plan.rounds is not None else set()
+        self._tracked = {r.run_id: r for r in records if r.point_id in tracked}
         del records  # thousands of them would take memory from the load
-        summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
+        self._rounds = rounds_of(plan, self._tracked.values())
+        summary = Summary(self.store.directory, len(needed_runs(plan, self._rounds)))
         shutil.rmtree(self._work, ignore_errors=True)
         targets = self._targets(todo)
         self.reporter.campaign(
@@ -144,7 +151,9 @@ class Campaign:
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
         stored |= {record.run_id for record in summary.records}
-        summary.missing = summary.planned - len(stored)
+        needed = needed_runs(plan, self._rounds)
+        summary.planned = len(needed)
+        summary.missing = sum(run.run_id not in stored for run in needed)
         if clean or (summary.missing == 0 and not keep):
             summary.removed = self.clean_up()
         return summary
@@ -183,9 +192,30 @@ class Campaign:
         if self._metering.any:
             self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
         for run in todo:
+            if is_left_out(self.store.plan, self._rounds, run):
+                continue
             for attempt in range(1, MOST_ATTEMPTS + 1):
                 if self._attempt(run, summary, last=attempt == MOST_ATTEMPTS):
                     break
+            self._judge_rounds(run, summary.records[-1], todo)
+
+    def _judge_rounds(self, run: PlannedRun, record: RunRecord, todo: Sequence[PlannedRun]) -> None:
+        """Decide after the run of a tracked point whether its target needs further rounds."""
+        plan = self.store.plan
+        target = plan.points[run.point_id].target
+        if plan.rounds is None or plan.rounds.tracked.get(target) != run.point_id:
+            return
+        self._tracked[run.run_id] = record
+        self._rounds = rounds_of(plan, self._tracked.values())
+        rounds = self._rounds[target]
+        if not rounds.ended:
+            return
+        self.reporter.note(f"{target}: {rounds.text}")
+        if rounds.verdict.steady:
+            later = [r for r in todo if r.order > run.order]
+            left = [r for r in later if not is_left_out(plan, self._rounds, r)]
+            runs = len(needed_runs(plan, self._rounds))
+            self.reporter.campaign(runs, runs - len(left), sum(map(self._expected_ns, left)))
 
     def _attempt(self, run: PlannedRun, summary: Summary, *, last: bool) -> bool:
         """Execute and store one run, with all checks and pauses before and after it.

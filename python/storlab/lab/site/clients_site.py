@@ -23,7 +23,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import precondition, target_slug
+from storlab.lab.prepare.precondition import is_ready, precondition, target_slug
 from storlab.lab.site.clean import clean_or_tell, clean_store
 from storlab.lab.site.client_report import ClientReport
 from storlab.lab.site.clients import Clients, ClientTaskCall, read_again
@@ -107,7 +107,7 @@ class ClientsSite:
         record = precondition(
             target, _PreconditionData(self, target, count), self._store, self.reporter
         )
-        return bool(record["verdict"]["verdict"] == "steady")
+        return is_ready(record)
 
     def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
         """Remove and return the preconditioning records of targets with the same location.
@@ -337,7 +337,7 @@ class _PreconditionData:
     count: int
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all data once on all clients in parallel; the duration is that of the slowest."""
+        """Write all data on all clients in parallel; the duration is that of the slowest."""
         self.site.reporter.step(f"preconditioning {self.target.name}: fill")
         reports = self.site.precondition_step("fill", self.target, self.count)
         filled = [(name, report.filled) for name, report in reports if report.filled is not None]

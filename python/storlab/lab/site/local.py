@@ -18,7 +18,7 @@ from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare import dataset
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
+from storlab.lab.prepare.precondition import Members, Start, is_ready, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean import clean_or_tell, clean_store
 from storlab.lab.site.verification import Verification, asks_for_check
@@ -177,7 +177,7 @@ class LocalSite:
         if target.precondition is not None and self._results is not None:
             ground = self.ground(target)
             record = precondition(target, ground, self._results, self._reporter)
-            steady = record["verdict"]["verdict"] == "steady"
+            steady = is_ready(record)
         for kind, own in groupby(sorted(points, key=_kind), _kind):
             self._steps.before(list(own), self.data_context(target, kind))
         return steady

@@ -138,6 +138,18 @@ _OUTCOMES = (
         claims=True,
     ),
     FlagMeaning(
+        "rounds-not-steady",
+        "rounds not steady",
+        "The rounds ended before the tracked metric was steady over five of them.",
+        severity="warning",
+        why=(
+            "The target was still changing in the last rounds: more rounds may give other numbers, "
+            "and the ratio may change with them."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "drift-between-repeats",
         "drift",
         "The repeats changed with their order in time, by a step or a trend: their mean is not "
