@@ -86,6 +86,8 @@ class MachineFindings(DetailsTable):
     cores: CoreFindings | None = None  # None if neither nodes, frequencies nor idle states exist
     # time in which any program waited for cpu, memory or io
     stalled_percent: dict[str, float] = Field(default_factory=dict)
+    # the busiest other programs, by name, with their CPU time in percent of a core
+    programs: dict[str, float] = Field(default_factory=dict)
     changed: tuple[str, ...] = ()  # facts that changed since the campaign began
 
 

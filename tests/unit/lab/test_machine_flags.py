@@ -56,6 +56,18 @@ def test_a_machine_that_others_use_is_flagged_and_is_not_the_clients_bound(
     assert kinds(made) == flagged
 
 
+def test_the_busiest_other_programs_are_named_where_they_are_known() -> None:
+    made = outcome(machine_busy_percent=60.0)
+    (flag,) = common.machine_flags(made)
+    assert "(" not in flag.message
+    made.details["machine"] = {"programs": {"backup": 84.4, "kworker/u8:2": 7.0}}
+    (flag,) = common.machine_flags(made)
+    assert "(busiest: backup 84 % of a core, kworker/u8:2 7 % of a core)" in flag.message
+    made.details["machine"] = None  # a cluster
+    (flag,) = common.machine_flags(made)
+    assert "busiest" not in flag.message
+
+
 def test_a_machine_that_the_run_itself_fills_is_the_clients_bound() -> None:
     assert kinds(outcome(machine_busy_percent=97.0, machine_cores=1)) == ["client-bound"]
     # storlab's own server does not count as another program.

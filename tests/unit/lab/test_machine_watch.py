@@ -107,7 +107,9 @@ def test_a_machine_that_reports_nothing_has_no_flags_and_no_thread(tree: PciTree
     assert found is not None
     assert (found.links, found.paths, found.cores, found.stalled_percent) == ((), {}, None, {})
     assert "not reported: idle states, turbo, frequency" in state_check(tree.root).what
-    assert list(drive_checks([drive], numa_local=False, root=tree.root)) == []
+    (check,) = drive_checks([drive], numa_local=False, root=tree.root)
+    assert (check.name, check.status) == ("attachment", "ok")
+    assert check.what == "vda by virtio; not reported: NUMA node, IOMMU"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +133,9 @@ def test_a_link_is_judged_by_what_drive_and_slot_can_do(
     (told,) = found.links
     assert (told.degraded, told.limited_by_slot) == (flagged, by_slot)
     assert told.link == f"{link[0]:g} GT/s x{link[1]}"
-    (check,) = drive_checks([drive], numa_local=False, root=tree.root)
-    assert (check.name, check.status) == ("PCIe link", "warning" if flagged else "ok")
+    *slow, check = drive_checks([drive], numa_local=False, root=tree.root)
+    assert [warned.name for warned in slow] == ["PCIe link"] * flagged
+    assert ("limited by the slot" in check.what) == by_slot
 
 
 def test_a_degraded_link_is_named_with_what_is_possible(tree: PciTree) -> None:
@@ -498,3 +501,11 @@ def test_the_environment_of_this_machine_does_not_change_by_itself(tmp_path: Pat
     stored = json.loads(json.dumps(recorded))
     (tmp_path / "data").write_bytes(bytes(1 << 20))
     assert changes(stored, target, tmp_path) == []
+
+
+def test_doctor_says_how_a_drive_is_attached(tree: PciTree) -> None:
+    drive = nvme(tree, node=1)
+    tree.text("sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/iommu_group/type", "DMA-FQ")
+    (check,) = drive_checks([drive], numa_local=False, root=tree.root)
+    slot = "PCIe 16 GT/s x4 (limited by the slot)"
+    assert check.what == f"nvme0n1 by pcie, {slot}, NUMA node 1, IOMMU DMA-FQ"

@@ -37,13 +37,12 @@ def drive_checks(
 ) -> Iterator[Check]:
     """Check the PCIe links, paths and NUMA nodes of drives; nothing for what is not reported."""
     for drive in drives:
-        for link in drive.links:
-            if link.is_degraded:
-                what = f"{drive.name} is at {link}, but drive and slot can do {link.most}"
-                yield Check(name="PCIe link", status="warning", what=what, fix=_RESEAT)
-            else:
-                limit = ", limited by the slot" if link.is_limited_by_slot else ""
-                yield Check(name="PCIe link", status="ok", what=f"{drive.name} at {link}{limit}")
+        slow = [link for link in drive.links if link.is_degraded]
+        if slow:
+            what = f"{drive.name} is at {slow[0]}, but drive and slot can do {slow[0].most}"
+            yield Check(name="PCIe link", status="warning", what=what, fix=_RESEAT)
+        if drive.transport != "unknown":
+            yield Check(name="attachment", status="ok", what=_attachment_text(drive))
     for name, paths in paths_of(drives).items():
         text = f"{name}: {'; '.join(map(str, paths))}"
         if all(path.is_usable for path in paths):
@@ -57,6 +56,22 @@ def drive_checks(
     elif numa_local and drives:
         what = "numa_local = true has no effect: this machine has one node, or reports no nodes"
         yield Check(name="NUMA", status="ok", what=what)
+
+
+def _attachment_text(drive: Drive) -> str:
+    """Return how a drive is attached, and which of these facts the machine does not report."""
+    links = [
+        f"PCIe {link}{' (limited by the slot)' if link.is_limited_by_slot else ''}"
+        for link in drive.links
+    ]
+    known = [f"{drive.name} by {drive.transport}", *links]
+    known += [] if drive.node is None else [f"NUMA node {drive.node}"]
+    known += [] if drive.iommu_type is None else [f"IOMMU {drive.iommu_type}"]
+    missing = ["PCIe link"] if drive.is_local_nvme and not links else []
+    missing += ["NUMA node"] if drive.node is None and drive.pci_devices else []
+    missing += ["IOMMU"] if drive.iommu_type is None and drive.pci_devices else []
+    absent = f"; not reported: {', '.join(missing)}" if missing else ""
+    return f"{', '.join(known)}{absent}"
 
 
 def _node_check(drives: Sequence[Drive], near: set[int], *, numa_local: bool) -> Check:

@@ -20,6 +20,7 @@ from storlab.contracts.details import CoreFindings, LinkFindings, MachineFinding
 from storlab.model.result import Flag, RunOutcome
 from storlab.model.study import Target
 from storlab.process.counters import CounterWatch
+from storlab.process.other_programs import OtherPrograms
 from storlab.process.processor_state import (
     ROOT,
     IdleState,
@@ -42,6 +43,8 @@ SLOW_PERCENT = 80.0  # of the base frequency
 DEEP_US = 10  # time to wake up of an idle state that counts as sleep
 WAKING_PERCENT = 5.0  # of the time, spent waking up
 STALLED_PERCENT = 10.0  # of the time, in which a program waited for memory
+BUSY_PERCENT = 5.0  # of a core, used by another program that is named
+_PROGRAMS_SHOWN = 3
 _TASKS_AT_ONCE = 16  # limits the cost of a reading, about 20 us per task
 _PROCESSES = 64  # of a child, whose tasks are looked at
 _CHANGES_SHOWN = 5
@@ -147,6 +150,7 @@ class MachineWatch:
         self._entries = {cpu: idle_entries(cpu, self._root) for cpu in usable if deep}
         self._degraded = {drive.name for drive in self._drives if _is_degraded(drive)}
         self._stalled = stalled_us(self._root)
+        self._others = OtherPrograms()
         self._began_ns = monotonic_ns()
         if self._near or deep or frequency_khz(usable[0], self._root) is not None:
             self._watch = CounterWatch(self._read, "storlab-cores", PERIOD_S)
@@ -156,6 +160,7 @@ class MachineWatch:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._ended_ns = monotonic_ns()
+        self._busiest = self._others.busiest(BUSY_PERCENT)[:_PROGRAMS_SHOWN]
         self._entries_after = {cpu: idle_entries(cpu, self._root) for cpu in self._entries}
         after = stalled_us(self._root)
         long_us = max(1, (self._ended_ns - self._began_ns) // 1000)
@@ -202,6 +207,7 @@ class MachineWatch:
             paths={name: tuple(map(str, paths)) for name, paths in self._paths.items()},
             cores=self._cores(start_ns, end_ns),
             stalled_percent=self._stalled_percent,
+            programs=dict(self._busiest),
             changed=tuple(changed),
         )
         outcome.details["machine"] = findings.model_dump(mode="json")

@@ -424,6 +424,13 @@ def _cores_of(outcome: RunOutcome) -> str:
     return "this machine's cores" if clients < 2 else f"the cores of all {clients:,} clients"
 
 
+def _busiest(outcome: RunOutcome) -> str:
+    """Return the names of the busiest other programs for a message; empty if unknown."""
+    programs = (outcome.details.get("machine") or {}).get("programs") or {}
+    texts = [f"{name} {percent:.0f} % of a core" for name, percent in programs.items()]
+    return f" (busiest: {', '.join(texts)})" if texts else ""
+
+
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     """Yield flags if other programs used much CPU time, or if workers waited for cores.
 
@@ -439,7 +446,8 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
         yield Flag(
             kind="busy-machine",
             message=f"other programs and threads of the kernel used {others:.0f} % of "
-            f"{_cores_of(outcome)}: the target may be faster than this run shows",
+            f"{_cores_of(outcome)}{_busiest(outcome)}: the target may be faster than this run "
+            "shows",
         )
     cpu = outcome.cpu
     if cpu is None:
