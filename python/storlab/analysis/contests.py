@@ -160,7 +160,10 @@ class Tally:
         if not won:
             return None
         example = middle(won, side).described(side)
-        return Standing(points=len(won), of=len(self.contests), example=example)
+        decided = len(self.contests) - self.undecided
+        return Standing(
+            points=len(won), lost=decided - len(won), of=len(self.contests), example=example
+        )
 
     @property
     def outcome(self) -> Outcome:

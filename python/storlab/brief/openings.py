@@ -163,16 +163,12 @@ def _latencies(of: _Facet) -> list[str]:
 
 
 def _ranked(of: _Facet, column: Column) -> list[str]:
-    """Return the targets with a value at the last point, the best first."""
+    """Return the targets measured at the last point: the best two in their order, then others."""
     cells = of.cells(of.last)
     sign = 1 if column.better == "less" else -1
     known = [target for target in of.comparison.targets if column.key in cells[target].values]
     ranked = sorted(known, key=lambda target: sign * cells[target].values[column.key].estimate)
-    if len(ranked) > 1:
-        best = decide(cells[ranked[0]], cells[ranked[1]], column, accepted=True)
-        if best is not None and best.outcome in ("within noise", "too noisy"):  # order by chance
-            ranked[:2] = sorted(ranked[:2], key=known.index)
-    return ranked
+    return [*sorted(ranked[:2], key=known.index), *ranked[2:]]
 
 
 def _sentence(of: _Facet, columns: Sequence[Column], *, is_sweep: bool) -> list[Piece]:

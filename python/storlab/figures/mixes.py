@@ -77,6 +77,10 @@ class Mixes:
         """Return a file name that is unique in a brief, for a figure of these mixes."""
         return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
+    def titled(self, title: str) -> str:
+        """Return a title with the block or object size of the mixes, if they have one."""
+        return ", ".join(filter(None, (title, self.section.facet_text(self.facet))))
+
     @property
     def x_title(self) -> Any:
         """Title of the axis of mixes, with the parameters that the points share."""

@@ -281,6 +281,8 @@ class Standing(BaseModel):
 
     points: int
     """Number of points at which the first side of the example is significantly better."""
+    lost: int
+    """Number of points at which the first side is significantly worse."""
     of: int
     """Number of points at which both targets have a value."""
     example: Decision

@@ -8,7 +8,7 @@ from typing import Any
 
 from storlab.analysis import digits
 from storlab.model.decision import Caveat, Decision, Standing, Verdict
-from storlab.words.outcomes import HEADLINES, NO_CLEAR_DIFFERENCE, reason_text
+from storlab.words.outcomes import HEADLINES, NOT_CONFIRMED, reason_text
 from storlab.words.text import (
     DIFFERENT_CONCURRENCY,
     WITHIN_NOISE,
@@ -69,7 +69,13 @@ def _why_open(verdict: Verdict) -> str:
     if verdict.kind == "depends":
         return f"{sentence_case(_leads(verdict))}."
     if verdict.kind == "within noise" and best.advantage.excludes(1.0):
-        return f"Not significant after correction for {best.comparisons:,} comparisons."
+        leader = best.leader_first
+        lead, ends = digits.times(leader.advantage), digits.ends_text(leader.advantage)
+        interval = f" [{ends}]" if ends else ""
+        return (
+            f"{named(leader.sides[0])} leads by {lead}{interval} at {best.where}, which is not "
+            f"significant after correction for {best.comparisons:,} comparisons."
+        )
     if verdict.points == 1:
         return f"{sentence_case(best.what)} at {best.where}."
     return f"{sentence_case(best.what)} at {verdict.alike} of {verdict.points} points."
@@ -108,8 +114,9 @@ def basis(verdicts: Sequence[Verdict]) -> str:
         texts.append(f"Brackets hold the 95\u00a0% interval of {what}.")
     if count > 1:
         texts.append(
-            f"A winner is named only if its lead is significant after correction for {count:,} "
-            "comparisons; the table below judges each point alone."
+            "A winner is named here only if its lead is significant after correction for "
+            f"{count:,} comparisons. The tables below judge each comparison alone, so they may "
+            "name more winners."
         )
     return " ".join(texts)
 
@@ -162,7 +169,7 @@ def compared(verdict: Verdict) -> str:
         lead = _lead(verdict, best, next_best)
         return f"{family}{named(verdict.winner)} {lead}{_which_point(verdict)}."
     if verdict.kind == "depends" and best is not None:
-        return f"{family}No target is ahead everywhere: {_leads(verdict)}."
+        return f"{family}No target is ahead everywhere in {best.what}: {_leads(verdict)}."
     if verdict.reason is not None:
         return f"{family}{reason_text(verdict.reason, verdict.question, verdict.title)}"
     if best is not None:
@@ -175,7 +182,7 @@ def _outcome(verdict: Verdict) -> str:
     """Return the outcome of a question without a winner."""
     best = verdict.headline
     if verdict.kind == "within noise" and best is not None and best.advantage.excludes(1.0):
-        return NO_CLEAR_DIFFERENCE
+        return NOT_CONFIRMED
     return HEADLINES[verdict.kind]
 
 
@@ -232,8 +239,8 @@ def _which_point(verdict: Verdict) -> str:
     if verdict.won == verdict.points:
         return f", the median of {verdict.points} points"
     if verdict.won == 1:
-        return f", the only one of {verdict.points} points that is significant after correction"
-    return f", the median of the {verdict.won} points (of {verdict.points}) that are significant"
+        return f", the only one of {verdict.points} points with a significant lead"
+    return f", the median of the {verdict.won} points (of {verdict.points}) with a significant lead"
 
 
 def _family(verdict: Verdict) -> str:
@@ -274,4 +281,5 @@ def _worse(standing: Standing, verdict: Verdict) -> str:
     than = f" than {named(standing.ahead)}" if len(verdict.targets) > 2 else ""
     if standing.of == 1:
         return f"{what}{than} ({digits.times(standing.example.advantage)})"
-    return f"{what}{than} (at {standing.points} of {standing.of} points)"
+    better = f", better at {standing.lost}" if standing.lost else ""
+    return f"{what}{than} (at {standing.points} of {standing.of} points{better})"

@@ -53,7 +53,7 @@ class Lead(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """Values of one metric on one or two targets, the better one first, and their comparisons."""
+    """Values of one metric on one or two targets, and their comparisons."""
 
     what: str  # such as "mean read latency"
     unit: str
@@ -162,7 +162,9 @@ def _ratios(clause: Clause) -> list[Piece]:
         return []
     suffix = MULTIPLES.get(clause.unit, " as much") if clause.better == "less" else ""
     if len(leads) == 1:
-        return [" (", *_lead(leads[0], clause, suffix), ")"]
+        ratio = leads[0].ratio
+        bound = " with 95\u00a0% confidence" if ratio and ratio.text.startswith("at least") else ""
+        return [" (", *_lead(leads[0], clause, suffix), f"{bound})"]
     if len({lead.outcome for lead in leads}) == 1 and leads[0].ratio is None:
         places = " and ".join(f"at {lead.place}" for lead in leads)
         return [f": the difference is {_outcome(leads[0])} {places}"]

@@ -9,7 +9,7 @@ from storlab.words.text import MISSING, WITHIN_NOISE, all_named, sentence_case
 NOT_COMPARED = "not compared"
 UNDECIDED = "undecided"
 """Outcome of comparing one target's value with a limit, such as a required utilisation."""
-NO_CLEAR_DIFFERENCE = "No clear difference"
+NOT_CONFIRMED = "No confirmed difference"
 OUTCOMES: dict[Outcome, str] = {
     "better": "better",
     "worse": "worse",
@@ -23,7 +23,7 @@ OUTCOMES: dict[Outcome, str] = {
 """Outcomes as they stand in cells of tables and in lists."""
 HEADLINES: dict[VerdictKind, str] = {
     "winner": "",
-    "depends": "It depends",
+    "depends": "No single winner",
     "within noise": sentence_case(WITHIN_NOISE),
     "too noisy": sentence_case(f"{TOO_NOISY} to estimate"),
     "one run": "One run: no interval",

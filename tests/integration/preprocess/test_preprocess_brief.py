@@ -422,8 +422,8 @@ def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> No
     found = told(preprocess_comparison)
     assert list(found) == ["bottleneck", "efficiency"]
     assert found["bottleneck"][:2] == [
-        "Micron 6550 ION: still getting faster at 24 workers; Solidigm D5-P5336: the device "
-        "saturates at 16 workers.",
+        "Micron 6550 ION: no limit reached at 24 workers, the most measured; Solidigm D5-P5336: "
+        "the device saturates at 16 workers.",
         "Micron 6550 ION preprocesses the same rows 2.00 times as fast as Solidigm D5-P5336 "
         "(1.98 to 2.03) at 400,000,000 rows, 24 workers.",
     ]
@@ -441,7 +441,10 @@ def test_the_first_screen_says_what_bounds_the_work(preprocess_made: Made) -> No
     html = plain(preprocess_made.html)
     strip = html[html.index('<div class="tile') : html.index('class="targets"')]
     assert f'<span class="name">{OLD}</span>: the device saturates at 16 workers</p>' in strip
-    assert f'<span class="name">{NEW}</span>: still getting faster at 24 workers</p>' in strip
+    assert (
+        f'<span class="name">{NEW}</span>: no limit reached at 24 workers, the most measured</p>'
+        in strip
+    )
     assert "preprocesses the same rows 2.00 times" in html[: html.index(strip)]
 
 

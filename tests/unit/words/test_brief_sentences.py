@@ -56,15 +56,15 @@ def verdict(**more: Any) -> Verdict:
     return Verdict(**{**plain, **more})
 
 
-def standing(points: int, of: int, **more: Any) -> Standing:
-    return Standing(points=points, of=of, example=decision(**more))
+def standing(points: int, of: int, lost: int = 0, **more: Any) -> Standing:
+    return Standing(points=points, lost=lost, of=of, example=decision(**more))
 
 
 LOW = Interval(0.68, 0.66, 0.7, 3)
 LATENCY = {"quantity": "latency_p99_ns.read", "better": "less", "what": "p99 read latency"}
 WORSE = (
     standing(1, 1, interval=LOW, **LATENCY),
-    standing(2, 4, what="power"),
+    standing(2, 4, lost=1, what="power"),
     standing(3, 4, what="energy"),
 )
 OPEN_ONE = {"kind": "within noise", "winner": "", "alike": 1}

@@ -8,7 +8,7 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "scaled",
         "scaled",
-        "Checkpoints were scaled down: times and energies are not those of whole ones.",
+        "Checkpoints were scaled down: times and energies are those of a part.",
         severity="note",
         why="Files were scaled down: only rates may be valid for whole checkpoints.",
         energies=True,

@@ -141,7 +141,7 @@ CHECKPOINT_QUESTIONS = (
     ),
     Question(
         "training_lost",
-        "Share of training lost",
+        "Training time lost to writing",
         ("training_share_lost_percent.all",),
         "loses less training time than {other}, which loses {times} as much",
         unsure="{other} loses {times} as much training time as {ahead}",

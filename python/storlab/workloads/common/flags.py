@@ -12,8 +12,7 @@ _CONDITIONS = (
     FlagMeaning(
         "page-cache",
         "page cache",
-        "Memory may have served the I/O: the file system is memory, or the page cache was used and "
-        "no device counter shows otherwise.",
+        "Memory may have served the I/O instead of a drive.",
         severity="warning",
         why=(
             "Memory may have served this I/O. A comparison with a target that was opened with "

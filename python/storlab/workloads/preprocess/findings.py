@@ -51,7 +51,7 @@ BOUND = {
     "waiting": "unknown: workers wait",
     "cpu": "the CPU",
     "parts": "too few parts",
-    "open": "nothing yet: more workers help",
+    "open": "no limit reached",
     "others": "unknown: other programs used the cores",
     "too near": "unknown: too few numbers of workers",
     "one run": OUTCOMES["one run"],

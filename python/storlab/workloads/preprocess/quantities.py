@@ -103,7 +103,7 @@ ROWS = "rows_s.all"
 PREPROCESS_QUESTIONS = (
     Question(
         "bottleneck",
-        "What bounds it",
+        "What limits the speed",
         PREPROCESS_HEADLINE,
         "preprocesses the same rows {times} as fast as {other}",
         asked="always",

@@ -121,7 +121,7 @@ class Saturation:
             "for",
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
-            "open": f"still getting faster at {at}",
+            "open": f"no limit reached at {at}, the most measured",
             "others": f"{_UNKNOWN} other programs kept the machine's cores busy",
             "too near": f"{_UNKNOWN} the numbers of workers lie too near to one another",
             "one run": f"{_UNKNOWN} single runs have no interval",

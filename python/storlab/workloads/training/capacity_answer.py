@@ -154,5 +154,5 @@ def _words(kept: Kept) -> str:
         return f"accelerators kept at least {kept.percent:g} % busy: {kept.text}"
     noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
     number = "no" if kept.text == NONE else kept.text
-    few = " (not reliable: its epochs have too few steps)" if kept.few_steps else ""
+    few = " (not reliable: epochs have too few steps)" if kept.few_steps else ""
     return f"{number} {noun} kept at least {kept.percent:g} % busy{few}"

@@ -74,20 +74,21 @@ RANK_TIMES = FigureKind(
     "rank_times",
     "section",
     "Ranks",
-    "Mean over checkpoints, and range of the repeats; ring: the slowest rank.",
+    "Mean over checkpoints, and range of the repeats; ring: the slowest rank. Each "
+    "checkpoint waits for its own slowest rank.",
     parts=(
         WorkerBars(
             pieces="write",
             worker="rank",
             title="time of its part of a checkpoint (s)",
-            what="slowest part of a checkpoint",
+            what="slowest rank of a checkpoint, on average",
             name="rank-times-write",
         ),
         WorkerBars(
             pieces="restore",
             worker="rank",
             title="time of its part of a restore (s)",
-            what="slowest part of a restore",
+            what="slowest rank of a restore, on average",
             name="rank-times-restore",
         ),
     ),

@@ -56,17 +56,16 @@ def draw(far: Place) -> Figure | None:
         marks += _marks(target, lost, cost, chosen, mtbf)
     if not curves:
         return None
-    remarks = []
+    remarks, scale_note = [], scale_text(params.scale)
     cells = [measured[mark["target"]] for mark in marks]
     if mtbf is not None and any(RESTORE not in cell.values for cell in cells):
         remarks.append("Restart not measured, and left out")
-    scale_note = scale_text(params.scale)
     if scale_note:
         remarks.append(f"Of the whole checkpoint, at the rate of one {scale_note}")
     return far.figure(
         kind="training_lost",
         name="training-lost",
-        text=_title(marks, chosen),
+        text=_title(marks, chosen, scale_note),
         shows="Line chart on two logarithmic scales: share of training time lost in percent "
         "against the interval between checkpoints, modelled",
         spec=_plot(far, curves, marks).spec(),
@@ -176,15 +175,16 @@ def _plot(far: Place, curves: list[dict[str, Any]], marks: list[dict[str, Any]])
     return plot
 
 
-def _title(marks: list[dict[str, Any]], chosen: float) -> str:
+def _title(marks: list[dict[str, Any]], chosen: float, scale_note: str) -> str:
+    of = f" of whole checkpoints, from ones {scale_note}" if scale_note else ""
     best = [m for m in marks if m["what"] == BEST]
     if best:
         intervals = (
             f"{_duration(m['x'])} on {m['target']} ({value_text(m['y'], '%')} lost)" for m in best
         )
-        return f"modelled best interval: {', '.join(intervals)}"
+        return f"modelled best interval{of}: {', '.join(intervals)}"
     lost = ", ".join(f"{value_text(m['y'], '%')} on {m['target']}" for m in marks)
-    return f"with {_duration(chosen)} between checkpoints {lost} of the time is lost"
+    return f"with {_duration(chosen)} between checkpoints{of}, {lost} of the time is lost"
 
 
 def _duration(seconds: float) -> str:

@@ -44,8 +44,9 @@ def _whole(mixes: Mixes) -> Figure | None:
     if len(panels) < 2:
         return panels[0][1] if panels else None
     title = "; ".join(clauses)
-    short = title if clauses and len(title) <= TWO_LINES else "Mean latency by mix"
-    whole = beside(panels, "request", short, columns)
+    if not clauses or len(title) > TWO_LINES:
+        title = mixes.titled("Mean latency by mix")
+    whole = beside(panels, "request", title, columns)
     return replace(whole, name=mixes.name("latency-by-mix"), where=mixes.whole_place)
 
 

@@ -66,7 +66,7 @@ def _parts(mixes: Mixes) -> Figure | None:
         return None  # the throughput of all requests is that of the only kind
     title = "; ".join(filter(None, (_clause(mixes, column, name) for column, name in known)))
     if not title or len(title) > TWO_LINES:
-        title = f"Throughput of {and_list([name for _, name in known])} by mix"
+        title = mixes.titled(f"Throughput of {and_list([name for _, name in known])} by mix")
     whole = beside(panels, "request", title, 2 if narrow else 1)
     name = mixes.name("throughput-of-requests")
     return replace(whole, kind="object_parts", name=name, where=mixes.whole_place)
