@@ -417,7 +417,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
         failed=[run for run in runs if not run.finished],
     )
     for column in _columns_of(cell):
-        value = _value(cell, column)
+        value = value_of(cell, column)
         if value is not None:
             cell.values[column.key] = value
     configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
@@ -448,7 +448,12 @@ def _meter(cell: Cell, account: Account | None) -> None:
                 cell.values[column.key] = value
 
 
-def _value(cell: Cell, column: Column) -> Interval | None:
+def value_of(cell: Cell, column: Column) -> Interval | None:
+    """Return the value of a column over all repeats of a cell; None if no run has it.
+
+    A percentile comes from the merged histograms of the repeats, with the interval of their own
+    percentiles.
+    """
     values = cell.repeats(column)
     if not values:
         return None

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from storlab.analysis.dataset import RunData
-from storlab.analysis.points import page_of
+from storlab.analysis.offered_load import offered_rate
 from storlab.analysis.run_intervals import Interval, counted_beside, intervals_of
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
@@ -66,11 +66,10 @@ def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
 def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
     """Yield the intervals at whose end the open loop had completed too few operations."""
     record = run.record
-    offered = record.params.get(page_of(record.kind).load.open_loop or "")
-    if not isinstance(offered, (int, float)) or not intervals:
+    offered, done = offered_rate(record), 0
+    if offered is None or not intervals:
         return
     in_flight = 0.0 if record.concurrency is None else record.concurrency.configured
-    offered, done = offered * (record.clients or 1), 0
     for interval in intervals:
         done += interval.done
         due = offered * interval.end_s

@@ -102,7 +102,7 @@ def title_of(page: Page, name: str) -> str:
 def format_value(page: Page, name: str, value: Any) -> str:
     """Format a parameter's value for display, such as ``256 KiB`` or ``70/30``."""
     if value is None:
-        return "default"
+        return page.parameters.absent.get(name, "default")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == page.parameters.mix and isinstance(value, int | float):
@@ -140,7 +140,10 @@ def spaced_size(size_bytes: int) -> str:
 
 def describe(page: Page, params: Mapping[str, Any], names: Collection[str]) -> str:
     """Describe some parameters as a phrase, such as ``70/30 read/write, 256 KiB, 4 jobs``."""
-    phrases = (_phrase(page, name, params) for name in names if name in params)
+    phrases = (
+        _phrase(page, name, params) if name in params else page.parameters.absent.get(name, "")
+        for name in names
+    )
     return ", ".join(text for text in phrases if text)
 
 
@@ -202,7 +205,8 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
     swept = [name for name in names if _varies([point.params.get(name) for point in points])]
-    x = next((name for name in (*page.parameters.axes, CLIENTS) if name in swept), None)
+    wanted = (page.load.level, *page.parameters.axes, CLIENTS)
+    x = next((name for name in wanted if name in swept), None)
     x = x or next((name for name in page.parameters.axes if name in names), page.parameters.axes[0])
     given = {name for point in points for name, value in point.params.items() if value is not None}
     facet = (

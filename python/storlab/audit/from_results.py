@@ -6,12 +6,15 @@ need the runs: effective concurrency, flags, repeats, engines, power boundaries 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from storlab.analysis.compare import Cell, CellFlag, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
+from storlab.analysis.offered_load import level_of
 from storlab.analysis.points import WorkloadPoint, page_of
 from storlab.audit import RULES, audit_table, sort_findings
 from storlab.audit.finding import Finding
@@ -35,8 +38,10 @@ RUN_RULES = (
     "engines",
     "provenance",
     "power",
+    "offered_load",
 )
 SHOWN = 4  # examples per finding
+RATE_SLACK = 1e-6  # relative difference of an offered load from the recomputed one
 
 
 def result_rules() -> list[str]:
@@ -304,6 +309,42 @@ def _power(comparison: Comparison) -> Iterator[Finding]:
             )
 
 
+def _offered(comparison: Comparison) -> Iterator[Finding]:
+    """Yield a finding if rates of load levels do not follow from the runs that gave the maximum."""
+    runs = list(comparison.dataset.all_runs())
+    rate_of = {
+        (id(run.store), run.directory_name): run.record.metric(
+            page_of(run.record.kind).operations.rate.name
+        )
+        for run in runs
+    }
+    wrong: list[tuple[str, str]] = []
+    for run in runs:
+        load, level = run.record.offered, level_of(run.record)
+        if load is None or level is None:
+            continue
+        rates = [rate_of.get((id(run.store), name)) or math.nan for name in load.maximum_runs]
+        maximum = fmean(rates) if rates else math.nan
+        offered = maximum * level / 100
+        if not abs(load.rate_s - offered) <= RATE_SLACK * offered:
+            text = (
+                f"{run.record.run_id} offered {significant(load.rate_s, 4)}/s, but {level:g} % of "
+                f"the mean of {' and '.join(load.maximum_runs) or 'no run'} is "
+                f"{significant(offered, 4)}/s"
+            )
+            wrong.append((run.record.run_id, text))
+    if wrong:
+        yield Finding(
+            rule="offered_load",
+            severity="error",
+            rows=[run_id for run_id, _ in wrong],
+            printed=f"offered load of {len(wrong)} runs",
+            recomputed=_examples([text for _, text in wrong]),
+            why="The offered load is not the percentage of the measured maximum that its axis "
+            "states.",
+        )
+
+
 def _of_families(comparison: Comparison) -> Iterator[Finding]:
     for kind in comparison.kinds:
         place = page_of(kind).audit
@@ -319,5 +360,6 @@ CHECKS: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
     _engines,
     _provenance,
     _power,
+    _offered,
     _of_families,
 )

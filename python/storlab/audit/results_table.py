@@ -144,7 +144,8 @@ def _block(point: WorkloadPoint) -> str:
 def _facts(comparison: Comparison) -> Iterator[Row]:
     """Yield settings shared by all points and the targets' facts declared in the study."""
     points = comparison.dataset.points
-    paced = any(p.params.get(p.page.load.open_loop) is not None for p in points)
+    rates = [(p.params, (p.page.load.open_loop, p.page.load.level)) for p in points]
+    paced = any(params.get(name) is not None for params, names in rates for name in names)
     outstanding = {
         name: names[0] for p in points for name, names in p.page.load.outstanding.items()
     }

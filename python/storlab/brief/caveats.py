@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.drift import DRIFT
+from storlab.analysis.load_curve import load_curve
 from storlab.analysis.points import page_of
 from storlab.brief.fact_tables import planned_repeats
 from storlab.brief.flags import Mark, mark
@@ -32,6 +33,7 @@ def caveats(comparison: Comparison) -> list[str]:
     sentences += _repeated(comparison)
     if done + failed < planned:
         sentences.append(words.incomplete(planned - done - failed, planned))
+    sentences += _load_levels(comparison)
     sentences += _drifts(comparison)
     sentences += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
@@ -68,6 +70,19 @@ def _repeated(comparison: Comparison) -> list[str]:
         for run in repeated[:MOST_REPEATED]
     ]
     return [words.repeated(named, len(repeated))]
+
+
+def _load_levels(comparison: Comparison) -> list[str]:
+    """Return a caveat that targets at the same load level are not at the same load."""
+    for section in comparison.sections:
+        if section.axes.x != section.page.load.level:
+            continue
+        for facet in section.facets():
+            curves = (load_curve(comparison, section, facet, t) for t in comparison.targets)
+            highest = [curve[-1] for curve in curves if curve]
+            if len(highest) > 1 and len({load.level for load in highest}) == 1:
+                return [words.load_levels(highest)]
+    return []
 
 
 def _drifts(comparison: Comparison) -> list[str]:

@@ -167,9 +167,10 @@ def _shown(kind: str, name: str, value: Any) -> str:
         if all(isinstance(weight, int | float) for weight in value.values()):
             return " + ".join(f"{exact_number(weight)} x {size}" for size, weight in value.items())
         return json.dumps(value)
+    parameters = FAMILIES[kind].page.parameters
     if value is None:
-        return "-"
-    if name in FAMILIES[kind].page.parameters.sizes:
+        return parameters.absent.get(name, "-")
+    if name in parameters.sizes:
         return format_size(value)
     return exact_number(value) if isinstance(value, float) else str(value)
 

@@ -242,6 +242,8 @@ class Parameters:
     titles: Mapping[str, str] = field(default_factory=dict)  # display names of parameters
     # Axis titles with parameter values in braces; a title is left out if one of these varies.
     axis_titles: Mapping[str, str] = field(default_factory=dict)
+    # Texts for points that do not have a parameter, by parameter.
+    absent: Mapping[str, str] = field(default_factory=dict)
     # Function that formats a parameter's value as a phrase (``70/30 read/write``), given all
     # parameters of the point. It returns None for the default format, and an empty text if another
     # phrase includes the value.
@@ -274,6 +276,7 @@ class Load:
     # names in published tables.
     outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     open_loop: str = ""  # parameter that selects an open loop, which has no fixed concurrency
+    level: str = ""  # parameter with the rate of an open loop in percent of the measured maximum
     byte_limit: str = ""  # parameter that, if given, ends the window after that many bytes
     buffered: bool = False  # whether reads and writes always use the page cache
     # whether rates are averages over the whole measure window, including pauses between spans

@@ -183,6 +183,8 @@ def last_point(comparison: Comparison, section: Section, facet: Any) -> Workload
 def last_point_text(section: Section) -> str:
     """Return words for the last point of a sweep, such as ``the largest number of clients``."""
     own = section.page.text.last_point
+    if section.axes.x == section.page.load.level:
+        own = "the maximum in closed loop"
     return "the largest number of clients" if section.axes.x == CLIENTS else own
 
 

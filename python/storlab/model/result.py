@@ -309,6 +309,17 @@ class Concurrency(Table):
     implied: Amount | None
 
 
+class OfferedLoad(Table):
+    """Rate of an open loop that is a percentage of the maximum on its target.
+
+    All repeats of all load levels of a workload on one target have the same maximum.
+    """
+
+    rate_s: Amount  # operations per second of all clients together
+    maximum_s: Amount  # mean of the runs in closed loop, in operations per second
+    maximum_runs: list[str]  # ids of these runs
+
+
 class GroupRecord(Table):
     """Results of one group, which ran at the same time as the other groups of its run."""
 
@@ -350,6 +361,7 @@ class RunRecord(Table):
     spans: list[Span] = Field(default_factory=list)  # in time order
     cluster: ClusterRun | None = None  # results of the clients of a cluster
     concurrency: Concurrency | None = None
+    offered: OfferedLoad | None = None  # None unless the point has a load level
     steady: dict[str, Any] | None = None
     proof: Proof | None = None  # None if the family does not judge it, or no bytes were moved
     metrics: list[Metric] = Field(default_factory=list)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from storlab.analysis.load_curve import LoadPoint
 from storlab.base.units import format_duration
+from storlab.words.figures import offered_text
 from storlab.words.text import and_list, named, plural
 
 FEW_REPEATS = "With fewer than three repeats the intervals are wide or missing."
@@ -35,6 +37,20 @@ def other_boundaries(*, accepted: bool) -> str:
 def only_points(selections: Sequence[str], points: int) -> str:
     """Return a phrase for a selection of points, with the number of those selected."""
     return f"only points with {' or '.join(selections)} ({points:,})"
+
+
+def load_levels(offered: Sequence[LoadPoint]) -> str:
+    """Return the caveat that targets at the same load level were offered different loads.
+
+    Args:
+        offered: Point of each target at the same load level.
+    """
+    rates = and_list([f"{offered_text(load)} on {named(load.cell.target)}" for load in offered])
+    return (
+        "Load levels are percentages of each target’s own maximum, so targets at the same level do "
+        f"different amounts of work: {rates}. The figures of latency under load show them at equal "
+        "load."
+    )
 
 
 def failed(runs: int) -> str:

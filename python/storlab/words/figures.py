@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison, Row
-from storlab.base.units import format_number
+from storlab.analysis.load_curve import Knee, LoadPoint
+from storlab.base.units import exact_number, format_number
 from storlab.model.decision import Decision, Interval
 from storlab.results.rounds import Rounds
 from storlab.words.text import (
@@ -30,6 +31,10 @@ MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
 LONGER = "{which} take {times} as long on {larger} as on {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
+OVERLOAD = (
+    "Hollow: overload. The offered rate was not reached, and latency grows with the length of the "
+    "run"
+)
 
 
 def rounds_title(target: str, metric: str, rounds: Rounds) -> str:
@@ -309,6 +314,34 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
         parts.append(f"{names} unclear" if parts else f"no clear difference{between}: {names}")
     apart = any(decision.concurrency for _, decision in decisions)
     return ", ".join(parts) + (f" ({DIFFERENT_CONCURRENCY})" if apart else "")
+
+
+def offered_text(load: LoadPoint) -> str:
+    """Format an offered load, such as ``14,100 IOPS (70 %)``, with its load level if it has one."""
+    rate = f"{format_number(load.rate_s)}\u00a0{load.point.page.operations.rate_short}"
+    return rate if load.level is None else f"{rate} ({exact_number(load.level)}\u00a0%)"
+
+
+def knee_title(knees: Mapping[str, Knee], operation: str) -> str:
+    """Return the knee of each target, such as ``read p99 doubles above 14,100 IOPS on A``.
+
+    Args:
+        knees: Knees by target; targets with too few loads lack.
+        operation: Name of the operation whose latency is judged.
+    """
+    noun = f"{operation} p99"
+    if not knees:
+        return f"{noun} against offered load"
+    return f"{noun} doubles {', '.join(_knee_clause(*item) for item in knees.items())}"
+
+
+def _knee_clause(target: str, knee: Knee) -> str:
+    if knee.beyond is None and knee.last is not None:
+        return f"nowhere up to {offered_text(knee.last)} on {named(target)}"
+    if knee.last is None:
+        return f"within the lowest loads on {named(target)}"
+    about = "above" if knee.is_clear else "above about"
+    return f"{about} {offered_text(knee.last)} on {named(target)}"
 
 
 def values_on(values: Iterable[tuple[str, float, str]], unit: str) -> str:

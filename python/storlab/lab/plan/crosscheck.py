@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from storlab.analysis.offered_load import maxima_first, with_maxima
 from storlab.base.errors import UsageError
 from storlab.base.units import parse_size
 from storlab.contracts.registry import ENGINES, FAMILIES, get_engine
@@ -79,7 +80,8 @@ def crosscheck_plan(
     """Return a plan that runs each point with the native engine and then with a reference engine.
 
     Which engine goes first alternates between points and between repeats (order ABBA), so that a
-    drift of the machine affects both engines alike.
+    drift of the machine affects both engines alike. Points with a load level bring the point in
+    closed loop that finds their maximum; both engines take their rates from its native runs.
 
     Args:
         plan: Plan of the study.
@@ -99,7 +101,8 @@ def crosscheck_plan(
         what = f"is {repeats}, but a confidence interval needs at least 2"
         raise UsageError("--repeats", what, "use 3 or more")
     kinds = get_engine(reference).kinds
-    every = list(chosen(_engineless(plan), wanted))
+    engineless = _engineless(plan)
+    every = with_maxima(list(chosen(engineless, wanted)), engineless)
     points = [point for point in _checkable(every) if point.kind in kinds]
     if not points:
         raise UsageError(
@@ -119,10 +122,11 @@ def crosscheck_plan(
             for point in turned:
                 runs.append(PlannedRun(order=len(runs), repeat=repeat, point_id=point.point_id))
     share = len(runs) / max(1, len(plan.runs))
+    both = {point.point_id: point for pair in pairs for point in pair}
     return plan.model_copy(
         update={
-            "points": {point.point_id: point for pair in pairs for point in pair},
-            "runs": runs,
+            "points": both,
+            "runs": maxima_first(runs, both),
             "rounds": None,
             "estimated_ns": round(plan.estimated_ns * share),
             "estimated_ns_by_target": {

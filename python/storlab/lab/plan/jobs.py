@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from storlab.analysis.offered_load import level_of
 from storlab.base.seeds import derive_seed
 from storlab.contracts.family import WHOLE, Access, JobContext, Share
 from storlab.contracts.registry import FAMILIES
@@ -20,6 +21,8 @@ def run_seed(study_seed: int, point: Point, repeat: int) -> int:
     """
     non_work_parameters = FAMILIES[point.kind].spec.non_work_parameters
     work = {name: value for name, value in point.params.items() if name not in non_work_parameters}
+    if level_of(point) is not None:  # its rate differs between targets
+        work.pop(FAMILIES[point.kind].page.load.open_loop, None)
     return derive_seed(study_seed, point.kind, work, repeat)
 
 

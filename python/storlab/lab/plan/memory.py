@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from storlab.analysis.offered_load import level_of
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
@@ -40,7 +41,8 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
     family = FAMILIES[point.kind]
     page = family.page
     every = len((*page.operations.main, *page.operations.auxiliary, *page.operations.first_byte))
-    kinds = estimate.histograms or every * (2 if point.params.get(page.load.open_loop) else 1)
+    closed = not point.params.get(page.load.open_loop) and level_of(point) is None
+    kinds = estimate.histograms or every * (1 if closed else 2)
     workers = page.load.workers_of(point.params)
     # For a fixed amount of work, the duration is only an estimate, so samples are not included.
     intervals = 0 if family.fixed_work else 1 + estimate.duration_ns // header.interval

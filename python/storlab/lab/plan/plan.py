@@ -5,6 +5,9 @@ round, every combination of parameters is run once, in the order of the study fi
 targets one after another. Which target goes first rotates with the combination and with the round,
 so that a slow drift of the machine affects all targets alike. The order is not random: it is easy
 to read, and the same study gives the same plan.
+
+Runs in closed loop that find the maximum for load levels come before all others, with all of their
+repeats, because the rates of all load levels follow from them.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storlab.analysis.offered_load import level_of, maxima_first
 from storlab.base.errors import PreflightError, Problem, StudyError
 from storlab.base.nearest import suggest
 from storlab.base.steady import WINDOW
@@ -105,7 +109,8 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
     if problems:
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
     _check_gate(loaded, points)
-    plan = plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+    runs = maxima_first(_order(visits, study.study.repeats), {p.point_id: p for p in points})
+    plan = plan_of(loaded, points, runs)
     rounds = None if searched else _rounds_rule(loaded, points)
     if rounds is None:
         return plan
@@ -123,6 +128,13 @@ def _rounds_rule(loaded: LoadedStudy, points: Sequence[Point]) -> RoundsRule | N
     spec = loaded.study.study.until_steady
     if spec is None:
         return None
+    if any(level_of(point) is not None for point in points):
+        raise loaded.error(
+            ("study", "until_steady"),
+            "conflicts with load_percent: all repeats of the maximum run before the load levels, "
+            "so there are no rounds",
+            "set repeats instead, and precondition in the target",
+        )
     from storlab.analysis.columns import columns_of_all  # loads what few plans need
     from storlab.analysis.points import as_read, matches, page_of
 
@@ -225,7 +237,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         devices={} if clients else {p: known for p in destructive if (known := device_facts(p))},
         client_devices=clients,
         files=files_read(study, points, Path.cwd()),
-        notes=[*_notes(study, facts, costs)],
+        notes=[*_notes(study, facts, costs), *_level_notes(points)],
     )
 
 
@@ -493,7 +505,9 @@ def _times_done(point: Point) -> int:
 
 
 def _notes(
-    study: StudyBase, facts: dict[str, TargetFacts], costs: dict[str, _Cost]
+    study: StudyBase,
+    facts: dict[str, TargetFacts],
+    costs: dict[str, _Cost],
 ) -> Iterable[str]:
     if any(c.prepare_ns for c in costs.values()):
         yield (
@@ -543,6 +557,15 @@ def _notes(
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"
+
+
+def _level_notes(points: Sequence[Point]) -> Iterable[str]:
+    levels = sum(level_of(point) is not None for point in points)
+    if levels:
+        yield (
+            f"{levels:,} points have a load level: their rates are percentages of the maxima that "
+            "the first runs find, separately on each target"
+        )
 
 
 def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:

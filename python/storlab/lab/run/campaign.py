@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from storlab.analysis.offered_load import at_rate
 from storlab.base.clock import monotonic_ns, utc_now_iso, wall_at_ns
 from storlab.base.errors import GuardError, StorlabError, UnreachableError
 from storlab.base.units import NS_PER_S, format_duration
@@ -19,6 +20,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.run.gauges import Gauges
+from storlab.lab.run.load_levels import LoadLevels
 from storlab.lab.run.reach import LocalReach, Reach
 from storlab.lab.run.records import completed_record, failed_record
 from storlab.lab.site.local import LocalSite, Site
@@ -98,6 +100,7 @@ class Campaign:
         self.stop = stop
         self.study = store.study
         self._engines: dict[str, Engine] = {}
+        self._levels = LoadLevels(store)
         # targets for which preconditioning found no steady state
         self._unsteady: set[str] = set()
         self._tracked: dict[str, RunRecord] = {}  # runs of tracked points, see RoundsRule
@@ -435,7 +438,9 @@ class Campaign:
             self._metering.load_begins()
             # Meters are read from now until the end of the settle pause, with the same clock as the
             # outcome's window (storlab.base.clock).
-            outcome = self._site.run(run, point, engine, work_dir, raw)
+            offered = self._levels.load(point)
+            driven = point if offered is None else at_rate(point, offered.rate_s)
+            outcome = self._site.run(run, driven, engine, work_dir, raw)
             self._check_claim(point.target)
         except (StorlabError, OSError, ValueError) as error:
             # The next run needs an idle pause before it, even if this run failed.
@@ -449,7 +454,9 @@ class Campaign:
             shutil.rmtree(work_dir, ignore_errors=True)
         self._settle(target)
         metered = self._metering.finish(target, outcome)
-        record = completed_record(run, point, self.study, started_at, outcome, metered)
+        record = completed_record(
+            run, point, self.study, started_at, outcome, metered, offered=offered
+        )
         failed_here = None if last else record.failure
         if failed_here is not None and self._is_repeated(run, point, started_at, failed_here):
             return None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from storlab.analysis.offered_load import at_rate
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
@@ -21,6 +22,7 @@ from storlab.model.result import (
     Flag,
     GroupRecord,
     Metric,
+    OfferedLoad,
     RunOutcome,
     RunRecord,
 )
@@ -58,6 +60,7 @@ def completed_record(
     outcome: RunOutcome,
     metered: MeteredRun | None = None,
     stated: Stated | None = None,
+    offered: OfferedLoad | None = None,
 ) -> RunRecord:
     """Build the record of a run from its outcome: metrics, flags, notes and proof.
 
@@ -71,12 +74,16 @@ def completed_record(
         outcome: Outcome from the engine, or from a file of another tool.
         metered: Power of the run; None if meters were not read.
         stated: Facts from another tool's file; None unless the run is imported.
+        offered: Rate of a point with a load level; otherwise None.
     """
     target = study.target_named(point.target)
     if stated is not None:
         target = target.model_copy(update={"direct": stated.direct})
     workload = FAMILIES[point.kind]
-    planned, point = point, _of_all_clients(point)
+    planned, point = (
+        point,
+        _of_all_clients(point if offered is None else at_rate(point, offered.rate_s)),
+    )
     if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
         outcome = replace(outcome, status="failed", failure=_nothing_done(point, outcome))
     finished = outcome.status == "finished"
@@ -132,6 +139,7 @@ def completed_record(
         spans=outcome.spans,
         cluster=outcome.cluster,
         concurrency=concurrency,
+        offered=offered,
         steady=steady,
         proof=workload.proof(planned, target, outcome) if finished else None,
         metrics=[_no_better_than(provenance, metric) for metric in metrics],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from storlab.analysis.offered_load import at_rate, level_of
 from storlab.base.errors import EngineError, GuardError, ResultError, StorlabError
 from storlab.contracts.check import Check
 from storlab.contracts.family import Access
@@ -35,6 +36,9 @@ from storlab.process.execution import StopRequest
 from storlab.results.environment import describe_environment
 from storlab.results.files import is_vacant, occupied
 from storlab.results.store import ResultStore
+
+ASSUMED_RATE_S = 1e6
+"""Rate of load levels in operations per second, to check jobs before the maximum is known."""
 
 
 def run_study(
@@ -297,7 +301,8 @@ def check_feasible(
                 f"set another engine for workload {point.workload}",
             )
         try:
-            job = make_job(study, point, run, access[point.target], Path.cwd())
+            driven = point if level_of(point) is None else at_rate(point, ASSUMED_RATE_S)
+            job = make_job(study, driven, run, access[point.target], Path.cwd())
         except ValueError as error:
             where = f"workload {point.workload} on {point.target}"
             raise EngineError(where, str(error), "correct the study") from error

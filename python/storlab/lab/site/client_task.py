@@ -298,9 +298,12 @@ class ClientTask:
         self._guard.remove_folders()
 
     def _planned(self) -> tuple[PlannedRun, Point]:
-        run = PlannedRun.model_validate(self._end.order.arguments["run"])
+        """Return the run of the task and its point, with the rate of this client if it has one."""
+        arguments = self._end.order.arguments
+        run = PlannedRun.model_validate(arguments["run"])
         point = self._plan.points[run.point_id]
-        return run, point
+        params = arguments.get("params", point.params)
+        return run, point.model_copy(update={"params": params})
 
     def _start(self, engine: Engine, job: Job, work_dir: Path) -> RunHandle:
         """Set up a run, report that it is ready, and start it together with all clients."""

@@ -149,7 +149,7 @@ class ClientsSite:
         family = FAMILIES[point.kind]
         if family.estimate(point, self.study.study, target).writes:
             self._states.forget(self.study, target)
-        arguments = self._arguments({point.target}) | {"run": run.dump()}
+        arguments = self._arguments({point.target}) | {"run": run.dump(), "params": point.params}
         session = self._clients.begin("run", chosen, work_dir / "cluster", arguments)
         by_work = family.fixed_work or point.params.get(family.page.load.byte_limit) is not None
         header = self.study.study

@@ -43,6 +43,7 @@ from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_VS_AXIS,
     LATENCY_CDF,
     LATENCY_POINTS,
+    LATENCY_UNDER_LOAD,
     POWER_OVER_TIME,
     RATES_VS_JOBS,
     RATIOS,
@@ -66,6 +67,7 @@ class BlockWorkload(Layout, Starter, InPlace):
     details: type[Details] = Details
     page: Page = BLOCK_PAGE
     figures: tuple[FigureKind, ...] = (
+        LATENCY_UNDER_LOAD,
         THROUGHPUT_VS_JOBS,
         LATENCY_POINTS,
         RATES_VS_JOBS,

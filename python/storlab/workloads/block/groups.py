@@ -12,7 +12,9 @@ from storlab.workloads.common.io_fields import mix_phrase
 from storlab.workloads.common.random_choice import sizes_of
 
 
-@group_table(BlockParams, of_the_run=("backend", "verify", "total_bytes", "drain_timeout"))
+@group_table(
+    BlockParams, of_the_run=("backend", "verify", "total_bytes", "drain_timeout", "load_percent")
+)
 class BlockGroup(GroupBase):
     """``[[workload.group]]``: jobs that run at the same time as those of the other groups."""
 

@@ -24,6 +24,8 @@ from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 from storlab.workloads.common.groups import BESIDE, describe_groups
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS, mix_phrase
+from storlab.workloads.common.load_levels import IN_CLOSED_LOOP, LEVEL_TITLE, describe_level
+from storlab.workloads.common.load_levels import NAME as LOAD_LEVEL
 from storlab.workloads.common.metrics import FLUSH
 
 NBSP = "\u00a0"
@@ -62,6 +64,8 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
         return "" if value and MIX in params else None
     if name == "jobs":
         return f"{value}{NBSP}job" if value == 1 else f"{value}{NBSP}jobs"
+    if name == LOAD_LEVEL:
+        return describe_level(value)
     if name == "rate_iops":
         return f"{exact_number(value)} operations/s"
     return None
@@ -99,16 +103,19 @@ BLOCK_PAGE = Page(
             "rate_iops": "rate (1/s)",
             "access": "access",
             "group": "groups",
+            LOAD_LEVEL: LEVEL_TITLE,
         },
         phrase=phrase,
         is_relevant=is_relevant,
         axis_titles={"jobs": "jobs (threads), queue depth {queue_depth} each"},
+        absent={LOAD_LEVEL: IN_CLOSED_LOOP},
         mix_words="read/write",
     ),
     load=Load(
         workers="jobs",
         outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},
         open_loop="rate_iops",
+        level=LOAD_LEVEL,
         byte_limit="total_bytes",
     ),
     metrics=Metrics(

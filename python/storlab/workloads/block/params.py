@@ -21,6 +21,7 @@ from storlab.workloads.common.io_fields import (
     Rate,
     Region,
 )
+from storlab.workloads.common.load_levels import LOAD_LEVELS, LoadPercent
 from storlab.workloads.common.random_choice import (
     HOT_ACCESS,
     HOT_SPACE,
@@ -80,6 +81,7 @@ class BlockParams(GroupedParams):
         description="open loop: operations per second over all jobs, started on time whether or "
         "not earlier ones have ended; by default the loop is closed; swept",
     )
+    load_percent: Sweep[LoadPercent | None] = LOAD_LEVELS
     arrival: ArrivalKind | None = Field(
         default=None, description="spacing of an open loop's operations; by default constant"
     )

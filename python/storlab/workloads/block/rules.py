@@ -11,6 +11,7 @@ from storlab.model.study import Target
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common import random_choice
 from storlab.workloads.common.io_fields import arrival_problems
+from storlab.workloads.common.load_levels import level_problems
 from storlab.workloads.common.regions import (
     LARGE_SECTOR,
     SECTOR,
@@ -40,6 +41,7 @@ def combination_problems(values: list[BlockParams], given: set[str]) -> list[Pro
         *_needless_problems(values, given),
         *_sync_problems(values[0], values),
         *_verify_problems(values),
+        *level_problems(values, "rate_iops", ("total_bytes",)),
         *size_problems(values, lambda v: max(sizes_of(v))),
     ]
 
@@ -47,7 +49,7 @@ def combination_problems(values: list[BlockParams], given: set[str]) -> list[Pro
 def needless_fields(params: BlockParams) -> list[str]:
     """Return the fields that have no effect at a point because of its other parameters."""
     named = needless(params.offsets)
-    if params.rate_iops is None:
+    if params.rate_iops is None and params.load_percent is None:
         named.append("arrival")
     return named if _writes(params) else [*named, *SYNC_FIELDS]
 
@@ -66,7 +68,9 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
 def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[Problem]:
     """Yield a problem for each field of a feature that the workload does not use."""
     yield from random_choice.offset_problems({v.offsets for v in values}, given)
-    yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
+    # The first point may be the closed loop that finds the maximum for load levels.
+    rate = values[-1].rate_iops or values[-1].load_percent
+    yield from arrival_problems(values[0].arrival, rate, "rate_iops = 1000")
 
 
 def _sync_problems(first: BlockParams, values: list[BlockParams]) -> Iterable[Problem]:
@@ -202,7 +206,8 @@ def histograms(params: BlockParams) -> int:
     """Return the number of histograms per job: one per operation, twice as many in an open loop."""
     mix = (params.read_percent, write_percent(params), params.trim_percent)
     kinds = sum(share > 0 for share in mix) + (params.sync_every > 0)
-    return kinds * (1 if params.rate_iops is None else 2)
+    closed = params.rate_iops is None and params.load_percent is None
+    return kinds * (1 if closed else 2)
 
 
 def write_percent(params: BlockParams) -> float:

@@ -33,6 +33,7 @@ read_percent = [70, 100] # the rest is written
 queue_depth = 16         # outstanding I/Os of each job
 jobs = [1, 2]
 # rate_iops = 1000       # open loop: operations per second, even if earlier ones have not ended
+# load_percent = [10, 30, 50, 70, 90, 110] # latency under load: percentages of the measured maximum
 # offsets = "zipf"       # or uniform, hot_cold, permutation
 # verify = true          # check afterwards that every block contains what was written
 

@@ -35,6 +35,13 @@ LATENCY_POINTS = FigureKind(
     "{mean}; tick: 99th percentile.",
     place="storlab.figures.latency_points:draw",
 )
+LATENCY_UNDER_LOAD = FigureKind(
+    "latency_under_load",
+    "section",
+    "Latency under load",
+    "All repeats together. Dashed: knee. Targets at equal load are above each other.",
+    place="storlab.figures.latency_under_load:draw",
+)
 LATENCY_VS_AXIS = FigureKind(
     "latency_vs_axis",
     "section",

@@ -198,9 +198,13 @@ _OUTCOMES = (
     FlagMeaning(
         "open-loop-behind",
         "rate not reached",
-        "The offered rate was not reached.",
+        "Overload: the offered rate was not reached. Latency from the intended start then has no "
+        "bound: it grows with the length of the run.",
         severity="warning",
-        why="The offered rate was not reached: latencies are those of the rate that was reached.",
+        why=(
+            "The offered rate was not reached. Latencies from submission are those of the rate "
+            "that was reached, and those from the intended start depend on the length of the run."
+        ),
         caveat=True,
         claims=True,
     ),

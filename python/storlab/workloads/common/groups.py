@@ -24,6 +24,8 @@ from storlab.model.params import Params, table_fields
 from storlab.model.point import Point
 from storlab.model.study import WorkloadSpec
 from storlab.model.types import StudyTable
+from storlab.workloads.common.load_levels import NAME as LOAD_LEVEL
+from storlab.workloads.common.load_levels import with_closed_loops
 
 BESIDE = "beside"
 """Parameter of a group's point: the other groups, as fields in which they differ from it."""
@@ -179,12 +181,14 @@ class GroupedSpec(WorkloadSpec):
         if self.group:
             return params
         needless = self.needless_fields(self.params.combined(params))
+        if getattr(self, LOAD_LEVEL) is not None:  # the closed loop differs only in its load level
+            needless = [name for name in needless if name != "arrival"]
         return params | {name: self.default_of(name) for name in needless}
 
     def product(self) -> list[dict[str, Any]]:
         """Return all combinations of swept values."""
         if not self.group:
-            return self.with_implied_values(super().product())
+            return with_closed_loops(self.with_implied_values(super().product()))
         swept = {name for name in self.swept if isinstance(getattr(self, name), list)}
         return [self._divided(values, swept) for values in super().product()]
 
@@ -198,7 +202,7 @@ class GroupedSpec(WorkloadSpec):
             swept: Fields of the workload for which it lists several values.
         """
         every = {group.name: self._merged(combination, group) for group in self.group}
-        point = dict(combination)
+        point = {name: value for name, value in combination.items() if name != LOAD_LEVEL}
         differing: dict[str, dict[str, Any]] = {name: {} for name in every}
         for field in self.group[0].fields:
             values = [params[field] for params in every.values()]
@@ -223,6 +227,9 @@ class GroupedSpec(WorkloadSpec):
     def _table_problems(self) -> list[Problem]:
         """Return the problems of the groups that do not depend on swept values."""
         problems = []
+        if LOAD_LEVEL in self.model_fields_set:
+            what = "is not supported with groups, which have a rate each"
+            problems.append(Problem((LOAD_LEVEL,), what, "set the rate of each group instead"))
         names = [group.name.strip().replace(" ", "-") for group in self.group]
         for index, name in enumerate(names):
             own = self.group[index].name

@@ -116,7 +116,7 @@ def arrival_problems(arrival: str | None, rate: float | None, rated: str) -> Ite
 
     Args:
         arrival: Arrival process that the study sets; None if not set.
-        rate: Rate of the open loop; None for a closed loop.
+        rate: Rate or load level of the open loop; None for a closed loop.
         rated: Line of a study that sets a rate, as a suggestion for the message.
     """
     if arrival is not None and rate is None:

@@ -13,6 +13,7 @@ OF_THE_RUN = (
     "retries",
     "retry_backoff",
     "verify",
+    "load_percent",
 )
 """Fields that all groups of a run have in common."""
 

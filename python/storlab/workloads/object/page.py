@@ -23,6 +23,8 @@ from storlab.contracts.question import Question
 from storlab.model.result import Operation
 from storlab.workloads.common.costs import CPU_PER_GB
 from storlab.workloads.common.groups import BESIDE, describe_groups
+from storlab.workloads.common.load_levels import IN_CLOSED_LOOP, LEVEL_TITLE, describe_level
+from storlab.workloads.common.load_levels import NAME as LOAD_LEVEL
 from storlab.workloads.common.skew import OWNERS
 from storlab.workloads.object.flags import OBJECT_FLAGS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
@@ -65,6 +67,8 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
         return "" if params.get(LANES) else f"concurrency {value}"
     if name == "object_size":
         return describe_sizes(value)
+    if name == LOAD_LEVEL:
+        return describe_level(value)
     if name == "rate_requests" and value is not None:
         return f"{exact_number(value)} requests/s"
     return None
@@ -170,9 +174,11 @@ OBJECT_PAGE = Page(
             "list_max_keys": "keys of a LIST",
             "delete_batch": "keys of a multi-DELETE",
             "group": "groups",
+            LOAD_LEVEL: LEVEL_TITLE,
         },
         phrase=phrase,
         is_relevant=is_relevant,
+        absent={LOAD_LEVEL: IN_CLOSED_LOOP},
         mix_words="GET/PUT",
     ),
     load=Load(
@@ -180,6 +186,7 @@ OBJECT_PAGE = Page(
         concurrency="concurrency",
         outstanding={"concurrency": ("concurrency", "concurrent")},
         open_loop="rate_requests",
+        level=LOAD_LEVEL,
     ),
     metrics=Metrics(
         costs=OBJECT_COSTS,

@@ -12,6 +12,7 @@ from storlab.model.params import Nanoseconds, Sweep
 from storlab.model.types import Size
 from storlab.workloads.common.groups import GroupedParams
 from storlab.workloads.common.io_fields import ArrivalKind
+from storlab.workloads.common.load_levels import LOAD_LEVELS, LoadPercent
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.sizes import ObjectSize
 
@@ -133,6 +134,7 @@ class ObjectParams(GroupedParams):
         description="open loop: requests per second in total, started on time whether or not "
         "earlier ones have ended; not with concurrency_per_operation; swept",
     )
+    load_percent: Sweep[LoadPercent | None] = LOAD_LEVELS
     arrival: ArrivalKind | None = Field(
         default=None, description="spacing of an open loop's requests; by default constant"
     )

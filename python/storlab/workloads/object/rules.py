@@ -10,6 +10,7 @@ from storlab.model.job import MOST_IN_FLIGHT
 from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
 from storlab.workloads.common.io_fields import arrival_problems
+from storlab.workloads.common.load_levels import level_problems
 from storlab.workloads.common.skew import needless, skew_problems
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.params import ObjectParams
@@ -68,6 +69,7 @@ def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Pr
         *_needless_problems(values, given),
         *_part_problems(values, given),
         *_range_problems(values),
+        *level_problems(values, "rate_requests", ("concurrency_per_operation",)),
         *_prefix_problems(values),
     ]
 
@@ -81,7 +83,7 @@ def needless_fields(params: ObjectParams) -> list[str]:
         named.append("read_written")
     if not _has_parts(params):
         named += ["part_size", "part_concurrency"]
-    if params.rate_requests is None:
+    if params.rate_requests is None and params.load_percent is None:
         named.append("arrival")
     return named
 
@@ -159,7 +161,9 @@ def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[
     if any(v.read_written for v in values) and "put" not in kinds:
         what = "has no effect: no object is written"
         yield Problem(("read_written",), what, "set get_percent below 100")
-    yield from arrival_problems(values[0].arrival, values[0].rate_requests, "rate_requests = 100")
+    # The first point may be the closed loop that finds the maximum for load levels.
+    rate = values[-1].rate_requests or values[-1].load_percent
+    yield from arrival_problems(values[0].arrival, rate, "rate_requests = 100")
     if values[0].retry_backoff > 0 and values[0].retries == 0:
         yield Problem(
             ("retry_backoff",),

@@ -8,6 +8,7 @@ from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_VS_AXIS,
     ERRORS,
     LATENCY_CDF,
+    LATENCY_UNDER_LOAD,
     LATENCY_VS_AXIS,
     POWER_OVER_TIME,
     RATIOS,
@@ -70,6 +71,7 @@ TTFB_BARS = FigureKind(
     main=False,
 )
 OBJECT_FIGURES = (
+    LATENCY_UNDER_LOAD,
     THROUGHPUT,
     PARTS,
     LATENCY,
