@@ -19,10 +19,15 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
+from storlab.contracts.details import Details
+from storlab.health import drives
+from storlab.health.reading import HealthReading
 from storlab.lab.run import session
+from storlab.lab.site import local
 from storlab.lab.watch import machine_watch
 from storlab.results.environment import cpu_facts
 from storlab.results.store import ResultStore
+from storlab.stores.drives import Drive
 from storlab.workloads.common.flags import flag_meanings
 from support.mounts import loop_device, make_image, mounted
 
@@ -238,6 +243,31 @@ def test_a_change_of_the_machine_is_on_the_runs_after_it(
     assert changed == [False] * 3 + [True] * (len(order) - 3)
     (text,) = order[-1].details["machine"]["changed"]
     assert text == f"governor of CPU: {known['governor'] or 'not reported'} to powersave"
+
+
+def test_what_the_drive_did_in_a_run_is_stored_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replace the drive by one that is given 10 GB and throttled once between two readings."""
+    rows = iter(range(1, 100))
+
+    def read_drive(_: Drive) -> HealthReading:
+        row = next(rows)
+        names = {"host_written_bytes": 10, "media_written_bytes": 17}
+        written = {name: row * gigabytes * 10**9 + 1 for name, gigabytes in names.items()}
+        return HealthReading({**written, "throttles": row}, sources=["log 02h"])
+
+    monkeypatch.setattr(local, "drives_of", lambda _: [Drive("nvme0n1", "pcie", None)])
+    monkeypatch.setattr(drives, "read_drive", read_drive)
+    study, out = write_study(tmp_path, repeats=1, workload=BRIEF), tmp_path / "out"
+    assert main(["run", str(study), "--out", str(out), "--quiet", "--no-report"]) == 0
+    for record in ResultStore.open(out).records():
+        (health,) = Details.of(record).health
+        assert health.grown("throttles") == 1
+        assert health.source == "log 02h"
+        assert "throttled" in {flag.kind for flag in record.flags}
+        (metric,) = (m for m in record.metrics if m.name == "write_amplification")
+        assert metric.value == pytest.approx(1.7)
 
 
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:

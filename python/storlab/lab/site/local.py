@@ -26,6 +26,7 @@ from storlab.lab.watch.device_bytes import (
     MOST_OF_COURSE,
     DeviceBytes,
     bytes_around,
+    devices_below,
     medium_behind,
 )
 from storlab.lab.watch.health import HealthWatch
@@ -284,18 +285,16 @@ class LocalSite:
     ) -> RunOutcome:
         hold = self.guard.stores.get(context.target.name)
         server = None if hold is None else hold.server
-        below, recorded = (
-            drives_of(devices),
-            {} if self._results is None else self._results.environment,
-        )
+        below = drives_of(devices_below(context.target, context.access, self.guard.base))
+        recorded = {} if self._results is None else self._results.environment
         changed = changes(recorded, context.target, self.guard.base)
         with ExitStack() as stack:
             health = stack.enter_context(HealthWatch(below))
             asked = stack.enter_context(ProcessBytes())
             moved = stack.enter_context(DeviceBytes(devices)) if devices else None
             cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
-            drives = {n: f for d in devices for n, f in temperature_files(d.whole.sysfs).items()}
-            warm = stack.enter_context(TemperatureWatch(drives)) if drives else None
+            sensors = {n: f for d in below for n, f in temperature_files(d.sysfs).items()}
+            warm = stack.enter_context(TemperatureWatch(sensors)) if sensors else None
             waits = stack.enter_context(CoreWaits())
             limits = stack.enter_context(LimitWatch(devices))
             machine = stack.enter_context(MachineWatch(below))

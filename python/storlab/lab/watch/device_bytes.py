@@ -112,12 +112,7 @@ def medium_behind(target: Target, access: Access, base: Path) -> Medium:
     If a device does not count its I/O, no devices are returned. Null targets and remote S3 stores
     have an empty medium.
     """
-    places = [Path(member.path) for member in access.members if member.kind != "null"]
-    if access.home is not None:
-        places.append(access.home)
-    if target.is_embedded:
-        places.append(base / (target.s3 or "").removeprefix(EMBEDDED))
-    media = [medium_of(place) for place in places]
+    media = _media(target, access, base)
     found = sum(media, Medium())
     silent = [device.name for device in found.devices if not _is_counted(device)]
     if silent:
@@ -125,6 +120,23 @@ def medium_behind(target: Target, access: Access, base: Path) -> Medium:
     if silent or not all(medium.devices for medium in media):
         found = replace(found, devices=())
     return found
+
+
+def _media(target: Target, access: Access, base: Path) -> list[Medium]:
+    places = [Path(member.path) for member in access.members if member.kind != "null"]
+    if access.home is not None:
+        places.append(access.home)
+    if target.is_embedded:
+        places.append(base / (target.s3 or "").removeprefix(EMBEDDED))
+    return [medium_of(place) for place in places]
+
+
+def devices_below(target: Target, access: Access, base: Path) -> list[Device]:
+    """Return all known block devices that hold a target's data, whether or not they count I/O.
+
+    Some count none, such as the multipath devices of NVMe drives in Linux 6.1.
+    """
+    return list(sum(_media(target, access, base), Medium()).devices)
 
 
 def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
