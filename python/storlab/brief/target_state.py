@@ -1,4 +1,4 @@
-"""Strip on a target's card: "cool, steady, write amplification 1.8", and what was off in its runs.
+"""Strip on a target's card: "cool, full link, steady", and what was off in its runs.
 
 ``GOOD`` lists functions from the finished runs of a target to words on what was in order. A flag in
 ``STATE_FLAGS`` that a run has needs no function: it is named with its number of runs.
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from storlab.brief.flags import meaning_of
-from storlab.contracts.details import Details, DriveHealth
+from storlab.contracts.details import Details, DriveHealth, MachineFindings
 from storlab.health.evidence import write_amplification
 from storlab.model.result import RunRecord
 from storlab.words.state import (
+    NEAR,
     STEADY,
     StateWord,
     amplification_word,
+    degraded_text,
     flagged_word,
+    link_word,
+    paths_word,
     warmth_word,
 )
 from storlab.workloads.common.flags import STATE_FLAGS
@@ -31,10 +35,17 @@ def target_state(runs: Sequence[RunRecord]) -> list[StateWord]:
     finished = [run for run in runs if run.status == "finished"]
     words = [word for good in GOOD for word in good(finished)]
     for kind in _KINDS:
-        flagged = sum(any(flag.kind == kind for flag in run.flags) for run in finished)
+        flagged = _flagged(finished, kind)
         if flagged:
-            words.append(flagged_word(meaning_of(kind).label, kind, flagged, len(finished)))
+            detail = _slow_links(finished) if kind == "link-degraded" else ""
+            label = meaning_of(kind).label
+            words.append(flagged_word(label, kind, flagged, len(finished), detail))
     return sorted(words, key=lambda word: word.is_off)
+
+
+def _flagged(runs: Sequence[RunRecord], kind: str) -> int:
+    """Return how many runs have a kind of flag."""
+    return sum(any(flag.kind == kind for flag in run.flags) for run in runs)
 
 
 def _warmth(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
@@ -48,6 +59,36 @@ def _warmth(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
         # The drive that is nearest to its limit stands for all of them.
         worst = max(heats, key=lambda heat: heat[0] - (1000.0 if heat[1] is None else heat[1]))
         yield warmth_word(*worst, COOL_MARGIN_C)
+
+
+def _links(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
+    known = [link for machine in _machines(runs) for link in machine.links]
+    if known and not any(link.degraded for link in known):
+        by_slot = any(link.limited_by_slot for link in known)
+        yield link_word({link.link for link in known}, by_slot=by_slot)
+
+
+def _slow_links(runs: Sequence[RunRecord]) -> str:
+    known = [link for machine in _machines(runs) for link in machine.links]
+    return degraded_text(dict.fromkeys((x.link, x.possible) for x in known if x.degraded))
+
+
+def _paths(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
+    counts = {sum(map(len, machine.paths.values())) for machine in _machines(runs)}
+    if len(counts) == 1 and counts != {0} and not _flagged(runs, "path-degraded"):
+        yield paths_word(*counts)
+
+
+def _nearness(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
+    cores = [machine.cores for machine in _machines(runs) if machine.cores is not None]
+    shares = [core.remote_percent for core in cores if core.remote_percent is not None]
+    if shares and not _flagged(runs, "remote-node"):
+        yield NEAR
+
+
+def _machines(runs: Sequence[RunRecord]) -> list[MachineFindings]:
+    found = (Details.of(run).machine for run in runs)
+    return [machine for machine in found if machine is not None]
 
 
 def _steadiness(runs: Sequence[RunRecord]) -> Iterator[StateWord]:
@@ -72,4 +113,4 @@ def _drives(run: RunRecord) -> Sequence[DriveHealth]:
     return Details.of(run).health
 
 
-GOOD = (_warmth, _steadiness, _amplification)
+GOOD = (_warmth, _links, _paths, _nearness, _steadiness, _amplification)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from storlab.words.text import plural
@@ -31,6 +32,36 @@ def warmth_word(hottest_c: float, limit_c: float | None, margin_c: float) -> Sta
     return StateWord(f"{'cool' if hottest_c <= limit_c - margin_c else 'warm'} (up to {degrees})")
 
 
+def link_word(links: Collection[str], *, by_slot: bool) -> StateWord:
+    """Return that drives used their PCIe links fully, such as ``full link (PCIe 16 GT/s x4)``.
+
+    Args:
+        links: Different links of the drives, such as ``16 GT/s x4``; several are not listed.
+        by_slot: Whether a slot, and not the drive, is the limit of a link.
+    """
+    which = f" (PCIe\u00a0{_unbroken(next(iter(links)))})" if len(links) == 1 else ""
+    return StateWord(f"full link{' of the slot' if by_slot else ''}{which}")
+
+
+def degraded_text(links: Collection[tuple[str, str]]) -> str:
+    """Return the links of slow drives, such as ``8 GT/s x2 of 16 GT/s x4``.
+
+    Args:
+        links: Each link, and what drive and slot can do.
+    """
+    return ", ".join(f"{_unbroken(link)} of {_unbroken(possible)}" for link, possible in links)
+
+
+def _unbroken(link: str) -> str:
+    return link.replace(" ", "\u00a0")
+
+
+def paths_word(paths: int) -> StateWord:
+    """Return the number of paths to a target's drives, all of which were usable."""
+    return StateWord(f"all {paths:,} paths")
+
+
+NEAR = StateWord("workers on the drive’s NUMA node")
 STEADY = StateWord("steady")
 
 
@@ -39,7 +70,7 @@ def amplification_word(ratio: float) -> StateWord:
     return StateWord(f"write amplification {ratio:,.1f}")
 
 
-def flagged_word(label: str, kind: str, runs: int, of: int) -> StateWord:
+def flagged_word(label: str, kind: str, runs: int, of: int, detail: str = "") -> StateWord:
     """Return in how many runs of a target a flag was raised, such as ``throttled in 2 of 12 runs``.
 
     Args:
@@ -47,5 +78,7 @@ def flagged_word(label: str, kind: str, runs: int, of: int) -> StateWord:
         kind: Kind of the flag.
         runs: Number of runs with the flag.
         of: Number of finished runs.
+        detail: Text in brackets after the label; empty for none.
     """
-    return StateWord(f"{label} in {runs:,} of {plural(of, 'run')}", kind, is_off=True)
+    what = f"{label} ({detail})" if detail else label
+    return StateWord(f"{what} in {runs:,} of {plural(of, 'run')}", kind, is_off=True)

@@ -20,6 +20,7 @@ def run(
     verdict: str | None = "steady",
     status: str = "finished",
     drives: list[dict[str, Any]] | None = None,
+    machine: dict[str, Any] | None = None,
 ) -> RunRecord:
     record = run_record(PlannedRun(order=0, point_id="p", repeat=0), "disk")
     return record.model_copy(
@@ -27,7 +28,7 @@ def run(
             "status": status,
             "flags": [Flag(kind=kind, message="m") for kind in flags],
             "steady": None if verdict is None else {"verdict": verdict},
-            "details": {"health": drives or []},
+            "details": {"health": drives or [], "machine": machine},
         }
     )
 
@@ -66,6 +67,47 @@ def test_the_temperature_is_judged_by_the_drives_own_limit(
 ) -> None:
     (word,) = target_state([run(verdict=None, drives=drives)])
     assert (word.text.replace("\u00a0", " "), word.is_off) == (text, off)
+
+
+def link(text: str = "16 GT/s x4", *, degraded: bool = False, by_slot: bool = False) -> Any:
+    told = {"drive": "d", "link": text, "possible": "16 GT/s x4", "degraded": degraded}
+    return {**told, "limited_by_slot": by_slot}
+
+
+@pytest.mark.parametrize(
+    ("links", "text"),
+    [
+        ([link()], "full link (PCIe 16 GT/s x4)"),
+        ([link(), link()], "full link (PCIe 16 GT/s x4)"),
+        ([link(), link("8 GT/s x4")], "full link"),
+        ([link(by_slot=True)], "full link of the slot (PCIe 16 GT/s x4)"),
+        ([], None),  # a virtual machine
+    ],
+)
+def test_a_full_link(links: list[Any], text: str | None) -> None:
+    assert texts(run(machine={"links": links})) == [*([text] if text else []), "steady"]
+
+
+def test_a_degraded_link_is_named_with_what_is_possible() -> None:
+    slow = run("link-degraded", machine={"links": [link("16 GT/s x2", degraded=True)]})
+    assert texts(run(machine={"links": [link()]}), slow) == [
+        "steady",
+        "slow PCIe link (16 GT/s x2 of 16 GT/s x4) in 1 of 2 runs",
+    ]
+
+
+def test_paths_and_nodes_are_named_if_all_was_well() -> None:
+    paths = {"nvme0n1": ["nvme0 live", "nvme1 live"]}
+    cores = {"cpus": [0], "remote_percent": 1.0}
+    well = run(machine={"paths": paths, "cores": cores})
+    near = "workers on the drive’s NUMA node"
+    assert texts(well) == ["all 2 paths", near, "steady"]
+    one = run("remote-node", machine={"paths": paths, "cores": {**cores, "remote_percent": 50.0}})
+    assert texts(well, one) == ["all 2 paths", "steady", "other NUMA node in 1 of 2 runs"]
+    fewer = run(machine={"paths": {"nvme0n1": ["nvme0 live"]}, "cores": None})
+    assert texts(well, fewer) == [near, "steady"]
+    unknown = run(machine={"cores": {"cpus": [0], "remote_percent": None}})
+    assert texts(unknown) == ["steady"]
 
 
 @pytest.mark.parametrize("kind", sorted(STATE_FLAGS))
