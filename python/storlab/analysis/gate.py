@@ -43,6 +43,7 @@ from storlab.base.nearest import suggest
 from storlab.base.units import J_PER_WH, NS_PER_S, show, significant
 from storlab.model.decision import Better, Decision, Outcome, outcome_of
 from storlab.model.gate import Bound, GateRule, Limit
+from storlab.workloads.common.flags import STATE_FLAGS
 
 Verdict = Literal["held", "broken", "inconclusive"]
 VERDICTS: tuple[Verdict, ...] = ("held", "broken", "inconclusive")
@@ -456,6 +457,10 @@ def _remarks(task: _Task, measurement: Measured) -> Iterator[str]:
         yield f"across power boundaries: {measurement.boundaries}"
     for flag in cell.flags:
         yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
+    if task.limit.of_baseline and other is not None:
+        for flag in other.flags:
+            if flag.kind in STATE_FLAGS:
+                yield f"{flag.kind} on {flag.runs} of {len(other.runs)} runs of the baseline"
     if task.limit.of_baseline and other is not None and task.column.is_latency:
         here, there = (c.values.get(CONCURRENCY) for c in (cell, other))
         if here is not None and there is not None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import ValidationError
 
-from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.compare import CellFlag, Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.gate import ERROR, Gate, _never, judge
 from storlab.analysis.gate_interval import Measured
@@ -85,6 +85,24 @@ def test_a_baseline_is_a_test_of_non_inferiority(results: Comparison, baseline: 
     assert (held.verdict, broken.verdict) == ("held", "broken")
     with pytest.raises(StudyError, match="needs a baseline"):
         judged(results, rule(at_least="0.9 x baseline"))
+
+
+def test_the_state_of_drives_on_either_side_stands_beside_a_verdict(
+    results: Comparison, baseline: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {"here": ["throttled", "client-bound"], "there": ["worn", "client-bound"]}
+    for side, comparison in (("here", results), ("there", baseline)):
+        flags = [CellFlag(kind, "m", 2) for kind in kinds[side]]
+        for row in comparison.rows.values():
+            monkeypatch.setattr(row.cells["Disk"], "flags", flags)
+    relative = judged(results, rule(at_least="0.9 x baseline"), baseline=baseline).checks
+    absolute = judged(results, rule(at_least="1MB/s"), baseline=baseline).checks
+    here = ("throttled on 2 of 8 runs", "client-bound on 2 of 8 runs")
+    assert {check.remarks[:3] for check in relative} == {
+        (*here, "worn on 2 of 8 runs of the baseline")
+    }
+    assert {check.remarks for check in absolute} == {here}
+    assert {check.verdict for check in relative} == {"held"}
 
 
 def test_a_rule_is_checked_wherever_it_applies(results: Comparison) -> None:

@@ -9,9 +9,11 @@ import pytest
 from storlab.health import drives
 from storlab.health.drives import read_drive, read_drives
 from storlab.health.reading import HealthReading
-from storlab.lab.preflight.health import log_check
+from storlab.lab.preflight import health
+from storlab.lab.preflight.health import health_checks, log_check
 from storlab.lab.watch.health import HealthWatch
 from storlab.model.result import EngineInfo, RunOutcome
+from storlab.model.study import Target
 from storlab.stores.drives import Drive, stack_of
 from support.sysfs_trees import put, replace
 
@@ -67,9 +69,9 @@ def test_readings_are_taken_before_and_after_the_load(monkeypatch: pytest.Monkey
     with HealthWatch([drive("nvme0n1")]) as watch:
         pass
     watch.judge(outcome, {"nvme0n1": [(0, 44.0)]})
-    (health,) = outcome.details["health"]
-    assert (health["before"], health["after"]) == ({"media_errors": 5}, {"media_errors": 7})
-    assert health["hottest_c"] == 44
+    (found,) = outcome.details["health"]
+    assert (found["before"], found["after"]) == ({"media_errors": 5}, {"media_errors": 7})
+    assert found["hottest_c"] == 44
     assert [flag.kind for flag in outcome.flags] == ["media-errors"]
 
 
@@ -81,6 +83,25 @@ def test_a_target_without_reporting_drives_has_no_health() -> None:
     assert outcome.details == {}
     assert outcome.flags == []
     assert read_drives({}) == {}
+
+
+def target(**place: object) -> Target:
+    return Target.model_validate({"name": "t", **place})
+
+
+def test_doctor_reports_the_drives_of_all_targets_and_warns_of_worn_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = HealthReading({"percentage_used": 105}, sources=["log 02h"])
+    monkeypatch.setattr(drives, "read_drive", lambda _: reading)
+    monkeypatch.setattr(health, "drives_of", lambda _: [drive("nvme0n1"), drive("vda")])
+    targets = [target(path="null:"), target(path=str(tmp_path / "file"), size="1MiB")]
+    first, second = health_checks(targets, tmp_path)
+    assert (first.status, first.what) == ("ok", "nvme0n1: log 02h")
+    assert second.status == "warning"
+    assert "nvme0n1 has used 105 %" in second.what
+    monkeypatch.setattr(health, "drives_of", lambda _: [drive("vda")])
+    assert list(health_checks(targets, tmp_path)) == []
 
 
 def test_doctor_names_once_which_drives_cannot_be_read_and_why() -> None:
