@@ -7,12 +7,15 @@ compares results.
 from __future__ import annotations
 
 import io
+import os
+import re
 import subprocess
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from storlab._native import zones
 from storlab.base.errors import StorlabError
 from storlab.cli.campaign import reporter_of
 from storlab.cli.main import main
@@ -24,6 +27,9 @@ from storlab.process.execution import StopRequest
 from storlab.results.environment import drive_facts
 from storlab.results.store import ResultStore
 from storlab.stores.devices import Device, device_number
+
+TRACING = Path("/sys/kernel/tracing")
+REQUEST = re.compile(r"block_bio_queue: \S+ (\w)\w* (\d+) \+ (\d+) \[(?:storlab-job|iou-wrk)")
 
 
 def shell(script: str) -> str:
@@ -116,3 +122,35 @@ def run(study: str, directory: str, consent: bool = False) -> dict[str, Any]:
         return {"error": type(error).__name__, "text": str(error)}
     records = [record.model_dump(mode="json") for record in store.records()]
     return {"runs": records, "missing": summary.missing}
+
+
+def traced(study: str, directory: str, path: str) -> dict[str, Any]:
+    """Run a study, and return its runs with the requests that workers sent to a zoned device.
+
+    Args:
+        study: Text of the study.
+        directory: Result directory.
+        path: Path of the device.
+
+    Returns:
+        The result of ``run``, the device's ``zones``, and ``requests``: R, W or N (a reset), start
+        and length in bytes.
+    """
+    number = device_number(path) or 0
+    event = TRACING / "events/block/block_bio_queue"
+    shell(f"mountpoint -q {TRACING} || mount -t tracefs none {TRACING}")
+    (TRACING / "buffer_size_kb").write_text("8192")
+    (event / "filter").write_text(f"dev == {os.major(number) << 20 | os.minor(number)}")
+    (event / "enable").write_text("1")
+    done = run(study, directory)
+    (event / "enable").write_text("0")
+    requests = [
+        (kind, int(sector) << 9, int(sectors) << 9)
+        for kind, sector, sectors in REQUEST.findall((TRACING / "trace").read_text())
+    ]
+    return {**done, "requests": requests, "zones": zones(path)}
+
+
+def zones_of(path: str) -> list[tuple[int, int, int, int]] | None:
+    """Return start, length, capacity and written bytes of the zones of a device."""
+    return zones(path)

@@ -181,7 +181,8 @@ def drives(folder: Path) -> list[str]:
     for device in (
         PLAIN,
         "nvme,id=zones,serial=ZONED",
-        "nvme-ns,drive=zoned,bus=zones,zoned=on,zoned.zone_size=16M,zoned.zone_capacity=16M",
+        "nvme-ns,drive=zoned,bus=zones,zoned=on,zoned.zone_size=16M,zoned.zone_capacity=12M"
+        ",zoned.max_open=4,zoned.max_active=5",
         "nvme,id=spaces,serial=LARGE",
         "nvme-ns,drive=large,bus=spaces,logical_block_size=4096,physical_block_size=4096",
         "nvme-ns,drive=second,bus=spaces",

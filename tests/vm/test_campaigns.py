@@ -8,6 +8,7 @@ import pytest
 
 from vm import inside
 from vm.machine import PLAIN, Guest
+from vm.studies import study
 
 BY_ID = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl"
 DELAY_MS = 40
@@ -30,31 +31,6 @@ REMOVED = f"""
 dmsetup remove -f late broken thin pool data index
 wipefs --all --quiet {BY_ID}_PLAIN_1
 """
-
-
-def study(*targets: tuple[str, str, str], runtime: str, workload: str) -> str:
-    tables = "".join(
-        f"""
-        [[target]]
-        name = "{name}"
-        path = "{path}"
-        serial = "{serial}"
-        """
-        for name, path, serial in targets
-    )
-    return f"""
-    [study]
-    name = "guest"
-    repeats = 1
-    ramp = 0
-    runtime = "{runtime}"
-    interval = "100ms"
-    wait_for_target = 0
-    {tables}
-    [[workload]]
-    kind = "block"
-    {workload}
-    """
 
 
 @pytest.fixture(scope="module")

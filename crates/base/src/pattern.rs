@@ -72,6 +72,13 @@ impl Share {
     pub fn of(self, all: u64) -> u64 {
         all / self.count + u64::from(self.index < all % self.count)
     }
+
+    /// Return which of `all` items this job gets, as a range. If the items cannot be divided
+    /// evenly, the first jobs get one more.
+    pub fn range(self, all: u64) -> std::ops::Range<u64> {
+        let edge = |index: u64| all / self.count * index + index.min(all % self.count);
+        edge(self.index)..edge(self.index + 1)
+    }
 }
 
 /// Stream of offsets of one job.
@@ -247,11 +254,9 @@ fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
 /// If the blocks cannot be divided evenly, the first jobs get one more; the last job also gets the
 /// remainder after the last whole block.
 fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
-    let blocks = space / max_len;
-    let (share_blocks, more) = (blocks / share.count, blocks % share.count);
-    let edge = |index: u64| (share_blocks * index + more.min(index)) * max_len;
-    let end = if share.index + 1 == share.count { space } else { edge(share.index + 1) };
-    (edge(share.index), end)
+    let blocks = share.range(space / max_len);
+    let end = if share.index + 1 == share.count { space } else { blocks.end * max_len };
+    (blocks.start * max_len, end)
 }
 
 /// Return the number of hot units (smallest steps of an offset), and the probability that an I/O

@@ -15,6 +15,7 @@ mod posix;
 mod probe;
 mod stream;
 mod uring;
+mod zones;
 
 pub use arena::Arena;
 pub use backend::{Backend, Completion, Op, Queue, WAKE_TAG, Wake};
@@ -26,3 +27,4 @@ pub use posix::PosixBackend;
 pub use probe::{Probe, probe};
 pub use stream::{Chunk, Pass, SECTOR, Stream, StreamSpec};
 pub use uring::UringBackend;
+pub use zones::{Zone, zones};

@@ -37,7 +37,7 @@ mod _native {
     use super::packed::{pack, unpack};
     #[pymodule_export]
     use super::run::{
-        Run, check_split_binary, memory_bytes, memory_group, probe, spin, verify_pass,
+        Run, check_split_binary, memory_bytes, memory_group, probe, spin, verify_pass, zones,
     };
     #[pymodule_export]
     use super::s3::S3Client;

@@ -149,6 +149,7 @@ class Workload(ABC):
     fixed_work: bool
     spec: type[WorkloadSpec]
     details: type[Details]  # model of the details that engines report
+    writes_zones = False  # whether it writes zoned drives zone by zone
     places: tuple[str, ...]  # supported location fields of a target: path, paths, directory, s3
     page: Page
     figures: tuple[FigureKind, ...]  # in the order of the brief

@@ -7,6 +7,7 @@ import platform
 import socket
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from pathlib import Path
@@ -26,6 +27,7 @@ from storlab.process.processor_state import idle_states, turbo
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.drives import Drive, paths_of, stack_of
 from storlab.stores.filesystems import file_system_of
+from storlab.stores.zones import Zones
 
 _CORES_ASKED = 8
 _LIBRARIES = ("pyarrow", "pydantic", "numpy")
@@ -149,6 +151,7 @@ def drive_facts(device: Device) -> dict[str, Any]:
         disk = device.whole.sysfs
     except OSError:
         return {"number": device.number}
+    zones = Zones.of(device)
     return {
         "name": device.name,
         "model": read_fact(disk / "device" / "model"),
@@ -164,6 +167,7 @@ def drive_facts(device: Device) -> dict[str, Any]:
         "queue_requests": _number(disk / "queue" / "nr_requests"),
         "max_io_kib": _number(disk / "queue" / "max_sectors_kb"),
         "write_cache": read_fact(disk / "queue" / "write_cache"),
+        "zones": None if zones is None else asdict(zones),
         "discard_max_bytes": _number(disk / "queue" / "discard_max_bytes"),
         "loop_backing_file": device.backing_file,
         **_attachment(stack_of(disk)[1]),

@@ -14,7 +14,9 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 
+from storlab._native import zones
 from storlab.model.job import Member
+from storlab.stores.zones import zones_of
 
 BLOCK = 4096
 SAMPLES = 64
@@ -95,7 +97,8 @@ def _unmapped(handle: int, start: int, end: int) -> int:
 def blank_blocks(members: Sequence[Member], seed: int) -> dict[str, tuple[int, int]]:
     """Read random blocks and count those that repeat one byte, as unmapped blocks do.
 
-    Direct I/O is used if possible, so that the page cache does not change.
+    Direct I/O is used if possible, so that the page cache does not change. On zoned drives
+    only data below the write pointers are read, as in runs.
 
     Args:
         members: Files and devices to read.
@@ -115,8 +118,9 @@ def blank_blocks(members: Sequence[Member], seed: int) -> dict[str, tuple[int, i
 
 def _blank_of(member: Member, samples: int, draw: random.Random) -> tuple[int, int]:
     handle = _open(member.path)
-    first, last = -(-member.offset // BLOCK), (member.offset + member.size) // BLOCK
-    places = sorted(draw.randrange(first, last) for _ in range(samples)) if first < last else []
+    parts = [p for p in _written_parts(member) if p]
+    chosen = draw.choices(parts, [len(part) for part in parts], k=samples) if parts else []
+    places = sorted(draw.choice(part) for part in chosen)
     blank = read = 0
     try:
         with mmap.mmap(-1, BLOCK) as buffer:
@@ -128,6 +132,19 @@ def _blank_of(member: Member, samples: int, draw: random.Random) -> tuple[int, i
     finally:
         os.close(handle)
     return blank, read
+
+
+def _written_parts(member: Member) -> list[range]:
+    """Return the numbers of the blocks of a member; on a zoned drive those that were written."""
+    parts = [(member.offset, member.size)]
+    if zones_of(member.path):
+        end = member.offset + member.size
+        parts = [
+            (start, written)
+            for start, length, _, written in zones(member.path) or []
+            if member.offset <= start and start + length <= end
+        ]
+    return [range(-(-start // BLOCK), (start + size) // BLOCK) for start, size in parts]
 
 
 def _open(path: str) -> int:

@@ -2,12 +2,18 @@
 //! target.
 
 use storlab_base::{Error, Result, Share};
+use storlab_io::Zone;
 
 use crate::spec::{BlockJob, LayoutKind};
 
 /// Maximum number of parts into which one operation is split. With more, a run would measure the
 /// CPU time of splitting, not the devices.
 const PARTS_MAX: u64 = 256;
+/// Maximum number of pieces into which the data of zoned devices is divided for reads: a table of
+/// 1 MiB per job, which is looked up once per operation.
+const PIECES_MAX: u64 = 1 << 16;
+/// Minimum number of blocks per piece if block sizes differ, so that few operations span two pieces.
+const PIECE_BLOCKS: u64 = 16;
 
 /// Part of an operation that lies on one file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +29,10 @@ pub struct Part {
 /// Mapping from one job's contiguous address space to its files or devices.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Index of each file or device that the job uses, and the offset of its usable region.
+    /// Index of each file or device that the job uses.
+    files: Vec<u16>,
+    /// Index of each file or device, and the offset of its usable region. A zoned device has an
+    /// entry per zone that is written, or per piece of a zone that is read.
     members: Vec<(u16, u64)>,
     /// Bytes placed on one file or device before the next one follows; unused if there is only one.
     chunk: u64,
@@ -31,6 +40,19 @@ pub struct Layout {
     pub space: u64,
     /// Index of this job among the jobs that use the same address space, and number of these jobs.
     pub share: Share,
+    /// Zones that the job writes; `None` if it writes no zoned device.
+    pub zones: Option<ZonesWritten>,
+}
+
+/// Zones of zoned devices that a job writes, all of equal size.
+#[derive(Clone, Debug)]
+pub struct ZonesWritten {
+    /// Distance between the starts of two zones in bytes.
+    pub len: u64,
+    /// Number of bytes of a zone that can be written.
+    pub capacity: u64,
+    /// Bytes below the write pointer of each zone, before the load.
+    pub written: Vec<u64>,
 }
 
 impl Layout {
@@ -44,29 +66,7 @@ impl Layout {
     /// [`Error::Spec`] if there is no member for the job, its address space is smaller than a
     /// block, or the stripe chunk cuts a block into more than 256 parts.
     pub fn for_job(job: &BlockJob, index: usize) -> Result<Self> {
-        let (count, jobs) = (job.members.len(), job.jobs);
-        let (chosen, share): (Vec<usize>, Share) = match job.layout {
-            LayoutKind::PerJob if index >= count => {
-                return Err(Error::spec(
-                    "layout",
-                    format!("job {index} needs its own file, but there are only {count} files"),
-                    "create one file per job",
-                ));
-            }
-            LayoutKind::PerJob => (vec![index], Share { index: 0, count: 1 }),
-            LayoutKind::Stripe => {
-                ((0..count).collect(), Share { index: index as u64, count: jobs as u64 })
-            }
-            LayoutKind::Jbod if jobs >= count => {
-                let member = index % count;
-                let sharers = (jobs - member).div_ceil(count);
-                let share = Share { index: (index / count) as u64, count: sharers as u64 };
-                (vec![member], share)
-            }
-            LayoutKind::Jbod => {
-                ((index..count).step_by(jobs).collect(), Share { index: 0, count: 1 })
-            }
-        };
+        let (chosen, share) = choose(job, index)?;
         let longest = job.longest_block();
         let chunk = match (job.layout, job.stripe_chunk) {
             (LayoutKind::Stripe, Some(chunk)) => chunk.max(1),
@@ -94,8 +94,84 @@ impl Layout {
                 "use larger chunks",
             ));
         }
-        let members = chosen.iter().map(|&m| (m as u16, job.members[m].offset)).collect();
-        Ok(Layout { members, chunk, space, share })
+        let members: Vec<(u16, u64)> =
+            chosen.iter().map(|&m| (m as u16, job.members[m].offset)).collect();
+        let files = members.iter().map(|&(member, _)| member).collect();
+        Ok(Layout { files, members, chunk, space, share, zones: None })
+    }
+
+    /// Create the layout of job number `index` on zoned devices, whose usable zones are in `zones`.
+    ///
+    /// A job that writes has zones of its own, and its address space consists of their capacities.
+    /// That of a job that reads consists of the data below the write pointers, in pieces of equal
+    /// length; it is empty if nothing was written.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if there is no zone, a block is larger than a zone, or the job has fewer
+    /// zones than writes in flight.
+    pub fn on_zones(job: &BlockJob, index: usize, zones: &[Vec<Zone>]) -> Result<Self> {
+        let (chosen, mut share) = choose(job, index)?;
+        let places = chosen.iter().map(|&m| zones[m].len()).max().unwrap_or(0);
+        let at = |place| {
+            let of = move |&m: &usize| zones[m].get(place).map(|&zone| (m as u16, zone));
+            chosen.iter().filter_map(of)
+        };
+        let mut own: Vec<(u16, Zone)> = (0..places).flat_map(at).collect();
+        // The last zone of a drive may be smaller.
+        let capacity = own.iter().map(|(_, zone)| zone.capacity).max().unwrap_or(0);
+        own.retain(|(_, zone)| zone.capacity == capacity);
+        let longest = job.longest_block();
+        if capacity < longest {
+            return Err(Error::spec(
+                "block_size, region_size",
+                format!("no zone of the region holds a block of {longest} bytes"),
+                "use smaller blocks, or a region of whole zones",
+            ));
+        }
+        let (chunk, used) = if job.mix.writes() {
+            let range = share.range(own.len() as u64);
+            own = own[range.start as usize..range.end as usize].to_vec();
+            share = Share { index: 0, count: 1 };
+            if own.len() < job.queue_depth {
+                return Err(Error::spec(
+                    "queue_depth",
+                    format!(
+                        "{} writes in flight need as many zones, but job {index} has {}",
+                        job.queue_depth,
+                        own.len()
+                    ),
+                    "use a smaller queue_depth, fewer jobs or a larger region",
+                ));
+            }
+            (capacity, capacity)
+        } else {
+            let least = if job.block_sizes.len() == 1 { longest } else { longest * PIECE_BLOCKS };
+            let pieces = (PIECES_MAX / own.len() as u64).min(capacity / least).max(1);
+            (capacity / pieces / longest * longest, 0)
+        };
+        let pieces = |&(member, zone): &(u16, Zone)| {
+            let count = zone.written.max(used) / chunk;
+            (0..count).map(move |piece| (member, zone.start + piece * chunk))
+        };
+        let members: Vec<(u16, u64)> = own.iter().flat_map(pieces).collect();
+        let zones = job.mix.writes().then(|| ZonesWritten {
+            len: own[0].1.len,
+            capacity,
+            written: own.iter().map(|(_, zone)| zone.written).collect(),
+        });
+        Ok(Layout {
+            files: chosen.iter().map(|&m| m as u16).collect(),
+            space: members.len() as u64 * chunk,
+            members,
+            chunk,
+            share,
+            zones,
+        })
+    }
+
+    /// Return the file or device of a zone that the job writes, and the start of the zone on it.
+    pub fn zone(&self, number: usize) -> (u16, u64) {
+        self.members[number]
     }
 
     /// Map an operation to one part if the job uses a single file or device; `None` otherwise.
@@ -143,8 +219,33 @@ impl Layout {
 
     /// Yield the index of each file or device that the job uses.
     pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
-        self.members.iter().map(|&(member, _)| member)
+        self.files.iter().copied()
     }
+}
+
+/// Return which files or devices job `index` uses, and its share of them.
+fn choose(job: &BlockJob, index: usize) -> Result<(Vec<usize>, Share)> {
+    let (count, jobs) = (job.members.len(), job.jobs);
+    Ok(match job.layout {
+        LayoutKind::PerJob if index >= count => {
+            return Err(Error::spec(
+                "layout",
+                format!("job {index} needs its own file, but there are only {count} files"),
+                "create one file per job",
+            ));
+        }
+        LayoutKind::PerJob => (vec![index], Share { index: 0, count: 1 }),
+        LayoutKind::Stripe => {
+            ((0..count).collect(), Share { index: index as u64, count: jobs as u64 })
+        }
+        LayoutKind::Jbod if jobs >= count => {
+            let member = index % count;
+            let sharers = (jobs - member).div_ceil(count);
+            let share = Share { index: (index / count) as u64, count: sharers as u64 };
+            (vec![member], share)
+        }
+        LayoutKind::Jbod => ((index..count).step_by(jobs).collect(), Share { index: 0, count: 1 }),
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod slots;
 mod spec;
 mod verify;
 mod worker;
+mod zones;
 
 pub use run::start;
 pub use spec::BlockJob;

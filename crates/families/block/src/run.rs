@@ -114,6 +114,7 @@ impl Load for Shared {
         let verified = lock(&self.verified).take();
         let mut notes: Vec<String> = self.note.iter().cloned().collect();
         notes.extend(unserved_note(unserved, "operations"));
+        notes.extend(lock(&self.resets).note());
         notes.extend(verified.iter().flat_map(|report| report.notes.iter().cloned()));
         notes.extend(self.buffers_note(&features));
         Ending {

@@ -4,7 +4,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use storlab_base::Result;
-use storlab_io::{BackendKind, File};
+use storlab_io::{BackendKind, File, Zone};
 use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::groups::Group;
 use storlab_run::timed::{Message, Plan, Timed};
@@ -12,6 +12,7 @@ use storlab_run::timed::{Message, Plan, Timed};
 use crate::layout::Layout;
 use crate::spec::BlockJob;
 use crate::verify::{Verifier, VerifyReport};
+use crate::zones::{Resets, zones_of};
 
 /// State shared by the workers of one block run: the common state of timed runs, plus files and
 /// verification. Dropping it closes the files and the verify state.
@@ -31,6 +32,8 @@ pub struct Shared {
     pub verifier: Option<Verifier>,
     /// Result of the read checks made during the load.
     pub verified: Mutex<Option<VerifyReport>>,
+    /// Zones of zoned devices that were reset.
+    pub resets: Mutex<Resets>,
     /// Names of the backend's features, set by the first worker.
     pub features: OnceLock<Vec<&'static str>>,
     /// Reason for using `posix` if `auto` could not use `uring`.
@@ -42,16 +45,22 @@ impl Shared {
     /// messages. `groups` has at least one group.
     ///
     /// # Errors
-    /// [`storlab_base::Error::Spec`] if the layout of its files does not fit a job.
+    /// [`storlab_base::Error::Spec`] if the layout of its files does not fit a job,
+    /// [`storlab_base::Error::Io`] if a zoned device does not report its zones.
     pub fn new(
         groups: Vec<Group<BlockJob>>,
         backend: BackendKind,
         note: Option<String>,
     ) -> Result<(Self, Receiver<Message>)> {
         let layouts_of = |Group { job, workers, .. }: &Group<BlockJob>| {
-            (0..*workers).map(|own| Layout::for_job(job, own)).collect::<Vec<_>>()
+            let layout = |own, zones: &Option<Vec<Vec<Zone>>>| match zones {
+                Some(zones) => Layout::on_zones(job, own, zones),
+                None => Layout::for_job(job, own),
+            };
+            let zones = zones_of(job, backend)?;
+            (0..*workers).map(|own| layout(own, &zones)).collect::<Result<Vec<_>>>()
         };
-        let layouts = groups.iter().flat_map(layouts_of).collect::<Result<Vec<_>>>()?;
+        let layouts = groups.iter().map(layouts_of).collect::<Result<Vec<_>>>()?.concat();
         let job = &groups[0].job;
         let (timed, receiver) = Timed::new(Plan {
             workers: layouts.len(),
@@ -73,6 +82,7 @@ impl Shared {
             backend,
             verifier: None,
             verified: Mutex::default(),
+            resets: Mutex::default(),
             features: OnceLock::new(),
             note,
         };

@@ -16,6 +16,7 @@ mod simulated;
 #[cfg(test)]
 mod tests;
 mod verifying;
+mod zoned;
 
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::spec::{BlockJob, SyncKind};
 use crate::verify::VerifyReport;
+use crate::zones::ZoneWriter;
 use ops::{part_op, tag};
 
 /// Time that operations in flight have to complete after the load was stopped early. Operations
@@ -107,6 +109,10 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
     fresh: Vec<u16>,
     completions: Vec<Completion>,
     verify_report: Option<VerifyReport>,
+    /// Zones that the job writes; `None` if it writes no zoned device.
+    zones: Option<ZoneWriter>,
+    /// Whether offsets are used as drawn: no verify mode, and no writes of zoned devices.
+    plain: bool,
     recorder: Recorder,
     blocked: bool,
     serial: u64,
@@ -121,6 +127,10 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let (job, layout) = (&group.job, &shared.layouts[index]);
         let (depth, open_loop) = (job.queue_depth, group.open_loop);
         let empty = empty_table(&group.kinds, open_loop);
+        if layout.space < job.longest_block() {
+            return Err(nothing_written(job));
+        }
+        let zones = layout.zones.as_ref().map(ZoneWriter::new);
         let mut worker = Worker {
             draw: Draw::new(job, own, layout)?,
             payload: Payload::new(&job.payload, job.seed, own as u64)?,
@@ -130,6 +140,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             fresh: Vec::with_capacity(job.batch.min(depth)),
             completions: Vec::with_capacity(depth),
             verify_report: shared.verifier.is_some().then(VerifyReport::default),
+            plain: shared.verifier.is_none() && zones.is_none(),
+            zones,
             recorder: Recorder::new(index, job.interval_ns, open_loop, empty),
             schedule: Schedule::new(open_loop, job.drain_timeout_ns, job.window_bytes_of(own)),
             blocked: false,
@@ -232,9 +244,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return Started::Flush;
         }
         let kind = self.draw.kind();
-        let len = u64::from(self.draw.len()).min(self.schedule.bytes_left()) as u32;
+        let mut len = u64::from(self.draw.len()).min(self.schedule.bytes_left()) as u32;
         let Some(slot) = self.slots.take(kind) else { return Started::Nothing };
-        let Some(offset) = self.place(len) else {
+        let Some(offset) = self.place(&mut len) else {
             self.slots.give_back(kind, slot);
             return Started::Nothing;
         };
@@ -396,8 +408,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
 
     #[inline]
     fn finish(&mut self, number: u16, now: u64) {
-        if self.shared.verifier.is_some() {
-            self.verify_finished(number);
+        if !self.plain {
+            self.placed_finished(number);
         }
         // Copy field by field: copying the whole struct would use wide loads that overlap a
         // narrower, recent store, which stalls store forwarding.
@@ -466,6 +478,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.schedule.end(recorder, &self.shared.timed, load_end_ns, place);
         let (backend, clock) = (&self.backend, &self.clock);
         self.recorder.finish(&self.shared.timed, || reading(backend, clock));
+        if let Some(zones) = &self.zones {
+            lock(&self.shared.resets).add(zones.resets);
+        }
         if let Some(report) = self.verify_report.take() {
             lock(&self.shared.verified).get_or_insert_default().merge(report);
         }
@@ -527,6 +542,19 @@ impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
         let (wait, timeout) = self.waiting(now);
         self.hand_in(wait, timeout, self.job.batch)
     }
+}
+
+/// Return the error of a job that reads zoned devices on which nothing was written.
+fn nothing_written(job: &BlockJob) -> Error {
+    let what = format!(
+        "the zones of {} have no block of {} bytes below their write pointers, so there is nothing \
+         to read",
+        job.members[0].name,
+        job.longest_block()
+    );
+    let fix =
+        "write it first: by a workload with sequential writes above this one, or precondition";
+    Error::spec("target", what, fix)
 }
 
 fn reading(backend: &impl Backend, clock: &impl TimeSource) -> Reading {

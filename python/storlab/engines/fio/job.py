@@ -15,6 +15,7 @@ from typing import Literal
 from storlab.engines.fio import gate
 from storlab.model.job import Member
 from storlab.process.member_files import absolute
+from storlab.stores.zones import zones_of
 from storlab.workloads.block.job import BlockJob, GroupedBlockJob
 
 IoEngine = Literal["io_uring", "psync", "null", "libcufile"]
@@ -245,6 +246,10 @@ def _bssplit_percents(job: BlockJob) -> list[int]:
     return whole
 
 
+def _is_zoned(job: BlockJob) -> bool:
+    return any(zones_of(member.path) for member in job.members)
+
+
 def grouped_caveats(job: GroupedBlockJob) -> list[str]:
     """Return notes on how fio deviates from the native engine for each group of jobs."""
     named: dict[str, list[str]] = {}
@@ -281,6 +286,8 @@ def caveats(job: BlockJob) -> list[str]:
         notes.append("fio's hot zone is at the beginning of the region; native scatters it")
     if job.offsets.kind == "permutation" and job.jobs > len(job.members):
         notes.append("fio permutes each job's part of the region; native permutes the whole region")
+    if _is_zoned(job) and job.mix.write and job.queue_depth > 1:
+        notes.append("fio writes one zone of a job at a time; native as many as writes in flight")
     if job.sync.final:
         notes.append("the final sync is part of fio's run, but fio does not report its duration")
     return notes
@@ -397,6 +404,8 @@ def _of_load(job: BlockJob, parts: Sequence[Section]) -> list[str]:
         # fio takes one value for a single direction, and "reads,writes" for a mix.
         lines.append("rate_iops=" + ",".join(str(rate) for share, rate in _rates(job) if share))
         lines.append(f"rate_process={'poisson' if job.arrival.kind == 'poisson' else 'linear'}")
+    if _is_zoned(job):
+        lines.append("zonemode=zbd")
     if job.sync.kind != "none" and job.sync.every_writes:
         lines.append(f"{job.sync.kind}={job.sync.every_writes}")
     if job.sync.final:

@@ -298,8 +298,9 @@ class _Job:
         reason = remarks.unrunnable_engine(fio.engine_of(self.options))
         if reason is not None:
             return "ioengine", reason
-        if self.options.get("zonemode") == "zbd":
-            return "zonemode", "left out: storlab does not write zoned devices zone by zone"
+        mode = self.options.get("rw", "read")
+        if self.options.get("zonemode") == "zbd" and mode.startswith(("randw", "randrw")):
+            return "zonemode", "left out: storlab writes zoned drives zone by zone, not at random"
         if "read_iolog" in self.options:
             return "read_iolog", "left out: storlab does not replay traces"
         if "profile" in self.options:

@@ -43,6 +43,7 @@ from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point, RoundsRule
 from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
+from storlab.stores.zones import zones_of
 
 LAYOUT_BYTES_S = 500_000_000  # assumed rate of writing data sets, for time estimates
 # Assumed rate of writing objects per second, as requests limit the rate of small objects.
@@ -237,7 +238,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         devices={} if clients else {p: known for p in destructive if (known := device_facts(p))},
         client_devices=clients,
         files=files_read(study, points, Path.cwd()),
-        notes=[*_notes(study, facts, costs), *_level_notes(points)],
+        notes=[*_notes(study, facts, costs), *_level_notes(points), *_zone_notes(study)],
     )
 
 
@@ -394,6 +395,9 @@ def _point_problems(point: Point, target: Target) -> list[Problem]:
     """
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
+    if not family.writes_zones and (zoned := next(filter(zones_of, target.locations), None)):
+        what = f"{zoned} is a zoned drive, on which {point.kind} workloads are not supported"
+        return [Problem(("targets",), what, "use block workloads, or another drive")]
     if point.clients is not None and family.groups(point):
         what = "groups cannot run on the clients of a cluster"
         fix = "remove [cluster], or put each group into a workload of its own"
@@ -566,6 +570,13 @@ def _level_notes(points: Sequence[Point]) -> Iterable[str]:
             f"{levels:,} points have a load level: their rates are percentages of the maxima that "
             "the first runs find, separately on each target"
         )
+
+
+def _zone_notes(study: StudyBase) -> Iterable[str]:
+    for target in study.target:
+        for path in target.locations:
+            if zones := zones_of(path):
+                yield f"{target.name}: {path} is a {zones.text}; each zone is written in order"
 
 
 def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:

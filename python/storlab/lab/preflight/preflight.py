@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import resource
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +47,7 @@ from storlab.stores.filesystems import (
 from storlab.stores.home import home_of
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import is_complete, made_by_storlab
+from storlab.stores.zones import Zones
 
 _ROOMY_MEMLOCK = 64 << 20
 OWN_FILES = 128  # files of storlab itself: results, meters, libraries
@@ -316,8 +319,19 @@ def _queue_checks(device: Device) -> Iterator[Check]:
     except OSError:
         return
     yield from io_limit_checks(device)
-    current = scheduler(disk)
-    if current in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
+    current, zones = scheduler(disk), Zones.of(device)
+    if zones is not None:
+        yield _ok("zones", f"{disk.name} is a {zones.text}")
+    if zones is not None and (current != "none" or _kernel() >= (6, 10)):
+        yield _ok("scheduler", f"{current or 'none'} on {disk.name}")
+    elif zones is not None:
+        yield _warn(
+            "scheduler",
+            f"before Linux 6.10 the parts of a large write of {disk.name} may be reordered, which "
+            "a zone refuses",
+            f"run: echo mq-deadline > /sys/block/{disk.name}/queue/scheduler",
+        )
+    elif current in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
         yield _ok("scheduler", f"{current or 'none'} on {disk.name}")
     else:
         yield _warn(
@@ -326,6 +340,10 @@ def _queue_checks(device: Device) -> Iterator[Check]:
             "moving parts",
             f"run: echo none > /sys/block/{disk.name}/queue/scheduler",
         )
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
 
 
 def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:

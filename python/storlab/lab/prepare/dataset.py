@@ -197,8 +197,10 @@ def fill(
     stop: StopRequest,
     reporter: Reporter,
     block: int = GRAIN,
-) -> None:
+) -> int:
     """Write each file or device once from start to end, all of them in parallel.
+
+    Zoned drives are filled up to the capacity of their zones, which may be less than their size.
 
     Args:
         members: Files or devices, whose sizes are multiples of 1 MiB.
@@ -208,10 +210,14 @@ def fill(
         reporter: Receiver of progress.
         block: Size of a write, which divides the sizes of all members.
 
+    Returns:
+        Number of bytes written.
+
     Raises:
         PrepareError: A write failed.
         Interrupted: A stop was requested.
     """
+    written = 0
     engine, family = get_engine("native"), fills_members()
     handles = [
         engine.start(
@@ -226,6 +232,8 @@ def fill(
             outcome = finish(handle, stop, meter.add)
             if outcome.failure is not None:
                 raise PrepareError(member.name, outcome.failure)
+            written += outcome.totals["write"].bytes
+        return written
     finally:
         for handle in handles:
             handle.cancel()

@@ -129,11 +129,12 @@ class Members:
         whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in self.members]
         size = sum(m.size for m in whole)
         started_ns = monotonic_ns()
+        written = 0
         for number in range(1, spec.fills + 1):
             which = "fill" if spec.fills == 1 else f"fill {number} of {spec.fills}"
             text = f"preconditioning {target.name}: {which} ({format_bytes_si(size)})"
             self.reporter.step(text, float(size))
-            fill(
+            written += fill(
                 whole,
                 direct=target.direct,
                 seed=self.seed if number == 1 else derive_seed(self.seed, "fill", number),
@@ -142,7 +143,7 @@ class Members:
                 block=spec.fill_block_size,
             )
         told = [{"name": m.name, "size": m.size, "offset": m.offset} for m in self.members]
-        return told, {"bytes": size * spec.fills, "duration_ns": monotonic_ns() - started_ns}
+        return told, {"bytes": written, "duration_ns": monotonic_ns() - started_ns}
 
     def overwrite(self, number: int) -> float:
         """Run one round of random overwrite with the native engine; return MB/s."""

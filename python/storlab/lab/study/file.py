@@ -58,7 +58,7 @@ class LoadedStudy:
             details: For each problem the path of the field, what is wrong, and the fix.
         """
         file = str(self.path)
-        explainer = _explainer(file, self.text, tomllib.loads(self.text), study_class())
+        explainer = _explainer(file, self.text, tomllib.loads(self.text), type(self.study))
         return study_error(file, [explainer.problem(*detail) for detail in details])
 
 

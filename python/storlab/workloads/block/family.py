@@ -29,6 +29,7 @@ from storlab.workloads.block.rules import (
     histograms,
     target_problem,
     unit_cautions,
+    zones_problem,
 )
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
@@ -63,6 +64,7 @@ class BlockWorkload(Layout, Starter, InPlace):
     """Workload family for block and file I/O."""
 
     kind = "block"
+    writes_zones = True
     spec: type[WorkloadSpec] = BlockSpec
     details: type[Details] = Details
     page: Page = BLOCK_PAGE
@@ -86,7 +88,10 @@ class BlockWorkload(Layout, Starter, InPlace):
         if not values.group:
             problem = target_problem(values, target)
             return [] if problem is None else [problem]
-        problems = (target_problem(load, target) for load in values.loads().values())
+        loads = [*values.loads().values()]
+        problems = [target_problem(load, target) for load in loads]
+        if not any(problems) and (problem := zones_problem(loads, target)):
+            return [problem]
         names = {*BlockGroup.fields}
         return [
             Problem(("group", index, *p.field) if p.field[0] in names else p.field, p.what, p.fix)

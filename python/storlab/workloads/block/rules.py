@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import combinations
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_size, parse_size, same_number_in_binary_units
 from storlab.model.study import Target
+from storlab.stores.zones import zones_of
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common import random_choice
 from storlab.workloads.common.io_fields import arrival_problems
@@ -17,6 +19,7 @@ from storlab.workloads.common.regions import (
     SECTOR,
     alignment_problem,
     directory_problem,
+    region_of,
     room_problem,
     sector_of,
     size_problems,
@@ -128,6 +131,7 @@ def target_problem(params: BlockParams, target: Target) -> Problem | None:
         directory_problem(target, "1GiB")
         or _verify_problem(params, target, math.gcd(*sizes))
         or _alignment_problem(params, target, sizes)
+        or zones_problem([params], target)
         or room_problem(params, target, max(sizes))
     )
 
@@ -163,6 +167,78 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
     grain = SECTOR if any(size % LARGE_SECTOR for size in sizes) else LARGE_SECTOR
     grain = max(grain, sector)
     return alignment_problem(blocks, sector) or alignment_problem(places, grain)
+
+
+def zones_problem(loads: list[BlockParams], target: Target) -> Problem | None:
+    """Return why loads cannot run together on a target with zoned drives; None if they can.
+
+    A zone takes one write at a time, so each write in flight needs an open zone.
+
+    Args:
+        loads: Parameters of each group of jobs, or of the only load.
+        target: Target with the size of its devices.
+    """
+    zoned = {path: zones for path in target.locations if (zones := zones_of(path))}
+    if not zoned:
+        return None
+    path, zones = min(zoned.items(), key=lambda item: item[1].most_written)
+    writers = [load for load in loads if _writes(load)]
+    for load in loads:
+        if problem := _zoned_load_problem(load, target, path):
+            return problem
+    if _share_zones(loads, target.size or 0):
+        return Problem(
+            ("group",),
+            f"{path} is a zoned drive, on which each group that writes needs zones of its own",
+            "give each group a region of its own: region_start and region_size",
+        )
+    most = zones.most_written * len(zoned)
+    depth = sum(int(load.jobs) * int(load.queue_depth) for load in writers)
+    if depth > most:
+        return Problem(
+            ("queue_depth",),
+            f"{depth:,} writes in flight need as many open zones, and {path} is a {zones.text}",
+            f"reduce queue_depth or jobs: their product must be at most {most:,}",
+        )
+    return None
+
+
+def _share_zones(loads: list[BlockParams], size: int) -> bool:
+    """Return whether a load that writes has a region in common with another one."""
+    regions = [(*region_of(load, size), _writes(load)) for load in loads]
+    return any(
+        (first[2] or other[2]) and max(first[0], other[0]) < min(sum(first[:2]), sum(other[:2]))
+        for first, other in combinations(regions, 2)
+    )
+
+
+def _zoned_load_problem(load: BlockParams, target: Target, path: str) -> Problem | None:
+    writes = _writes(load)
+    zoned = f"{path} is a zoned drive"
+    if writes and load.access != "sequential":
+        return Problem(
+            ("access",),
+            f"{zoned}, which refuses random writes: each zone is written from its start to its end",
+            'set access = "sequential", or read_percent = 100',
+        )
+    if writes and load.read_percent:
+        return Problem(
+            ("read_percent",),
+            f"{zoned}, on which a job cannot read and write: its reads must stay below the write "
+            "pointers of the zones",
+            "use a group for reads and one for writes, with region_start and region_size",
+        )
+    if load.trim_percent:
+        return Problem(("trim_percent",), f"{zoned}, which has no trims", "set trim_percent = 0")
+    if load.verify:
+        what = f"{zoned}, whose zones are reset before they are written again: that is not verified"
+        return Problem(("verify",), what, "set verify = false")
+    if writes and not target.direct:
+        what = f"{zoned}, which the page cache does not write in order"
+        return Problem(("direct",), what, "set direct = true")
+    if target.layout == "stripe":
+        return Problem(("layout",), f"{zoned}, which cannot be striped", 'set layout = "jbod"')
+    return None
 
 
 def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:

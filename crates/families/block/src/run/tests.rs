@@ -117,8 +117,8 @@ fn groups_stay_within_their_regions() {
     // The writer's 20 blocks of 16 KiB lie in its half, one after another from its start.
     assert_eq!((filled(&written[..20 * 16384]), filled(&written[20 * 16384..half])), (80, 0));
     let distinct = filled(&written[half..]);
-    let operations = outcome.summary.groups["readers"]["write"].operations;
-    assert!((1..=operations as usize).contains(&distinct), "{distinct} of {operations}");
+    // 30 writes are due in the window; on a busy machine some of them end after it.
+    assert!((1..=30).contains(&distinct), "{distinct}");
 }
 
 #[test]

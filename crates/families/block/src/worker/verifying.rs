@@ -3,19 +3,23 @@
 use storlab_base::{OpKind, TimeSource};
 use storlab_io::Backend;
 
-use super::Worker;
+use super::{Flight, Worker};
 
 /// Maximum number of offsets drawn to find one whose blocks no other operation in flight uses.
 const CLAIM_TRIES: usize = 64;
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
-    /// Draw an offset. In verify mode, draw up to 64 times until no other operation in flight uses
-    /// its blocks; `None` if all draws fail.
+    /// Draw an offset for an operation of `len` bytes. In verify mode, draw up to 64 times until no
+    /// other operation in flight uses its blocks; `None` if all draws fail.
     #[inline]
-    pub(super) fn place(&mut self, len: u32) -> Option<u64> {
-        if self.shared.verifier.is_none() {
-            return Some(self.draw.offset(len));
+    pub(super) fn place(&mut self, len: &mut u32) -> Option<u64> {
+        if self.plain {
+            return Some(self.draw.offset(*len));
         }
+        if self.zones.is_some() {
+            return self.place_in_zone(len);
+        }
+        let len = *len;
         (0..CLAIM_TRIES).find_map(|_| {
             let offset = self.draw.offset(len);
             self.claim(offset, len).then_some(offset)
@@ -37,8 +41,21 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         true
     }
 
+    /// Release the blocks or the zone of an operation that has ended, and check what it read.
     #[cold]
-    pub(super) fn verify_finished(&mut self, number: u16) {
+    pub(super) fn placed_finished(&mut self, number: u16) {
+        match &mut self.zones {
+            Some(zones) => {
+                let Flight { kind, failed, offset, len, .. } = self.flights[usize::from(number)];
+                if kind == OpKind::Write && !failed {
+                    zones.written(offset + u64::from(len));
+                }
+            }
+            None => self.verify_finished(number),
+        }
+    }
+
+    fn verify_finished(&mut self, number: u16) {
         let flight = self.flights[usize::from(number)];
         let Some(verifier) = &self.shared.verifier else { return };
         if flight.kind == OpKind::Sync {
