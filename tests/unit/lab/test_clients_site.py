@@ -92,6 +92,37 @@ def test_what_lost_clients_have_left_is_put_right(
     assert done == asked * 2
 
 
+class EndedSession:
+    """Session whose clients report only the state of their machines before the run."""
+
+    def __init__(self, *governors: str) -> None:
+        states = [{"cpu": {"governor": name}, "targets": {"t": {}}} for name in governors]
+        reports = [ClientReport(state=state) for state in states]
+        self._packed = {rank: report.pack() for rank, report in enumerate(reports, 1)}
+
+    def wait(self, _: float) -> Gathered:
+        return Gathered(self._packed, [], None)
+
+    def end(self) -> None: ...
+
+
+def test_a_change_of_a_client_is_on_the_runs_after_it(tmp_path: Path) -> None:
+    store = store_of(tmp_path, 'size = "1MiB"', 'kind = "block"')
+    fast, slow = "performance", "powersave"
+    sessions = iter([EndedSession(*names) for names in ((fast, slow), (fast, slow), (fast, fast))])
+    chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
+    clients: Any = SimpleNamespace(places=lambda _: chosen, begin=lambda *_: next(sessions))
+    reporter: Any = SimpleNamespace(run_progress=lambda _: None)
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
+    run = store.plan.runs[0]
+    point = store.plan.points[run.point_id]
+    ran = [site.run(run, point, None, tmp_path / "work", {}) for _ in range(3)]  # type: ignore[arg-type]
+    assert [len(outcome.flags) for outcome in ran] == [0, 0, 1]
+    (flag,) = ran[-1].flags
+    assert flag.kind == "machine-changed"
+    assert "first run on client-2: governor of CPU: powersave to performance" in flag.message
+
+
 def test_what_is_left_on_a_target_waits_for_its_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,14 @@ import pytest
 from storlab.contracts.details import Details
 from storlab.lab.preflight.attachment import drive_checks, state_check
 from storlab.lab.watch import machine_watch
-from storlab.lab.watch.machine_watch import MachineWatch, changes, near_cpus, pinned_near
+from storlab.lab.watch.machine_watch import (
+    MachineWatch,
+    changed_flag,
+    changes,
+    described,
+    near_cpus,
+    pinned_near,
+)
 from storlab.model.result import EngineInfo, RunOutcome
 from storlab.model.study import Target
 from storlab.process.counters import CounterReading
@@ -485,11 +492,17 @@ def test_changes_since_the_campaign_began(
     monkeypatch.setattr(machine_watch, "target_facts", lambda *_: facts(**now))
     recorded = {"cpu": {"governor": "performance"}, "targets": {"t": facts()}}
     target = Target(name="t", path="/dev/nvme0n1")
-    changed = changes(recorded, target, tree.root)
+    changed = changes(recorded, described(target, tree.root))
     assert changed == told
     made = judged(tree, changed=changed)
     assert flags(made).keys() == ({"machine-changed"} if told else set())
-    assert changes({}, target, tree.root) == []
+    assert changes({}, described(target, tree.root)) == []
+
+
+def test_many_changes_are_counted() -> None:
+    text = "changed since the first run on c1: 0; 1; 2; 3; 4; and 2 more"
+    assert changed_flag([str(n) for n in range(7)], "the first run on c1").message == text
+    assert changed_flag(["a", "b"]).message == "changed since the campaign began: a; b"
 
 
 def test_the_environment_of_this_machine_does_not_change_by_itself(tmp_path: Path) -> None:
@@ -500,7 +513,7 @@ def test_the_environment_of_this_machine_does_not_change_by_itself(tmp_path: Pat
     }
     stored = json.loads(json.dumps(recorded))
     (tmp_path / "data").write_bytes(bytes(1 << 20))
-    assert changes(stored, target, tmp_path) == []
+    assert changes(stored, described(target, tmp_path)) == []
 
 
 def test_doctor_says_how_a_drive_is_attached(tree: PciTree) -> None:

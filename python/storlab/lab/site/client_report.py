@@ -40,6 +40,7 @@ class ClientReport:
     latencies: LatencyColumns | None = None  # run: latencies of the samples, computed by the client
     job: bytes = b""  # run: job as it is stored
     armed_ns: int | None = None  # run: time from the order until ready to start
+    state: dict[str, Any] = field(default_factory=dict)  # run: machine before it, see machine_watch
     nic_bytes: NicBytes | None = None
     nic_speeds: list[int | None] = field(default_factory=list)  # bit/s; None if unknown
     worked: bool = False  # whether the run needed a clean-up

@@ -39,6 +39,7 @@ from storlab.lab.site.client_view import (
 from storlab.lab.site.local import LocalSite
 from storlab.lab.site.verification import Reread, collect, read_by_others, reread
 from storlab.lab.study.file import parse_study
+from storlab.lab.watch.machine_watch import described
 from storlab.model.job import Job
 from storlab.model.latencies import latencies_of
 from storlab.model.point import Plan, PlannedRun, Point
@@ -269,6 +270,8 @@ class ClientTask:
         work_dir.mkdir()
         raw: dict[str, bytes] = {}
         nics = self._end.place.data_nics
+        target = self._study.target_named(point.target)
+        report.state = described(target, self._guard.base)
         with ExitStack() as stack:
             watch = None
             if nics:
@@ -280,7 +283,7 @@ class ClientTask:
         report.meetings = [] if self._shared is None else self._shared.met()
         report.memory_bytes = host_memory_bytes()
         report.job = raw["job.json"]
-        if read_by_others(self._study.target_named(point.target)):
+        if read_by_others(target):
             report.written = collect(self._directory)
         report.armed_ns = self._armed_ns
         window = (report.outcome.window_start_ns, report.outcome.window_end_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +29,9 @@ from storlab.lab.site.client_report import ClientReport
 from storlab.lab.site.clients import Clients, ClientTaskCall, read_again
 from storlab.lab.site.merge import Client, merge, raw_of, whole_snapshot
 from storlab.lab.site.verification import States, describe_verification, merged
+from storlab.lab.watch.machine_watch import changed_flag, changes
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot
+from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunStatus, Snapshot
 from storlab.model.s3 import grant
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import Interrupted, StopRequest, finish
@@ -77,6 +78,8 @@ class ClientsSite:
         self.reporter = reporter
         self._states = States(store.directory)
         self._left: set[str] = set()  # targets whose last run needs a clean-up
+        # state of each client's machine before the first run on a target, by client and target
+        self._described: dict[tuple[str, str], dict[str, Any]] = {}
 
     @property
     def study(self) -> StudyBase:
@@ -161,6 +164,7 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
+        outcome.flags += self._changed(target.name, handle.described)
         # A lost client cannot report whether it left data, so assume so if the run may leave any.
         self._left.discard(target.name)
         if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
@@ -170,6 +174,13 @@ class ClientsSite:
         if handle.written and outcome.status == "finished":
             self._verify(run, target, chosen, outcome)
         return outcome
+
+    def _changed(self, target: str, described: Mapping[str, dict[str, Any]]) -> Iterator[Flag]:
+        """Yield a flag per client whose machine changed since its first run in this session."""
+        for client, state in described.items():
+            first = self._described.setdefault((client, target), state)
+            if changed := changes(first, state):
+                yield changed_flag(changed, f"the first run on {client}")
 
     def _verify(
         self, run: PlannedRun, target: Target, chosen: list[ClientPlace], outcome: RunOutcome
@@ -373,6 +384,7 @@ class ClientsRun:
         self._kind = kind
         self.job = b""
         self.written: dict[str, dict[str, bytes]] = {}  # files of verify mode by client
+        self.described: dict[str, dict[str, Any]] = {}  # state of the machine before, by client
         self.worked = False  # whether something must be cleaned up after the run
         self.lost = False  # whether a client did not report that
         self._outcome: RunOutcome | None = None
@@ -404,6 +416,7 @@ class ClientsRun:
         ]
         self.lost = len(reports) < len(self._places)
         self.worked = any(report.worked or report.outcome is None for _, report in reports)
+        self.described = {p.name: report.state for p, report in reports if report.state}
         self.written = {p.name: report.written for p, report in reports if report.written}
         self.job = next((report.job for _, report in reports if report.job), b"")
         failures = (report.failure_on(place.name) for place, report in reports)

@@ -31,7 +31,13 @@ from storlab.lab.watch.device_bytes import (
 )
 from storlab.lab.watch.health import HealthWatch
 from storlab.lab.watch.limits import LimitWatch
-from storlab.lab.watch.machine_watch import MachineWatch, changes, drives_of, pinned_near
+from storlab.lab.watch.machine_watch import (
+    MachineWatch,
+    changes,
+    described,
+    drives_of,
+    pinned_near,
+)
 from storlab.lab.watch.member_watch import MemberWatch
 from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
@@ -287,7 +293,7 @@ class LocalSite:
         server = None if hold is None else hold.server
         below = drives_of(devices_below(context.target, context.access, self.guard.base))
         recorded = {} if self._results is None else self._results.environment
-        changed = changes(recorded, context.target, self.guard.base)
+        changed = changes(recorded, described(context.target, self.guard.base))
         with ExitStack() as stack:
             health = stack.enter_context(HealthWatch(below))
             asked = stack.enter_context(ProcessBytes())

@@ -85,23 +85,35 @@ def pinned_near(drives: Sequence[Drive], root: Path = ROOT) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def changes(recorded: Mapping[str, Any], target: Target, base: Path) -> list[str]:
-    """Compare CPU and target with the environment that was recorded when the campaign began.
+def described(target: Target, base: Path) -> dict[str, Any]:
+    """Describe the CPU and a target again, like ``environment.json``.
 
     Args:
-        recorded: Content of ``environment.json``.
-        target: Target to describe again.
+        target: Target to describe.
         base: Directory to which relative paths of the study refer.
+    """
+    return {"cpu": cpu_facts(), "targets": {target.name: target_facts(target, base)}}
+
+
+def changes(recorded: Mapping[str, Any], later: Mapping[str, Any]) -> list[str]:
+    """Compare the machine's state with an earlier one.
+
+    Args:
+        recorded: Content of ``environment.json``, or an earlier result of :func:`described`.
+        later: Result of :func:`described`.
 
     Returns:
         A clause per changed fact, such as ``scheduler of sda: none to bfq``. Facts that were not
         recorded are not compared.
     """
-    described = recorded.get("targets", {}).get(target.name)
-    if described is None:
+    known_targets = recorded.get("targets", {})
+    targets = later["targets"].keys() & known_targets.keys()
+    if not targets:
         return []
-    before = _flat({"CPU": recorded.get("cpu", {}), "target": described})
-    now = _flat({"CPU": cpu_facts(), "target": target_facts(target, base)})
+    before, now = (
+        _flat({"CPU": state["cpu"], **{name: state["targets"][name] for name in targets}})
+        for state in (recorded, later)
+    )
     known = {path.rpartition(".")[2] for path in before}
     clauses = []
     for changed in between(now, before):
@@ -294,6 +306,14 @@ def _tasks_of(pid: int) -> Iterator[Path]:
             return
 
 
+def changed_flag(changed: Sequence[str], since: str = "the campaign began") -> Flag:
+    """Return the flag of a run before which facts of the machine had changed."""
+    shown = "; ".join(changed[:_CHANGES_SHOWN])
+    rest = len(changed) - _CHANGES_SHOWN
+    more = f"; and {rest} more" if rest > 0 else ""
+    return Flag(kind="machine-changed", message=f"changed since {since}: {shown}{more}")
+
+
 def machine_flags(found: MachineFindings) -> Iterator[Flag]:
     """Yield the flags that follow from what was found about the machine of a run."""
     slow = [f"{x.drive} at {x.link}, {x.possible} possible" for x in found.links if x.degraded]
@@ -331,9 +351,4 @@ def machine_flags(found: MachineFindings) -> Iterator[Flag]:
             "the time",
         )
     if found.changed:
-        shown = "; ".join(found.changed[:_CHANGES_SHOWN])
-        rest = len(found.changed) - _CHANGES_SHOWN
-        more = f"; and {rest} more" if rest > 0 else ""
-        yield Flag(
-            kind="machine-changed", message=f"changed since the campaign began: {shown}{more}"
-        )
+        yield changed_flag(found.changed)
