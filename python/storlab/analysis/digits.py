@@ -47,10 +47,15 @@ def times(ratio: Interval | float, sign: str = "\u00d7") -> str:
     if not isinstance(ratio, Interval):
         return f"{format_number(ratio)}{sign}"
     if is_imprecise(ratio):
-        return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
+        return at_least(ratio, sign)
     if is_too_noisy(ratio):
         return TOO_NOISY
     return f"{_apart(ratio, ratio.estimate)}{sign}"
+
+
+def at_least(ratio: Interval, sign: str = "\u00d7") -> str:
+    """Format the bound of a ratio that is nearest to 1, such as ``at least 1.5×``."""
+    return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
 
 
 def ends_text(ratio: Interval) -> str:

@@ -18,14 +18,16 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from storlab.analysis.columns import COLUMNS, label_of
-from storlab.analysis.compare import PLACES, Comparison
+from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.contests import Contest, contest, middle, tallies
 from storlab.analysis.not_compared import reason_of
 from storlab.analysis.points import Section
+from storlab.contracts.details import Details
 from storlab.contracts.hook import load
 from storlab.contracts.question import Question
 from storlab.model.decision import Caveat, Verdict
 from storlab.workloads.common.flags import flag_meanings
+from storlab.workloads.common.proof import PAGE_CACHE
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
@@ -220,10 +222,10 @@ def _caveat(contest: Contest, target: str) -> Caveat | None:
     if not first & second:
         return Caveat(kind="different campaigns")
     for meaning in flag_meanings().values():
-        flagged = tuple(c.target for c in cells if any(f.kind == meaning.kind for f in c.flags))
+        flagged = [c for c in cells if any(f.kind == meaning.kind for f in c.flags)]
         concerns = not meaning.about or column.name.startswith(meaning.about)
         if flagged and meaning.claims and concerns:
-            return Caveat(kind="flag", targets=flagged, detail=meaning.kind)
+            return flag_caveat(meaning.kind, flagged)
     weak = {cell.provenance_of(column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:
@@ -231,3 +233,12 @@ def _caveat(contest: Contest, target: str) -> Caveat | None:
             return Caveat(kind="not measured", detail=word, what=what)
     runs = min(len(cell.runs) for cell in cells)
     return Caveat(kind="two repeats") if runs == 2 else None
+
+
+def flag_caveat(kind: str, cells: Sequence[Cell]) -> Caveat:
+    """Return the caveat of a flag that these results have: ``in memory`` if it proves no less."""
+    targets = tuple(dict.fromkeys(cell.target for cell in cells))
+    known = [Details.of(run.record).medium for cell in cells for run in cell.runs]
+    if kind == PAGE_CACHE and all(medium is not None and medium.memory for medium in known):
+        return Caveat(kind="in memory", targets=targets)
+    return Caveat(kind="flag", targets=targets, detail=kind)

@@ -16,6 +16,7 @@ from storlab.analysis.compare import Cell, Comparison, decide
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.not_compared import is_metered
 from storlab.analysis.points import Section, WorkloadPoint, describe, fill_in
+from storlab.analysis.verdict import flag_caveat
 from storlab.audit.from_claims import Assertion, ClaimNumber, StatedValue
 from storlab.brief.claims import boundaries_of, headline_key
 from storlab.brief.flags import Mark, cell_marks, labels, meaning_of
@@ -28,7 +29,7 @@ from storlab.figures.common import (
     latency_kind,
     x_text,
 )
-from storlab.model.decision import Caveat, Decision
+from storlab.model.decision import Decision
 from storlab.words import openings as words
 from storlab.words import power as power_words
 from storlab.words.answers import caveat_text
@@ -157,8 +158,8 @@ def _latencies(of: _Facet) -> list[str]:
     time, _ = latency_kind(of.comparison, of.section)
     keys = []
     for operation in page.operations.moved:
-        first_byte = f"ttfb_mean_ns.{operation}" if operation in page.operations.first_byte else ""
-        keys += _known(of, [first_byte, f"{time}_mean_ns.{operation}"])[:1]
+        first_byte = [f"ttfb_mean_ns.{operation}"] * (operation in page.operations.first_byte)
+        keys += _known(of, [f"{time}_mean_ns.{operation}", *first_byte])
     return keys
 
 
@@ -312,9 +313,13 @@ def _closing(comparison: Comparison, facets: Sequence[_Facet]) -> list[str]:
     marks = [marked for facet in facets for marked in facet.marks]
     first = next(iter(labels([marked for _, marked in marks])[0]), None)
     if first is not None and (meaning_of(first.kind).claims or meaning_of(first.kind).caveat):
-        targets = {target for target, marked in marks if marked.kind == first.kind}
-        named = tuple(target for target in comparison.targets if target in targets)
-        sentences.append(caveat_text(Caveat(kind="flag", targets=named, detail=first.kind)))
+        flagged = [
+            cell
+            for target in comparison.targets
+            if any(name == target and marked.kind == first.kind for name, marked in marks)
+            for cell in (facet.cells(facet.last)[target] for facet in facets)
+        ]
+        sentences.append(caveat_text(flag_caveat(first.kind, flagged)))
     return sentences
 
 

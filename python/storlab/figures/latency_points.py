@@ -241,7 +241,7 @@ def _table(
 def _panels_title(places: Sequence[Place], operation: str) -> str:
     comparison, section = places[0].comparison, places[0].section
     words = latency_kind(comparison, section, operation)[1]
-    noun = f"{section.page.operations.name_of(operation)} {words}"
+    noun = f"mean {section.page.operations.name_of(operation)} {words}"
     template = LONGER.replace("{which}", plural_of(section, operation))
     return sweep_words(places, _key(comparison, section, operation, "mean"), noun, template)
 

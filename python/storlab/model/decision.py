@@ -300,8 +300,8 @@ class Standing(BaseModel):
 
 
 CaveatKind = Literal[
-    "different concurrency", "unequal boundaries", "different campaigns", "flag", "not measured",
-    "two repeats",
+    "different concurrency", "unequal boundaries", "different campaigns", "flag", "in memory",
+    "not measured", "two repeats",
 ]  # fmt: skip
 """Bias of a comparison, values that are not measured, or few repeats."""
 

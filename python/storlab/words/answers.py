@@ -19,6 +19,7 @@ from storlab.words.text import (
 from storlab.workloads.common.flags import flag_meanings
 
 NO_DISADVANTAGE = "No statistically clear disadvantage found."
+MIXED = "In no quantity is it worse at more points than it is better."
 CAVEATS = {
     "different concurrency": f"The two were measured {DIFFERENT_CONCURRENCY}.",
     "unequal boundaries": "Their power was measured at unequal boundaries: {detail}.",
@@ -26,6 +27,7 @@ CAVEATS = {
         "The two were measured in different campaigns, so the difference includes whatever "
         "changed between them."
     ),
+    "in memory": "{targets}: the data is in memory, and no drive served the I/O.",
     "not measured": "The {what} is {detail}.",
     "two repeats": "Each point was run only twice.",
 }
@@ -107,7 +109,11 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
 def basis(verdicts: Sequence[Verdict]) -> str:
     """Return what the intervals of tiles are, and when they name a winner; empty without any."""
     count = max((v.comparisons for v in verdicts if v.headline is not None), default=0)
-    leads = [v.headline.advantage for v in verdicts if v.winner and v.headline is not None]
+    leads = [
+        v.headline.advantage
+        for v in verdicts
+        if v.headline is not None and (v.winner or _outcome(v) == NOT_CONFIRMED)
+    ]
     texts = []
     if any(digits.ends_text(lead) for lead in leads):
         what = "the only comparison" if count == 1 else "one comparison"
@@ -139,7 +145,8 @@ def caveat_text(caveat: Caveat | None) -> str:
     if caveat.kind == "flag":
         meaning = flag_meanings()[caveat.detail].meaning.partition(". ")[0].rstrip(".")
         return f"On {all_named(caveat.targets)}, {meaning[:1].lower()}{meaning[1:]}."
-    return CAVEATS[caveat.kind].format(detail=caveat.detail, what=caveat.what)
+    targets = all_named(caveat.targets)
+    return CAVEATS[caveat.kind].format(detail=caveat.detail, what=caveat.what, targets=targets)
 
 
 def _textual(verdict: Verdict) -> str:
@@ -251,10 +258,11 @@ def _disadvantages(verdict: Verdict) -> str:
     """Return the winner's disadvantages; without a winner, the possible size of the difference."""
     best = verdict.headline
     if verdict.kind == "winner":
-        parts = [_worse(standing, verdict) for standing in verdict.worse[:2]]
-        more = len(verdict.worse) - len(parts)
+        worse = [standing for standing in verdict.worse if standing.points > standing.lost]
+        parts = [_worse(standing, verdict) for standing in worse[:2]]
+        more = len(worse) - len(parts)
         if not parts:
-            return NO_DISADVANTAGE
+            return MIXED if verdict.worse else NO_DISADVANTAGE
         if more:
             parts.append(f"{more} other {'quantity' if more == 1 else 'quantities'}")
         *first, last = parts

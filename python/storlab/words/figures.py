@@ -29,7 +29,7 @@ TWO_LINES = 78  # characters of a title that fit into two lines of a narrow figu
 TWO_WIDE_LINES = 112  # characters of a title that fit into two lines of a wide figure
 MOVES = "{larger} moves {times} as much as {smaller}"
 DOES = "{larger} does {times} the {what} of {smaller}"
-LONGER = "{which} take {times} as long on {larger} as on {smaller}"
+LONGER = "{which} take on average {times} as long on {larger} as on {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
 OVERLOAD = (
     "Hollow: overload. The offered rate was not reached, and latency grows with the length of the "
@@ -170,11 +170,11 @@ def _larger_first(
     target, baseline = named(target), named(baseline)
     least, *_, most = sorted([*ratios, ratios[0]], key=lambda ratio: ratio.estimate)
     if least.estimate >= 1:
-        return template.format(larger=target, times=_span(least, most), smaller=baseline)
+        return template.format(larger=target, times=_span(ratios), smaller=baseline)
     if most.estimate <= 1:
         if least.estimate <= 0:  # a value of 0 has no multiple
             return template.format(larger=target, times=digits.times(least), smaller=baseline)
-        span = _span(most.inverse(), least.inverse())
+        span = _span([ratio.inverse() for ratio in ratios])
         return template.format(larger=baseline, times=span, smaller=target)
     up, down = _up_to(most), _up_to(least.inverse()) if least.estimate > 0 else "more"
     above = sum(ratio.estimate > 1 for ratio in ratios)
@@ -184,20 +184,12 @@ def _larger_first(
     return f"{ahead} at {above} of {points} points, and {behind} at {below}"
 
 
-def _span(least: Interval, most: Interval) -> str:
-    """Format a range of ratios above 1, as ``2.0 to 4.1×``; without an end that is imprecise."""
-    lowest = min(least, most, key=_near_one)
-    if digits.is_imprecise(lowest):
-        return digits.times(lowest)
-    if digits.is_imprecise(most):
-        return f"{digits.times(lowest)} or more"
-    ends = [digits.times(least), digits.times(most)]
+def _span(ratios: Sequence[Interval]) -> str:
+    """Format a range of ratios above 1, as ``2.0 to 4.1×``; the least bound if one is imprecise."""
+    if any(digits.is_imprecise(ratio) for ratio in ratios):
+        return digits.at_least(min(ratios, key=lambda ratio: ratio.low or ratio.estimate))
+    ends = [digits.times(each(ratios, key=lambda ratio: ratio.estimate)) for each in (min, max)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix('×')} to {ends[1]}"
-
-
-def _near_one(ratio: Interval) -> float:
-    """Return the smallest value that is printed of a ratio above 1."""
-    return ratio.low or 1.0 if digits.is_imprecise(ratio) else ratio.estimate
 
 
 def _up_to(most: Interval) -> str:
@@ -286,7 +278,7 @@ def _ratios_of_panels(
 
 
 def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
-    """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
+    """Return a clause such as ``reads take on average 12.6× as long on HDD as on SSD``.
 
     Args:
         decisions: Names of operations, each with the comparison of the same two targets in its mean
@@ -303,7 +295,7 @@ def latency_ratios(decisions: Sequence[tuple[str, Decision]]) -> str:
         times = digits.times(interval if more else interval.inverse())
         sides = decision.sides if more else decision.sides[::-1]
         phrases = slower.setdefault(sides, [])
-        phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
+        phrases.append(f"{name}s {times}" if phrases else f"{name}s take on average {times}")
     parts = [
         f"{' and '.join(factors)} as long on {named(more)} as on {named(less)}"
         for (more, less), factors in slower.items()

@@ -119,14 +119,14 @@ def medium_evidence(
         return
     details = Details.of(outcome)
     medium = details.medium
+    in_memory = medium is not None and bool(medium.memory)
     if details.page_cache_unknown:
         yield Evidence(UNPROVEN, "unproven", PAGE_CACHE_UNKNOWN)
-    elif not target.direct:
+    elif not target.direct and not in_memory:
         text = "direct = false: memory may have served this I/O, not the device"
         yield Evidence(PAGE_CACHE, "unproven", text)
     if medium is not None:
         yield from _layers(medium, reads=bool(bytes_moved(outcome, ("read",))))
-    in_memory = medium is not None and bool(medium.memory)
     if target.direct and not in_memory and bytes_moved(outcome, ("read", "write")):
         yield from _counters(outcome, details, by_process=by_process)
 
