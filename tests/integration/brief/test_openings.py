@@ -21,7 +21,8 @@ METRICS = {
     "made": ["throughput_mb_s.all", "latency_mean_ns.read", "latency_mean_ns.write"],
     "object_made": [
         "throughput_mb_s.all", "throughput_mb_s.get", "throughput_mb_s.put",
-        "efficiency_mb_s_w.all", "ttfb_mean_ns.get", "latency_mean_ns.put",
+        "efficiency_mb_s_w.all", "latency_mean_ns.get",
+        "ttfb_mean_ns.get", "latency_mean_ns.put",
     ],
     "training_made": [
         "samples_s.all", "au_percent.all", "efficiency_mb_s_w.all", "step_wait_p99_ns.all",
