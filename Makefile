@@ -25,7 +25,7 @@ PYTEST_SPREAD ?= -n 4 --dist loadfile --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 # The study without a suffix is that of block I/O.
-DEMOS := "" -object -training -checkpoint -preprocess
+DEMOS := "" -load -object -training -checkpoint -preprocess
 PACKED := target/wheels/.packed
 # The release build is for this machine's processor: 4 % less CPU time of preprocessing than x86-64-v2,
 # 2 % less of I/O (docs/platforms.md has the table), which is too little to choose at run time. For
@@ -123,7 +123,7 @@ python/storlab/_native.pyi: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	$(MATURIN) generate-stubs --profile dev --quiet --out target/stubs
 	cp target/stubs/storlab/_native.pyi $@
 
-demo: build  ## five short studies, one of each kind of work; ends with their answers and briefs
+demo: build  ## six short studies, of each kind of work and of latency under load; ends with their answers and briefs
 	@out=.demo/$$(date -u +%Y%m%dt%H%M%Sz); \
 	for kind in $(DEMOS); do \
 	  $(BIN)/storlab run studies/demo$$kind.toml --clean --out $$out$$kind; \

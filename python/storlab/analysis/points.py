@@ -105,6 +105,8 @@ def format_value(page: Page, name: str, value: Any) -> str:
         return page.parameters.absent.get(name, "default")
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name == page.load.level and isinstance(value, int | float):
+        return f"{exact_number(value)}{NBSP}%"
     if name == page.parameters.mix and isinstance(value, int | float):
         return f"{exact_number(value)}/{exact_number(100 - value)}"
     if name in page.parameters.sizes and isinstance(value, int):

@@ -21,8 +21,8 @@ from storlab.words.figures import OVERLOAD, knee_title, offered_text
 from storlab.words.text import interval_text, latency_text
 
 PERCENTILES = ("p50", "p99", "p999")
-PANEL_HEIGHT = 96
-GAP = 26  # px between panels, with room for their names
+PANEL_HEIGHT = 80
+GAP = 25  # px between panels, with room for their names
 APART = 4.0  # ratio of the targets' highest loads from which the horizontal axis is logarithmic
 
 
@@ -152,9 +152,8 @@ def _charts(
     def axis(field: str, to: Any, title: str | None, **more: Any) -> Any:
         if is_log:
             return logarithmic(field, title, ends, expr="", to=to, format="~s", **more)
-        made = linear(field, title, ends[1], form="~s", ticks=4 if to is alt.Y else 6, to=to)
-        made.axis.labels = more.get("labels", True)
-        return made
+        ticks = 4 if to is alt.Y else 6
+        return linear(field, title, ends[1], form="~s", ticks=ticks, to=to, **more)
 
     x = axis("rate", alt.X, None, labels=False)
     panels = [
@@ -193,12 +192,17 @@ def _panel(
     return alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT)
 
 
+def _percentile_text(load: LoadPoint, statistic: str, operation: str) -> str:
+    value = _shown(load, statistic, operation)
+    return "few operations" if value is None else interval_text(value, latency_text)
+
+
 def _row(load: LoadPoint, operation: str) -> list[str]:
     return [
         load.cell.target,
         "" if load.level is None else f"{load.level:g} %",
         f"{load.rate_s:,.0f}",
         interval_text(load.achieved),
-        *(interval_text(_shown(load, s, operation), latency_text) for s in PERCENTILES),
+        *(_percentile_text(load, s, operation) for s in PERCENTILES),
         "yes" if load.overloaded else "",
     ]

@@ -41,14 +41,24 @@ class Rule:
 
 
 def linear(
-    field: str, title: Any, top: float, *, form: str = ",~r", ticks: int = 6, to: Any = alt.Y
+    field: str,
+    title: Any,
+    top: float,
+    *,
+    form: str = ",~r",
+    ticks: int = 6,
+    to: Any = alt.Y,
+    **axis: Any,
 ) -> Any:
-    """Make a linear axis from 0 to ``top``; ``to`` is ``alt.X`` or ``alt.Y``."""
+    """Make a linear axis from 0 to ``top``; ``to`` is ``alt.X`` or ``alt.Y``.
+
+    ``axis`` are further arguments of ``alt.Axis``.
+    """
     return to(
         f"{field}:Q",
         title=title,
         scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(format=form, tickCount=ticks),
+        axis=alt.Axis(format=form, tickCount=ticks, **axis),
     )
 
 

@@ -107,6 +107,24 @@ def test_each_client_tells_of_its_start_and_its_clock(finished: Lab) -> None:
         sys.stdout.write(f"start skew {record.cluster.start_skew_ns / 1e6:.2f} ms\n")
 
 
+def test_clients_share_the_rate_of_a_load_level(tmp_path: Path) -> None:
+    """Check that the maximum is that of all clients, and that each offers its part of the rate."""
+    study = write_study(
+        tmp_path, clients="2", runtime="1s", more="queue_depth = 1\nload_percent = [20]"
+    )
+    with Lab.run(study, tmp_path / "out") as lab:
+        assert lab.end() == 0, lab.printed
+    closed, level = sorted(lab.records(), key=lambda record: record.offered is not None)
+    load = level.offered
+    assert load is not None
+    assert load.maximum_runs == [closed.run_id]
+    assert load.maximum_s == pytest.approx(closed.metric("iops"))
+    assert load.rate_s == pytest.approx(0.2 * load.maximum_s)
+    job = json.loads((lab.out / "runs" / level.run_id / "raw" / "job.json").read_bytes())
+    assert job["arrival"]["rate_iops"] == pytest.approx(load.rate_s / 2)
+    assert level.metric("intended_latency_p99_ns", "read") is not None
+
+
 FAULTS = ("rank killed", "rank stopped", "launcher killed", "none")
 
 

@@ -19,7 +19,7 @@ LOAD_LEVELS: Any = Field(
 LoadPercent = Annotated[float, Field(gt=0, le=1000)]
 IN_CLOSED_LOOP = "maximum (closed loop)"
 """Text for the load level of a point in closed loop, whose runs give the maximum."""
-LEVEL_TITLE = "offered load (% of the target’s own maximum)"
+LEVEL_TITLE = "offered load (of the target’s own maximum)"
 
 
 def describe_level(percent: float) -> str:
