@@ -131,7 +131,7 @@ def build_brief(
     scales = tables.scales_of(whole)
     claims = make_claims(comparison, whole)
     additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
-    steady = rounds_section(whole, _group(ROUNDS, whole, whole.sections))
+    steady = rounds_section(comparison, _group(ROUNDS, whole, whole.sections), scales)
     extras = [steady] if steady is not None else []
     extras += _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)

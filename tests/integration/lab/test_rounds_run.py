@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from storlab.base.units import format_number
+from storlab.brief.build import build_brief
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
 
@@ -24,7 +26,7 @@ runtime = "60ms"
 interval = "20ms"
 [study.until_steady]
 metric = "iops"
-at = {{ read_percent = 0 }}
+at = {{ block_size = "16KiB", read_percent = 0 }}
 slope_percent = {limit}
 excursion_percent = {limit}
 [[target]]
@@ -34,7 +36,7 @@ size = "4MiB"
 direct = false
 [[workload]]
 kind = "block"
-block_size = "16KiB"
+block_size = ["4KiB", "16KiB"]
 read_percent = [100, 0]
 """
 ALWAYS, NEVER = 1e9, 1e-12
@@ -61,11 +63,11 @@ def test_a_steady_target_ends_after_five_rounds(
     out = run(tmp_path, ALWAYS)
     assert "steady in rounds 1 to 5" in capsys.readouterr().err
     store = ResultStore.open(out)
-    assert len(store.plan.runs) == 14
-    assert sorted(record.repeat for record in store.records()) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert len(store.plan.runs) == 4 * 7
+    assert sorted(r.repeat for r in store.records()) == sorted([1, 2, 3, 4, 5] * 4)
     assert store.missing() == []
     counts = document(capsys, "status", str(out))["runs"]
-    assert counts == {"planned": 10, "finished": 10, "failed": 0, "missing": 0}
+    assert counts == {"planned": 20, "finished": 20, "failed": 0, "missing": 0}
     compared = document(capsys, "compare", str(out))
     rounds = compared["rounds"]["file"]
     assert (rounds["first"], rounds["last"], rounds["verdict"]) == (1, 5, "steady")
@@ -86,12 +88,16 @@ def test_results_are_of_the_last_five_rounds_if_never_steady(
     compared = document(capsys, "compare", str(out))
     rounds = compared["rounds"]["file"]
     assert (rounds["first"], rounds["last"], rounds["verdict"]) == (3, 7, "not-steady")
-    assert len(ResultStore.open(out).records()) == 14  # earlier rounds are kept
+    assert len(ResultStore.open(out).records()) == 4 * 7  # earlier rounds are kept
     for point in compared["points"]:
         cell = point["targets"]["file"]
         assert {run_id.rpartition("-r")[2] for run_id in cell["runs"]} == set("34567")
         assert "rounds-not-steady" in {flag["kind"] for flag in cell["flags"]}
-    writes = next(p for p in compared["points"] if p["params"]["read_percent"] == 0)
+    (writes,) = (
+        point
+        for point in compared["points"]
+        if (point["params"]["block_size"], point["params"]["read_percent"]) == (16384, 0)
+    )
     mean = writes["targets"]["file"]["values"]["iops.all"]["estimate"]
     assert mean == pytest.approx(sum(rounds["values"][2:]) / 5)
     page = (out / "brief.html").read_text()
@@ -110,7 +116,27 @@ def test_a_resumed_campaign_ends_at_the_same_round(
         for path in sorted(directory.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
         directory.rmdir()
-    assert document(capsys, "status", str(out))["runs"]["missing"] == 14 - 7
+    assert document(capsys, "status", str(out))["runs"]["missing"] == 4 * 7 - 17
     assert main(["resume", str(out), "--quiet", "--no-report"]) == 0
-    assert len(ResultStore.open(out).records()) == 10
+    assert len(ResultStore.open(out).records()) == 20
     assert document(capsys, "resume", str(out), "--no-report")["runs"]["this_session"] == 0
+
+
+def test_the_brief_has_the_matrix_of_the_window(tmp_path: Path) -> None:
+    """Check the numbers of the table of sizes and mixes against means over rounds 3 to 7."""
+    store = ResultStore.open(run(tmp_path, NEVER, "--no-report"))
+    brief = build_brief(store, beside=store.directory)
+    (section,) = (extra for extra in brief.body.extras if extra.anchor == "rounds")
+    (table,) = section.tables
+    assert table.head == ["block size"]
+    assert [name for name, _ in table.columns] == ["writes only", "reads only"]
+    for row, size in zip(table.rows, (4096, 16384), strict=True):
+        for number, reads in zip(row.numbers, (0, 100), strict=True):
+            values = [
+                record.metric("iops") or 0.0
+                for record in store.records()
+                if record.repeat >= 3
+                and (record.params["block_size"], record.params["read_percent"]) == (size, reads)
+            ]
+            assert len(values) == 5
+            assert number.text == format_number(sum(values) / 5)

@@ -157,7 +157,8 @@ def _rounds_rule(loaded: LoadedStudy, points: Sequence[Point]) -> RoundsRule | N
     pages = [page_of(kind) for kind in sorted({own[0].kind for own in tracked.values()})]
     known = columns_of_all(pages)
     columns = [c for c in known if spec.metric in c.names and not c.is_power]
-    columns = [c for c in columns if c.operation == "all"] or columns
+    # Of all operations together, the first is the metric itself, not one derived from it.
+    columns = [c for c in columns if c.operation == "all"][:1] or columns
     if len(columns) != 1:
         keys = [column.key for column in columns]
         several = f"is the metric of several operations: {_or(keys)}"

@@ -1,7 +1,8 @@
 """Templates of studies for ``storlab init --from NAME``: TOML files that ship with storlab.
 
 A line may end with a second value for the short form, ``runtime = "60s" # quick: "3s"``. The short
-form lacks lines that end with ``# quick: none``.
+form lacks lines that end with ``# quick: none``. Only the short form has lines that begin with
+``# quick only:``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
 
 _QUICK = re.compile(r"(?m)^(.*?[=:] )(.*?) # quick: (.+)$")
+_ONLY = re.compile(r"(?m)^# quick only: (.+\n)")
 _DIRECTORY = Path(__file__).resolve().parents[2] / "templates"
 
 
@@ -42,4 +44,5 @@ def chosen_form(text: str, *, quick: bool) -> str:
     """Return a template with one value per line: the first, or the one for the short form."""
     if quick:
         text = re.sub(r"(?m)^.* # quick: none\n", "", text)
+    text = _ONLY.sub(r"\1" if quick else "", text).replace(" # quick: none\n", "\n")
     return _QUICK.sub(r"\1\3" if quick else r"\1\2", text)
