@@ -14,6 +14,7 @@ from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
 from storlab.cluster.validity import cluster_flags
+from storlab.contracts.details import Details
 from storlab.lab.site.client_report import ClientReport, NicBytes
 from storlab.lab.site.merge import Client, merge
 from storlab.model.latencies import latencies_of
@@ -438,3 +439,11 @@ def test_a_stand_in_on_any_client_is_one_of_the_whole() -> None:
     whole = merged(client("a", 1, details=real), client("b", 1, details=unreal))
     assert whole.details["stand_ins"] == ["no driver on host-b"]
     assert not merged(client("a", 1, details=real), client("b", 1)).details["stand_ins"]
+
+
+def test_the_drives_of_all_clients_are_kept_with_their_clients_names() -> None:
+    health = [{"drive": "nvme0n1", "before": {"throttles": 1}, "after": {"throttles": 2}}]
+    whole = merged(client("a", 1, details={"health": health}), client("b", 1, details={}))
+    (drive,) = Details.of(whole).health
+    assert (drive.drive, drive.grown("throttles")) == ("a: nvme0n1", 1)
+    assert "health" not in merged(client("a", 1), client("b", 1)).details
