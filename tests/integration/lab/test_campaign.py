@@ -20,6 +20,7 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.contracts.details import Details
+from storlab.contracts.registry import get_engine
 from storlab.health import drives
 from storlab.health.reading import HealthReading
 from storlab.lab.run import session
@@ -268,6 +269,35 @@ def test_what_the_drive_did_in_a_run_is_stored_with_it(
         assert "throttled" in {flag.kind for flag in record.flags}
         (metric,) = (m for m in record.metrics if m.name == "write_amplification")
         assert metric.value == pytest.approx(1.7)
+
+
+@pytest.mark.parametrize("engine", ["native", pytest.param("fio", marks=pytest.mark.fio)])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_numa_local_pins_the_workers_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, pinned: bool
+) -> None:
+    usable = os.sched_getaffinity(0)
+    near = {max(usable)}
+    monkeypatch.setattr(machine_watch, "near_cpus", lambda *_: near)
+    seen: list[set[int]] = []
+    start = get_engine(engine).start
+
+    def started(self: Any, *given: Any) -> Any:
+        seen.append(os.sched_getaffinity(0))
+        return start(*given)
+
+    monkeypatch.setattr(type(get_engine(engine)), "start", started)
+    more = f'engine = "{engine}"\nnuma_local = {str(pinned).lower()}'
+    load = f"{BRIEF}\njobs = 2"
+    study, out = write_study(tmp_path, repeats=1, workload=load, more=more), tmp_path / "out"
+    assert main(["run", str(study), "--out", str(out), "--no-report", "--quiet"]) == 0
+    records = list(ResultStore.open(out).records())
+    runs = seen[-len(records) :]  # after the layout, for which nothing is pinned
+    assert runs == [near if pinned else usable] * len(records)
+    assert os.sched_getaffinity(0) == usable
+    for record in records:
+        assert record.cpu is not None
+        assert record.cpu.cores == (1 if pinned else min(2, len(usable)))
 
 
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ _MEANINGS = {
     "cgroup_weight": _CGROUP,
     "cpus_allowed": "not translated: cpus pins each job to one CPU, not to a set of them",
     "cpus_allowed_policy": "not translated: cpus pins each job to one CPU, not to a set of them",
-    "numa_cpu_nodes": "not translated: pin jobs with cpus, or run storlab under numactl",
+    "numa_cpu_nodes": "not translated: pin jobs with cpus, or set numa_local = true in [study]",
     "numa_mem_policy": "not translated: run storlab under numactl",
     "percentage_random": "not translated: accesses are either all random or all sequential",
     "bs_is_seq_rand": "not translated: accesses are either all random or all sequential",
