@@ -77,6 +77,15 @@ class Knee:
     beyond: LoadPoint | None  # next load, which exceeds it; None if no load does
     is_clear: bool  # whether the intervals of both loads exclude the limit
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the loads on both sides of the knee, in operations per second, for JSON."""
+        return {
+            "limit_ns": self.limit_ns,
+            "last_s": None if self.last is None else self.last.rate_s,
+            "beyond_s": None if self.beyond is None else self.beyond.rate_s,
+            "is_clear": self.is_clear,
+        }
+
 
 def is_load_curve(section: Section) -> bool:
     """Return whether the points of a section differ in their offered load."""
@@ -95,6 +104,14 @@ def load_curve(
         if rates:
             curve.append(LoadPoint(point, cell, rates[0]))
     return sorted(curve, key=lambda load: load.rate_s)
+
+
+def measured_curve(
+    comparison: Comparison, section: Section, facet: Any, target: str, operation: str
+) -> list[LoadPoint]:
+    """Return the points of :func:`load_curve` at which the latency of an operation is known."""
+    curve = load_curve(comparison, section, facet, target)
+    return [load for load in curve if load.latency("p99", operation) is not None]
 
 
 def knee_of(curve: Sequence[LoadPoint], operation: str) -> Knee | None:
@@ -118,6 +135,45 @@ def knee_of(curve: Sequence[LoadPoint], operation: str) -> Knee | None:
         beyond is None or beyond.overloaded or _outcome(beyond, limit_ns, operation) == "worse"
     )
     return Knee(limit_ns, last, beyond, is_below and is_above)
+
+
+def curve_documents(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return each curve with its knee as plain values for JSON.
+
+    There is one for each section and facet that varies the load, target, and operation that
+    transfers data.
+    """
+    return [
+        {
+            "target": target,
+            "workload": section.workload,
+            "where": section.own,
+            "facet": facet,
+            "operation": operation,
+            "points": [_point_document(load, operation) for load in curve],
+            "knee": None if (knee := knee_of(curve, operation)) is None else knee.as_dict(),
+        }
+        for section in comparison.sections
+        if is_load_curve(section)
+        for facet in section.facets()
+        for target in comparison.targets
+        for operation in section.page.operations.moved
+        if (curve := measured_curve(comparison, section, facet, target, operation))
+    ]
+
+
+def _point_document(load: LoadPoint, operation: str) -> dict[str, Any]:
+    intervals = {"achieved_s": load.achieved} | {
+        f"intended_latency_{statistic}_ns": load.latency(statistic, operation)
+        for statistic in ("p50", "p99", "p999")
+    }
+    return {
+        "point_id": load.cell.point_id,
+        "load_percent": load.level,
+        "offered_s": load.rate_s,
+        "overloaded": load.overloaded,
+        **{name: None if v is None else v.as_dict() for name, v in intervals.items()},
+    }
 
 
 def _keeps(load: LoadPoint, limit_ns: float, operation: str) -> bool:

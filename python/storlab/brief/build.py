@@ -12,6 +12,7 @@ from storlab import __version__
 from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
+from storlab.analysis.load_curve import curve_documents
 from storlab.analysis.points import Section
 from storlab.analysis.proofs import proofs_of
 from storlab.analysis.table import comparison_dict
@@ -275,6 +276,8 @@ def _data(
     own: dict[str, Any] = {}
     if has_clients(comparison):
         own["clients"] = cluster_data(comparison)
+    if curves := curve_documents(comparison):
+        own["load_curves"] = curves
     for extra in all_additions(comparison):
         own |= extra.data(comparison)
     return {

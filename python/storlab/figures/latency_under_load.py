@@ -9,7 +9,7 @@ import altair as alt
 
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import FEW_BEYOND, Comparison
-from storlab.analysis.load_curve import Knee, LoadPoint, is_load_curve, knee_of, load_curve
+from storlab.analysis.load_curve import Knee, LoadPoint, is_load_curve, knee_of, measured_curve
 from storlab.analysis.points import Section
 from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import operations_of, plotted
@@ -39,10 +39,11 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def _figure(place: Place, operation: str, name: str) -> Figure | None:
+    spot = (place.comparison, place.section, place.facet)
     curves = {
         target: curve
         for target in place.targets
-        if len(curve := _measured(place, target, operation)) > 1
+        if len(curve := measured_curve(*spot, target, operation)) > 1
     }
     if not curves:
         return None
@@ -76,11 +77,6 @@ def _figure(place: Place, operation: str, name: str) -> Figure | None:
                                        edge_words(known, bounds)))),
         latencies=True,
     )  # fmt: skip
-
-
-def _measured(place: Place, target: str, operation: str) -> list[LoadPoint]:
-    curve = load_curve(place.comparison, place.section, place.facet, target)
-    return [load for load in curve if load.latency("p99", operation) is not None]
 
 
 def _records(

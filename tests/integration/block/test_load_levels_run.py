@@ -11,7 +11,7 @@ import pytest
 
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.load_curve import load_curve
+from storlab.analysis.load_curve import curve_documents, load_curve
 from storlab.analysis.offered_load import level_of
 from storlab.audit.from_results import audit_comparison
 from storlab.base.errors import ExitCode
@@ -91,6 +91,7 @@ def test_every_repeat_offers_its_percentage_of_the_mean_maximum(out: Path, targe
             assert load.maximum_runs == [run.run_id for run in closed]
             assert load.maximum_s == pytest.approx(maximum)
             assert load.rate_s == pytest.approx(maximum * level / 100)
+            assert record.metric("offered_iops") == load.rate_s
             job = json.loads(store.raw(record.run_id, "job.json"))
             assert job["arrival"] == {"kind": "poisson", "rate_iops": load.rate_s}
             assert record.metric("intended_latency_p99_ns", "read") is not None
@@ -151,6 +152,52 @@ def test_each_operation_has_a_figure_of_percentiles_and_achieved_rate(
         data = figure.spec["datasets"]
         assert [record["over"] for record in data["rates"]].count(True) >= 2
         assert "Hollow" in figure.remark
+
+
+def test_the_data_of_a_brief_have_the_curves(comparison: Comparison) -> None:
+    curves = curve_documents(comparison)
+    assert [(c["target"], c["operation"]) for c in curves] == [
+        (target, operation) for target in ("file", "nothing") for operation in ("read", "write")
+    ]
+    for curve in curves:
+        offered = [point["offered_s"] for point in curve["points"]]
+        assert [point["load_percent"] for point in curve["points"]] == LEVELS
+        knee = curve["knee"]
+        if knee is not None:  # on a busy machine even low loads may be overloaded
+            assert knee["beyond_s"] in offered
+        for point in curve["points"]:
+            p50, p99 = (point[f"intended_latency_{p}_ns"]["estimate"] for p in ("p50", "p99"))
+            assert p50 <= p99
+
+
+RATES = """\
+[study]
+name = "rates"
+repeats = 1
+ramp = 0
+runtime = "200ms"
+interval = "50ms"
+[[target]]
+name = "nothing"
+path = "null:"
+[[workload]]
+kind = "block"
+rate_iops = [100, 200, 300, 400, 500]
+"""
+
+
+def test_rates_that_the_study_sets_are_drawn_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(RATES)
+    code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
+    assert code == ExitCode.OK
+    comparison = compare(load_dataset([ResultStore.open(Path("results"))]))
+    (figure,) = draw(LATENCY_UNDER_LOAD, comparison, comparison.sections)
+    assert [row[1:3] for row in figure.rows] == [["", f"{n}"] for n in (100, 200, 300, 400, 500)]
+    records = ResultStore.open(Path("results")).records()
+    assert all(record.offered is None for record in records)
 
 
 def test_the_audit_recomputes_the_offered_load(out: Path, tmp_path: Path) -> None:

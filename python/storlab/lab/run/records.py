@@ -115,6 +115,9 @@ def completed_record(
         metrics += span_metrics(outcome.spans, power.spans)
         metrics += health_metrics(Details.of(outcome).health)
         metrics = of_whole_work(metrics, outcome, workload.page)
+        if offered is not None:
+            name = f"offered_{page.operations.rate.name}"
+            metrics.append(Metric(name=name, value=offered.rate_s, unit="1/s"))
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _later_flags(target, power, outcome)
