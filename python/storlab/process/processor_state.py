@@ -39,10 +39,9 @@ def idle_states(cpu: int, root: Path = ROOT) -> list[IdleState]:
     return states
 
 
-def idle_entries(cpu: int, root: Path = ROOT) -> dict[str, int]:
-    """Return how often a core has entered each idle state since boot, by ``IdleState.key``."""
-    places = (root / _CPUS / f"cpu{cpu}/cpuidle").glob("state*")
-    counted = {place.name: _number(place / "usage") for place in places}
+def idle_entries(cpu: int, keys: Collection[str], root: Path = ROOT) -> dict[str, int]:
+    """Return how often a core has entered idle states since boot, by ``IdleState.key``."""
+    counted = {key: _number(root / _CPUS / f"cpu{cpu}/cpuidle/{key}/usage") for key in keys}
     return {key: count for key, count in counted.items() if count is not None}
 
 

@@ -75,7 +75,7 @@ class Drive:
         """PCIe links of a local NVMe drive; empty for other drives, which share an adapter's."""
         if not self.is_local_nvme:
             return []
-        return [device.link for device in self.pci_devices if device.link is not None]
+        return [link for device in self.pci_devices if (link := device.link) is not None]
 
     @property
     def node(self) -> int | None:

@@ -89,8 +89,8 @@ def judged(
     with MachineWatch(drives, tree.root) as watch:
         if "meanwhile" in more:
             more["meanwhile"]()
-    if workers:
-        watch._watch = Readings(*workers)  # type: ignore[assignment]
+        if workers:
+            watch._watch = Readings(*workers)  # type: ignore[assignment]
     watch.judge(made, more.get("changed", ()))
     json.dumps(made.details)  # what a record stores
     return made
@@ -379,13 +379,15 @@ def test_shallow_idle_states_are_no_sleep(tree: PciTree) -> None:
     assert made.flags == []
 
 
-def test_cores_whose_deep_states_were_switched_off_are_not_judged(tree: PciTree) -> None:
-    idle_core(tree, 0)
-    made = judged(tree, workers=((), (HERE, 0)), meanwhile=lambda: idle_core(tree, 0, disable=1))
+def test_cores_whose_deep_states_are_switched_off_do_not_sleep(tree: PciTree) -> None:
+    idle_core(tree, 0, disable=1)
+    made = judged(
+        tree, workers=((), (HERE, 0)), meanwhile=lambda: idle_core(tree, 10**9, disable=1)
+    )
     found = Details.of(made).machine
     assert found is not None
     assert found.cores is not None
-    assert found.cores.waking_percent is None
+    assert (found.cores.waking_percent, made.flags) == (None, [])
 
 
 def test_only_idle_states_in_use_are_reported(tree: PciTree) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +19,7 @@ from storlab.base.units import significant
 from storlab.contracts.details import CoreFindings, LinkFindings, MachineFindings
 from storlab.model.result import Flag, RunOutcome
 from storlab.model.study import Target
-from storlab.process.counters import CounterWatch
+from storlab.process.counters import CounterReading, CounterWatch
 from storlab.process.other_programs import OtherPrograms
 from storlab.process.processor_state import (
     ROOT,
@@ -158,13 +158,14 @@ class MachineWatch:
 
     def __enter__(self) -> Self:
         usable = sorted(os.sched_getaffinity(0))
-        deep = any(state.latency_us >= DEEP_US for state in idle_states(usable[0], self._root))
-        self._entries = {cpu: idle_entries(cpu, self._root) for cpu in usable if deep}
+        states = idle_states(usable[0], self._root)
+        self._deep = {state.key: state for state in states if state.latency_us >= DEEP_US}
+        self._entries = self._entries_of(usable)
         self._degraded = {drive.name for drive in self._drives if _is_degraded(drive)}
         self._stalled = stalled_us(self._root)
         self._others = OtherPrograms()
         self._began_ns = monotonic_ns()
-        if self._near or deep or frequency_khz(usable[0], self._root) is not None:
+        if self._near or self._deep or frequency_khz(usable[0], self._root) is not None:
             self._watch = CounterWatch(self._read, "storlab-cores", PERIOD_S)
             self._stack.enter_context(self._watch)
         return self
@@ -173,7 +174,8 @@ class MachineWatch:
         self._stack.close()
         self._ended_ns = monotonic_ns()
         self._busiest = self._others.busiest(BUSY_PERCENT)[:_PROGRAMS_SHOWN]
-        self._entries_after = {cpu: idle_entries(cpu, self._root) for cpu in self._entries}
+        seen = {cpu for r in self._readings for cpu in r.values[::2]}
+        self._entries_after = self._entries_of(seen)
         after = stalled_us(self._root)
         long_us = max(1, (self._ended_ns - self._began_ns) // 1000)
         self._stalled_percent = {
@@ -204,6 +206,14 @@ class MachineWatch:
         khz = {cpu: frequency_khz(cpu, self._root) or 0 for cpu in set(cpus)}
         return tuple(number for cpu in cpus for number in (cpu, khz[cpu]))
 
+    @property
+    def _readings(self) -> list[CounterReading]:
+        return [] if self._watch is None else self._watch.readings
+
+    def _entries_of(self, cpus: Iterable[int]) -> dict[int, dict[str, int]]:
+        """Return how often cores have entered each deep idle state; empty if there is none."""
+        return {cpu: idle_entries(cpu, self._deep, self._root) for cpu in cpus if self._deep}
+
     def judge(self, outcome: RunOutcome, changed: Sequence[str] = ()) -> None:
         """Add what was found to the details of a run, and flags to its flags.
 
@@ -227,8 +237,7 @@ class MachineWatch:
 
     def _cores(self, start_ns: int, end_ns: int) -> CoreFindings | None:
         """Return where and how fast workers ran in the measure window; None if not known."""
-        readings = [] if self._watch is None else self._watch.readings
-        inside = [r.values for r in readings if start_ns <= r.time_ns <= end_ns and r.values]
+        inside = [r.values for r in self._readings if start_ns <= r.time_ns <= end_ns and r.values]
         seen: Counter[int] = Counter(cpu for values in inside for cpu in values[::2])
         if not seen:
             return None
@@ -260,11 +269,9 @@ class MachineWatch:
         spent_us: Counter[str] = Counter()
         known = [cpu for cpu in cpus if self._entries.get(cpu)]
         for cpu in known:
-            before, after = self._entries[cpu], self._entries_after[cpu]
-            for state in idle_states(cpu, self._root):
-                if state.latency_us < DEEP_US:
-                    continue
-                woken = max(0, after.get(state.key, 0) - before.get(state.key, 0))
+            before, after = self._entries[cpu], self._entries_after.get(cpu, {})
+            for key, state in self._deep.items():
+                woken = max(0, after.get(key, 0) - before.get(key, 0))
                 spent_us[_state_text(state)] += woken * state.latency_us
         if not spent_us:
             return None, ""
