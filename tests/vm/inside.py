@@ -78,7 +78,7 @@ def device(path: str) -> dict[str, Any]:
         "facts": facts,
         "drive": drive_facts(it),
         "read_only": it.is_read_only,
-        "others": it.others_with(str(facts["serial"])),
+        "others": it.others_with(str(facts.get("serial"))),
     }
 
 

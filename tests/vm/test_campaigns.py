@@ -48,6 +48,7 @@ def runs(guest: Guest) -> dict[str, dict[str, Any]]:
     ]
     written = 'access = "sequential"\nblock_size = "64KiB"\nread_percent = 0\nqueue_depth = 4'
     text = study(*targets, runtime="1s", workload=written)
+    text = text.replace(f'serial = "{large}"', f'serial = "{large}"\n        power_state = 0')
     done = guest.call(inside.run, text, "/tmp/campaign")
     assert "runs" in done, done
     assert done["missing"] == 0
@@ -127,6 +128,11 @@ def test_trims_reach_the_drive(guest: Guest) -> None:
     # The twelfth number counts discards.
     trims = f"awk '{{print $12}}' /sys/class/block/$(basename $(readlink -f {BY_ID}_LARGE_1))/stat"
     assert int(guest.call(inside.shell, trims)) >= run["totals"]["trim"]["operations"]
+
+
+def test_the_power_state_of_a_drive_is_set_and_recorded(runs: dict[str, dict[str, Any]]) -> None:
+    (state,) = runs["large"]["power_states"]
+    assert (state["index"], state["former_index"], state["max_power_w"]) == (0, 0, 25)
 
 
 def test_a_power_state_that_the_drive_lacks_is_refused(guest: Guest) -> None:

@@ -92,8 +92,7 @@ def emit_json(document: Document) -> None:
 def report_error(error: StorlabError, as_json: bool) -> None:
     """Print where an error is, its cause and its fix: as text on stderr or as JSON on stdout."""
     if as_json:
-        from storlab.cli.documents import ErrorDocument
-        from storlab.contracts.document import Error
+        from storlab.contracts.document import Error, ErrorDocument
 
         emit_json(ErrorDocument(error=Error.of(error)))
         return

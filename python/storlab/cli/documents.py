@@ -23,13 +23,6 @@ from storlab.model.published import Row
 from storlab.model.result import Attempt, BadBlock, Failure, RunRecord
 
 
-class ErrorDocument(Document):
-    """Document that a command prints instead of its result if it fails before it has one."""
-
-    schema_name: Literal["error"] = Field(default="error", alias="schema")
-    error: Error
-
-
 class StarterTarget(Part):
     """Data file that ``storlab init`` writes into a study as a target."""
 

@@ -55,3 +55,10 @@ class Document(Part):
 
     schema_name: str = Field(alias="schema")
     version: Literal[1] = 1
+
+
+class ErrorDocument(Document):
+    """Document that a command prints instead of its result if it fails before it has one."""
+
+    schema_name: Literal["error"] = Field(default="error", alias="schema")
+    error: Error
