@@ -553,6 +553,18 @@ class VerifyDocument(Document):
     runs: dict[str, VerifiedRun]
 
 
+class PurgeDocument(Document):
+    """Output of storlab purge: the NVMe namespace that was erased."""
+
+    schema_name: Literal["purge"] = Field(default="purge", alias="schema")
+    device: str
+    model: str
+    firmware: str
+    namespace: int
+    size_bytes: int
+    duration_ns: int
+
+
 class AuditDocument(Document):
     """Output of storlab audit: findings of all rules, and their number by severity."""
 

@@ -86,6 +86,10 @@ VERBS: dict[str, Verb] = {
         "Remove what a campaign left on its targets: objects in S3 stores, and laid-out data "
         "files.",
     ),
+    "purge": Verb(
+        "storlab.cli.purge:purge",
+        "Erase all data of an NVMe namespace (Format NVM), as the SNIA PTS asks before each test.",
+    ),
     "verify": Verb(
         "storlab.cli.verify:verify",
         "Read back what verify-mode runs wrote: lost, torn, stale and misplaced blocks.",
