@@ -14,6 +14,8 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import Dataset, RunData, TargetColumn
 from storlab.analysis.points import WorkloadPoint
 from storlab.analysis.verdict import verdicts
+from storlab.audit.from_claims import Assertion
+from storlab.brief.key_findings import assertions, key_findings
 from storlab.contracts.registry import study_class
 from storlab.model.decision import Better, Decision, Interval, outcome_of
 from storlab.model.point import PlannedRun, Point
@@ -115,6 +117,14 @@ def noisy(draw: random.Random, means: Mapping[str, float], noise: float) -> Draw
         return {"throughput_mb_s.all": means[target] * draw.lognormvariate(0, noise)}
 
     return values
+
+
+def findings_of(comparison: Comparison) -> dict[str, Assertion]:
+    """Return the first key finding about each quantity, by column key."""
+    findings: dict[str, Assertion] = {}
+    for row in assertions(key_findings(comparison)):
+        findings.setdefault(row.quantity, row)
+    return findings
 
 
 def told(comparison: Comparison) -> dict[str, list[str]]:

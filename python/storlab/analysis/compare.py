@@ -114,6 +114,11 @@ class Cell:
         own = next((word for word in WEAKEST_FIRST if word in words), "measured")
         return self.provenance if own == "measured" else own
 
+    @property
+    def boundary(self) -> str | None:
+        """Power boundary of the target's meter, such as ``wall``; None if not metered."""
+        return None if self.power is None else self.power.boundary
+
     def why_missing(self, column: Column) -> str:
         """Return why the target has no value of a column at the point."""
         if not self.measured:

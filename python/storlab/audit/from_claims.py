@@ -1,9 +1,9 @@
 """Audit of the claims in storlab's own brief against the records of their runs.
 
-A brief consists of means, ratios and sentences. Each claim lists the numbers in its sentence. They
-are recomputed from the counts of the runs over the measure window (bytes, operations, mean
-latencies, histograms), not from the metrics that the brief used. If any number differs, the brief
-is not written.
+Claims are the rows of the key findings, the answers, and the sentences that open sections. Each
+lists the numbers that it prints. They are recomputed from the counts of the runs over the measure
+window (bytes, operations, mean latencies, histograms), not from the metrics that the brief used. If
+any number differs, the brief is not written.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ PER_WATT = {
 }
 """Metric that is divided by mean power, by the name of the quotient."""
 
-NumberKind = Literal[
-    "value", "baseline", "multiple", "inverse", "least more", "least less", "less", "more"
-]
+NumberKind = Literal["value", "baseline", "multiple", "inverse", "least more", "least less"]
 _WRONG: dict[NumberKind, str] = {
     "value": "A value in the sentence differs from that of the runs.",
     "baseline": "A value in the sentence differs from that of the runs.",
@@ -54,8 +52,6 @@ _WRONG: dict[NumberKind, str] = {
     "inverse": "The multiple in the sentence differs from that of the runs.",
     "least more": "The smallest multiple in the sentence differs from that of the runs.",
     "least less": "The smallest multiple in the sentence differs from that of the runs.",
-    "less": "The percentage in the sentence differs from that of the runs.",
-    "more": "The percentage in the sentence differs from that of the runs.",
 }
 
 
@@ -65,8 +61,8 @@ class ClaimNumber:
 
     ``multiple`` is target / baseline and ``inverse`` is baseline / target. ``least more`` is the
     end nearest to 1 of the interval of ``multiple``, and ``least less`` that of ``inverse``.
-    ``less`` and ``more`` are percentages of the baseline. ``step`` is the place value of the last
-    significant digit if further digits follow it: 100 if 1,234 is printed as 1,200.
+    ``step`` is the place value of the last significant digit if further digits follow it: 100 if
+    1,234 is printed as 1,200.
     """
 
     kind: NumberKind
@@ -299,8 +295,6 @@ def _number_findings(
             "inverse": (1 / ratio, "times"),
             "least more": (ends.low or 0.0, "times at least"),
             "least less": (1 / (ends.high or math.inf), "times at least"),
-            "less": (100 * (1 - ratio), "% less"),
-            "more": (100 * (ratio - 1), "% more"),
         }[number.kind]
         # Units that are not in _UNITS get a tolerance: the value here is a mean over runs, but that
         # in the brief may be a ratio of sums.

@@ -53,8 +53,7 @@ def write_brief(
     Raises:
         ResultError: A run is damaged.
         UsageError: One of ``runs`` does not exist or is too short to draw.
-        AuditError: A claim does not follow from its runs, or a number is impossible. No file is
-            written in this case.
+        AuditError: A number does not follow from its runs, or is impossible. No file is written.
         OSError: A file cannot be written.
     """
     # Imported here, as importers of this package that print tables need neither Vega nor typst.

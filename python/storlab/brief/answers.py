@@ -6,12 +6,11 @@ from storlab.analysis import digits
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import Assertion
-from storlab.brief.claims import boundaries_of, caveat_of
-from storlab.brief.flags import Mark
+from storlab.brief.flags import Mark, caveat_of
 from storlab.brief.model import Tile
 from storlab.model.decision import Decision, Verdict
 from storlab.words import answers as answer_words
-from storlab.words.claims import times_of
+from storlab.words.findings import times_of
 from storlab.words.text import and_list
 
 
@@ -90,5 +89,5 @@ def _headline(comparison: Comparison, verdict: Verdict, best: Decision) -> Asser
         caveat=answer_words.caveat_text(verdict.caveat),
         beside=frozenset(mark.kind for mark in marks_beside(comparison, best)),
         numbers=(times_of(best, digits.times(best.advantage, " times")),),
-        boundaries=boundaries_of((first, other)),
+        boundaries=(first.boundary, other.boundary),
     )

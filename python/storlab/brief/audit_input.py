@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from storlab.analysis.compare import Comparison, compare
@@ -12,9 +12,8 @@ from storlab.audit.from_claims import RULE as OWN_CLAIM
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison, result_rules
 from storlab.brief.answers import headlines
-from storlab.brief.claims import Claim, make_claims
 from storlab.brief.key_findings import assertions, key_findings
-from storlab.brief.model import Opening
+from storlab.brief.model import FindingTable, Opening
 from storlab.brief.openings import opening
 from storlab.brief.published import RULE as OWN_PUBLISHED
 from storlab.brief.published import printed_wrong
@@ -23,16 +22,15 @@ from storlab.results.store import ResultStore
 
 
 def audited(
-    comparison: Comparison, claims: Iterable[Claim], openings: Iterable[Opening] = ()
+    comparison: Comparison, findings: Sequence[FindingTable], openings: Iterable[Opening] = ()
 ) -> list[Finding]:
     """Recompute every stated number from its runs; then audit published values and comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
     stated = [
-        *(claim.finding for claim in claims),
+        *assertions(findings),
         *(checked for text in openings for checked in text.checked),
         *headlines(comparison),
-        *assertions(key_findings(comparison)),
     ]
     return [
         *audit_brief(BriefClaims(stated, records, places)),
@@ -55,4 +53,4 @@ def audit_directory(directory: Path) -> list[Finding]:
     comparison = compare(load_dataset([ResultStore.open(directory)]))
     scales = scales_of(comparison)
     openings = (opening(comparison, s, scales[s.kind]) for s in comparison.sections)
-    return audited(comparison, make_claims(comparison), openings)
+    return audited(comparison, key_findings(comparison), openings)

@@ -25,7 +25,6 @@ from storlab.brief.answers import answer_tiles
 from storlab.brief.audit_input import audited
 from storlab.brief.best_values import best_tables, best_tiles
 from storlab.brief.caveats import caveats, flag_rows
-from storlab.brief.claims import Claim, make_claims
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
 from storlab.brief.family_additions import additions_of, all_additions
@@ -36,7 +35,7 @@ from storlab.brief.implementations import (
     implementations,
     implementations_section,
 )
-from storlab.brief.key_findings import key_findings
+from storlab.brief.key_findings import findings_data, key_findings
 from storlab.brief.main_figures import count, main_figures
 from storlab.brief.main_values import main_values
 from storlab.brief.model import (
@@ -50,6 +49,7 @@ from storlab.brief.model import (
     FactTable,
     FigureGroup,
     Findings,
+    FindingTable,
     Head,
     PointRuns,
     Publisher,
@@ -130,21 +130,20 @@ def build_brief(
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
     scales = tables.scales_of(whole)
-    claims = make_claims(comparison, whole)
+    judged, findings = verdicts(whole), key_findings(whole)
     additions, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
     steady = rounds_section(comparison, _group(ROUNDS, whole, whole.sections), scales)
     extras = [steady] if steady is not None else []
-    extras += _extras(comparison, scales, published, chosen, claims)
+    extras += _extras(comparison, scales, published, chosen, findings)
     extras += proof_sections(whole)
     overview = _overview(comparison, "workload")
     sections, extras = _sections(comparison, scales, extras, overview)
     ratios = _ratios(comparison)
-    judged, findings_of = verdicts(whole), key_findings(whole)
     tiles = [*answer_tiles(whole), *best_tiles(whole, scales)]
-    listed = with_linked(whole, comparison, tiles, findings_of)
+    listed = with_linked(whole, comparison, tiles, findings)
     runs_listed = Runs(tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores}))
     openings = [section.opening for section in sections if section.opening is not None]
-    findings = audited(whole, claims, openings)
+    audit = audited(whole, findings, openings)
     brief = Brief(
         head=_head(whole, stores, comparison.baseline, title),
         targets=_cards(whole),
@@ -160,9 +159,8 @@ def build_brief(
         ),
         findings=Findings(
             of_families=_of_families(whole),
-            tables=findings_of,
+            tables=findings,
             best=best_tables(whole, scales),
-            claims=claims,
             rule=fact_tables.rule(comparison),
             heat=heat_tables(comparison),
             caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
@@ -181,8 +179,8 @@ def build_brief(
             method=[("Provenance", _provenance(whole)), *_method(comparison)],
         ),
         runs=runs_listed,
-        audit=Audit(findings, frozenset(rule for extra in additions for rule in extra.rules)),
-        data={**_data(whole, listed, claims, findings), "changed_settings": [*changes]},
+        audit=Audit(audit, frozenset(rule for extra in additions for rule in extra.rules)),
+        data={**_data(whole, listed, findings, audit), "changed_settings": [*changes]},
         files={} if comparison is whole else {_every_point(name): every_point(whole)},
         publisher=_publisher(whole, published_by),
     )
@@ -269,8 +267,8 @@ def _method(comparison: Comparison) -> list[tuple[str, str]]:
 def _data(
     whole: Comparison,
     comparison: Comparison,
-    claims: Sequence[Claim],
-    findings: Sequence[Finding],
+    findings: Sequence[FindingTable],
+    audit: Sequence[Finding],
 ) -> dict[str, Any]:
     """Return the numbers behind a brief, which the page embeds as JSON for other programs."""
     own: dict[str, Any] = {}
@@ -282,7 +280,7 @@ def _data(
         own |= extra.data(comparison)
     return {
         "comparison": comparison_dict(comparison),
-        "claims": [claim.as_dict() for claim in claims],
+        "findings": findings_data(findings),
         "proofs": [proof.model_dump() for proof in proofs_of(whole)],
         "verdicts": [document(verdict) for verdict in verdicts(whole)],
         "runs": [
@@ -293,7 +291,7 @@ def _data(
             }
             for record in (run.record for run in comparison.dataset.all_runs())
         ],
-        "audit": [finding.dump() for finding in findings],
+        "audit": [finding.dump() for finding in audit],
         "implementations": implementation_data(comparison),
         **own,
     }
@@ -366,7 +364,7 @@ def _extras(
     scales: tables.Scales,
     published: Sequence[PublishedTable],
     chosen: ExtraSection | None,
-    claims: Sequence[Claim],
+    findings: Sequence[FindingTable],
 ) -> list[ExtraSection]:
     """Build the sections that appear once per campaign, such as power; empty ones are left out."""
     drawn = {d.figure.name for group in (chosen.groups if chosen else ()) for d in group.drawings}
@@ -381,7 +379,7 @@ def _extras(
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [group for group in cost if group is not None]),
         published_section(comparison, published, beside, scales),
-        timelines_section(comparison, claims, drawn),
+        timelines_section(comparison, findings, drawn),
         chosen,
     )
     return [section for section in candidates if section is not None]

@@ -11,9 +11,8 @@ from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
 from storlab.analysis.points import Section
 from storlab.base.units import format_number, significant
-from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.flags import Mark, legend, mark, power_marks
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
-from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
 from storlab.contracts.page import Page
 from storlab.figures.common import NOT_MEASURED, last_point

@@ -415,14 +415,13 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         (
             "Findings",
             "The table of key findings counts all workload points, each judged by its own "
-            f"interval. Sentences are chosen by rule: {rule(comparison)}, and only differences "
-            "whose interval excludes 1.",
+            f"interval. The cover and the overview are about {rule(comparison)}.",
         ),
     ]
 
 
 def rule(comparison: Comparison) -> str:
-    """Describe the points that claims are about: ``every mix and block size at the most jobs``."""
+    """Describe the points of cover and overview: ``every mix and block size at the most jobs``."""
     sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, CellFlag
+from storlab.analysis.efficiency import Account
 from storlab.contracts.page import FlagMeaning
 from storlab.figures.common import NOT_MEASURED
 from storlab.figures.footer import MOST_LABELS
+from storlab.model.decision import Decision
+from storlab.words import power as power_words
+from storlab.words.findings import concurrency_caveat
+from storlab.words.text import plural
 from storlab.workloads.common.flags import flag_meanings
 
 
@@ -134,6 +139,12 @@ def cell_marks(
     )
 
 
+def column_marks(cell: Cell, column: Column) -> list[Mark]:
+    """Return the marks of all flags of a target's runs that affect a column."""
+    marks = cell_marks(cell.flags, len(cell.runs), latency=column.is_latency, name=column.name)
+    return [m for m in marks if cell.flags_percentile(m.kind, column)]
+
+
 def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
     return (latency or not meaning.latencies) and name.startswith(meaning.about or "")
 
@@ -152,6 +163,74 @@ def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
         return []
     kind = provenance if provenance in meanings() else "modelled"
     return [mark(kind, f"provenance: {provenance}")]
+
+
+def power_marks(account: Account) -> list[Mark]:
+    """Return the marks of a target's energy: not measured, runs missing, or meter shared."""
+    marks = []
+    if account.provenance in NOT_MEASURED:
+        marks.append(mark(account.provenance, f"power is {account.provenance}"))
+    if len(account.entries) == 1:
+        marks.append(mark("one-run", "one run with energy"))
+    if len(account.entries) < account.runs:
+        gone = account.runs - len(account.entries)
+        text = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
+        marks.append(mark("energy-lost", text))
+    if account.share_rules:
+        marks.append(mark("share", "; ".join(account.share_rules)))
+    return marks
+
+
+def caveat_of(
+    cells: tuple[Cell, Cell], column: Column, decision: Decision
+) -> tuple[str, tuple[Mark, ...]]:
+    """Return a comparison's caveat, such as unequal concurrency, and the marks of its flags."""
+    cell, base = cells
+    caveat = _weak_power(cell, base) if column.is_power else ""
+    marks = _comparison_marks(cell, base, column)
+    if decision.concurrency is not None:
+        caveat = concurrency_caveat((cell.target, base.target), decision.concurrency)
+        marks = (*marks, mark("different-concurrency", caveat))
+    if decision.boundaries:
+        marks = (*marks, mark("unequal-boundaries", decision.boundaries))
+        caveat = power_words.boundary_caveat(decision.boundaries)
+    return caveat, marks
+
+
+def _comparison_marks(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
+    """Return the marks of all flags that affect a column on either side, one mark per kind."""
+    sides = (cell, base)
+    return joined(of_side(side.target, m) for side in sides for m in _side_marks(side, column))
+
+
+def _side_marks(side: Cell, column: Column) -> list[Mark]:
+    if column.is_power and side.power is not None:
+        more = [m for m in power_marks(side.power) if m.kind != "share"]
+    else:
+        more = provenance_marks(side, column)
+    return column_marks(side, column) + more
+
+
+def of_side(name: str, marked: Mark) -> Mark:
+    """Return a mark whose message begins with the name of the side of a ratio that has it."""
+    return mark(marked.kind, f"{name}: {marked.message}")
+
+
+def joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
+    """Merge marks of one kind into one mark with all their messages."""
+    by_kind: dict[str, list[str]] = {}
+    for marked in marks:
+        by_kind.setdefault(marked.kind, []).append(marked.message)
+    return tuple(mark(kind, "; ".join(messages)) for kind, messages in by_kind.items())
+
+
+def _weak_power(cell: Cell, base: Cell) -> str:
+    """Return a sentence that names the targets whose power was not measured; empty without such."""
+    weak: dict[str, list[str]] = {}
+    for side in (cell, base):
+        if side.power is not None and side.power.provenance in NOT_MEASURED:
+            weak.setdefault(side.power.provenance, []).append(side.target)
+    return power_words.weak(weak)
 
 
 def legend(marks: Iterable[Mark]) -> list[Mark]:

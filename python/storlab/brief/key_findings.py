@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
@@ -16,13 +17,11 @@ from storlab.analysis.contests import POWER, Contest, Tally, middle, quantity_la
 from storlab.analysis.points import Section
 from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import Assertion
-from storlab.brief.claims import boundaries_of, caveat_of
 from storlab.brief.fact_tables import capacity_text
-from storlab.brief.flags import general
+from storlab.brief.flags import caveat_of, general
 from storlab.brief.model import FindingRow, FindingTable
 from storlab.contracts.question import Per
 from storlab.words import findings as words
-from storlab.words.claims import times_of, value_numbers
 from storlab.words.outcomes import OUTCOMES
 
 
@@ -47,6 +46,28 @@ def key_findings(comparison: Comparison) -> list[FindingTable]:
 def assertions(tables: Sequence[FindingTable]) -> list[Assertion]:
     """Return all rows that compare two values, for the audit."""
     return [row.finding for table in tables for row in table.rows if row.finding is not None]
+
+
+def findings_data(tables: Sequence[FindingTable]) -> list[dict[str, Any]]:
+    """Return all rows as plain values, for the data embedded in the brief."""
+    return [_row_data(table, row) for table in tables for row in table.rows]
+
+
+def _row_data(table: FindingTable, row: FindingRow) -> dict[str, Any]:
+    """Return a row as plain values; its decision is None if the targets are not compared."""
+    finding = row.finding
+    plain = words.not_compared(row.quantity, table.sides, row.outcome, row.where)
+    return {
+        "quantity": row.quantity,
+        "points": row.won + row.lost + row.undecided,
+        "won": row.won,
+        "lost": row.lost,
+        "undecided": row.undecided,
+        "decision": None if finding is None else finding.decision.model_dump(),
+        "statement": plain if finding is None else finding.statement,
+        "caveat": "" if finding is None else finding.caveat,
+        "flags": [] if finding is None else sorted(finding.beside),
+    }
 
 
 def _leader(comparison: Comparison, sections: Sequence[Section]) -> str:
@@ -152,7 +173,7 @@ def _row(
     caveat, marks = caveat_of((first, other), column, decision)
     lead = digits.times(decision.advantage)
     known = not digits.is_too_noisy(decision.advantage)
-    values = value_numbers([c.values[column.key] for c in (first, other)], column.unit, bare=True)
+    values = words.value_numbers([c.values[column.key] for c in (first, other)], column.unit)
     texts = {
         cell.target: (
             f"{number.words}{_divisor(comparison, cell.target, tally.per)}",
@@ -180,8 +201,8 @@ def _row(
             decision=decision,
             caveat=caveat,
             beside=frozenset(m.kind for m in marks),
-            numbers=(*([times_of(decision, lead)] if known else []), *values),
-            boundaries=boundaries_of((first, other)),
+            numbers=(*([words.times_of(decision, lead)] if known else []), *values),
+            boundaries=(first.boundary, other.boundary),
         ),
     )
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from storlab.audit.finding import Finding
 from storlab.audit.from_claims import Assertion, StatedValue
-from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark, general
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
@@ -392,13 +391,12 @@ class FlagRow:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Part of a brief with statements about single comparisons, and caveats of all of them."""
+    """Part of a brief with the key findings, and the caveats of all of its numbers."""
 
     of_families: list[str]  # sentences that workload families add
     tables: list[FindingTable]  # empty if there is only one target
     best: list[DataTable]  # best values by workload if there is only one target
-    claims: list[Claim]
-    rule: str  # rule by which the claims were chosen
+    rule: str  # points that the cover and the overview are about
     heat: list[HeatTable]
     caveats: list[str]
     flags: list[FlagRow]  # table of caveats: flags and other marks beside numbers

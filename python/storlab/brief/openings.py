@@ -18,8 +18,7 @@ from storlab.analysis.not_compared import is_metered
 from storlab.analysis.points import Section, WorkloadPoint, describe, fill_in
 from storlab.analysis.verdict import flag_caveat
 from storlab.audit.from_claims import Assertion, ClaimNumber, StatedValue
-from storlab.brief.claims import boundaries_of, headline_key
-from storlab.brief.flags import Mark, cell_marks, labels, meaning_of
+from storlab.brief.flags import Mark, column_marks, labels, meaning_of
 from storlab.brief.model import Opening, Paragraph
 from storlab.brief.tables import Scale, number_of
 from storlab.figures.common import (
@@ -33,7 +32,7 @@ from storlab.model.decision import Decision
 from storlab.words import openings as words
 from storlab.words import power as power_words
 from storlab.words.answers import caveat_text
-from storlab.words.claims import times_of
+from storlab.words.findings import times_of
 from storlab.words.openings import Clause, Lead, Linked, Piece, Side
 from storlab.words.text import DIFFERENT_CONCURRENCY, sentence_case
 
@@ -125,7 +124,7 @@ def _known(of: _Facet, keys: Sequence[str]) -> list[str]:
 def _rates(of: _Facet) -> list[str]:
     """Return the keys of the metrics to print: the first over the sweep, the others at its end."""
     page = of.section.page
-    main = headline_key(of.comparison, of.section, of.facet)
+    main = _headline_key(of)
     if main == THROUGHPUT and is_small(of.section, of.facet):
         main = page.operations.rate.key
     if page.metrics.run_line:
@@ -134,6 +133,13 @@ def _rates(of: _Facet) -> list[str]:
         return [main, *_known(of, [f"throughput_mb_s.{op}" for op in page.operations.moved])]
     found = _known(of, page.metrics.findings)
     return [main, *(k for k in found if k != main and not _is_power(of, k) and not _is_time(of, k))]
+
+
+def _headline_key(of: _Facet) -> str:
+    """Return the key of the first headline column that was measured; empty if none was."""
+    points = of.section.of_facet(of.facet)
+    known = {key for point in points for cell in of.cells(point).values() for key in cell.values}
+    return next((key for key in of.section.page.metrics.headline if key in known), "")
 
 
 def _is_power(of: _Facet, key: str) -> bool:
@@ -261,9 +267,7 @@ def _number(of: _Facet, cell: Cell, column: Column) -> ClaimNumber:
     number = number_of(cell, column, of.scale)
     text, _, own_unit = number.text.partition(NBSP)
     unit = own_unit or of.scale.of(column)[0].replace("1/s", "")  # the metric's name says so
-    flags = cell_marks(cell.flags, len(cell.runs), latency=column.is_latency, name=column.name)
-    shown = [m for m in flags if cell.flags_percentile(m.kind, column)]
-    of.marks += [(cell.target, marked) for marked in (*number.marks, *shown)]
+    of.marks += [(cell.target, m) for m in (*number.marks, *column_marks(cell, column))]
     return ClaimNumber("value", text, f"{text}{NBSP}{unit}" if unit else text, unit)
 
 
@@ -275,13 +279,12 @@ def _one_unit(numbers: Sequence[ClaimNumber]) -> list[ClaimNumber]:
 
 
 def _stated(cell: Cell, column: Column, number: ClaimNumber) -> StatedValue:
-    power = cell.power if column.is_power else None
     return StatedValue(
         "",
         column.key,
         [(cell.target, tuple(cell.runs_with(column)))],
         (number,),
-        boundaries=(None if power is None else power.boundary,),
+        boundaries=(cell.boundary,),
     )
 
 
@@ -299,7 +302,7 @@ def _lead(
         caveat=DIFFERENT_CONCURRENCY if decision.concurrency else "",
         beside=frozenset({"unequal-boundaries"} if decision.boundaries else ()),
         numbers=(times_of(decision, text),),
-        boundaries=boundaries_of(cells if cells[0].target == ahead else cells[::-1]),
+        boundaries=tuple(c.boundary for c in (cells if cells[0].target == ahead else cells[::-1])),
     )
     return Lead(Linked(text, decision.points[0]), decision.outcome, ahead, place), claim
 

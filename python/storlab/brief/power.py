@@ -10,9 +10,17 @@ from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.not_compared import is_metered
 from storlab.analysis.points import Section
-from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of
+from storlab.brief.flags import (
+    Mark,
+    cell_marks,
+    joined,
+    legend,
+    mark,
+    meaning_of,
+    of_side,
+    power_marks,
+)
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
-from storlab.brief.power_marks import power_marks
 from storlab.contracts.page import Page
 from storlab.figures.common import NOT_MEASURED, last_point
 from storlab.model.decision import Decision
@@ -246,24 +254,23 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
         digits.times(decision.ratio),
         digits.ends_text(decision.ratio),
         cell.point_id,
-        tuple(_ratio_marks(decision, (cell, base), column)),
+        _ratio_marks(decision, (cell, base), column),
         strong=decision.decided,
     )
 
 
-def _ratio_marks(decision: Decision, sides: Sequence[Cell], column: Column) -> list[Mark]:
-    by_kind: dict[str, list[str]] = {}
+def _ratio_marks(decision: Decision, sides: Sequence[Cell], column: Column) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
     for side in sides:
         flags = [flag for flag in side.flags if meaning_of(flag.kind).energies]
-        for m in cell_marks(flags, len(side.runs), latency=False, name=column.name):
-            by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
+        own = cell_marks(flags, len(side.runs), latency=False, name=column.name)
+        marks += [of_side(side.target, m) for m in own]
     if decision.boundaries:
-        by_kind["unequal-boundaries"] = [decision.boundaries]
+        marks.append(mark("unequal-boundaries", decision.boundaries))
     for side in sides:
-        for m in power_marks(side.power) if side.power is not None else []:
-            if m.kind != "share":
-                by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
-    return [mark(kind, "; ".join(reasons)) for kind, reasons in by_kind.items()]
+        powers = power_marks(side.power) if side.power is not None else []
+        marks += [of_side(side.target, m) for m in powers if m.kind != "share"]
+    return joined(marks)
 
 
 def _notes(comparison: Comparison) -> list[str]:

@@ -17,9 +17,8 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.audit.cells import claimed_ratios
 from storlab.audit.quantities import quantity_of, size_bytes
 from storlab.base.units import exact_number
-from storlab.brief.flags import cell_marks, legend, mark
+from storlab.brief.flags import cell_marks, legend, mark, power_marks
 from storlab.brief.model import DataTable, Number, TableRow
-from storlab.brief.power_marks import power_marks
 from storlab.contracts.page import Quantity
 from storlab.figures.common import far_places, quantity_named
 from storlab.model.decision import Interval

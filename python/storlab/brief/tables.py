@@ -26,7 +26,15 @@ from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
 from storlab.analysis.verdict import questions_of
 from storlab.base.units import format_number
-from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
+from storlab.brief.flags import (
+    Mark,
+    column_marks,
+    joined,
+    legend,
+    mark,
+    of_side,
+    provenance_marks,
+)
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.contracts.question import Per
@@ -328,12 +336,7 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         relevant = not cell.measured
         return Number(MISSING if relevant else "–", point_id=cell.point_id, missing=True)
     _, factor = scale.of(column)
-    latency = column.is_latency
-    marks = [
-        m
-        for m in cell_marks(cell.flags, len(cell.runs), latency=latency, name=column.name)
-        if cell.flags_percentile(m.kind, column)
-    ]
+    marks = column_marks(cell, column)
     if column.name in COUNTED:
         share = cell.values.get("error_percent.all")
         spread = percent(share.estimate / 100) if share is not None and value.estimate else ""
@@ -456,12 +459,8 @@ def ratio_number(
         return Number(MISSING if none else "–", point_id=cell.point_id, missing=True)
     marks: list[Mark] = []
     for name, side in zip(names, (cell, base), strict=True):
-        latency = column.is_latency
-        for m in cell_marks(side.flags, len(side.runs), latency=latency, name=column.name):
-            if not side.flags_percentile(m.kind, column):
-                continue
-            marks.append(mark(m.kind, f"{name}: {m.message}"))
-        marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]
+        every = (*column_marks(side, column), *_count_marks(side, column))
+        marks += [of_side(name, m) for m in every]
     if decision.concurrency is not None:
         first, other = (format_number(v) for v in decision.concurrency)
         text = f"effective concurrency {first} on {names[0]}, {other} on {names[1]}"
@@ -470,17 +469,9 @@ def ratio_number(
         digits.times(decision.ratio),
         digits.ends_text(decision.ratio),
         cell.point_id,
-        tuple(_joined(marks)),
+        joined(marks),
         strong=decision.decided,
     )
-
-
-def _joined(marks: Sequence[Mark]) -> list[Mark]:
-    """Merge marks of one kind into one mark with all their messages."""
-    by_kind: dict[str, list[Mark]] = {}
-    for m in marks:
-        by_kind.setdefault(m.kind, []).append(m)
-    return [mark(kind, "; ".join(m.message for m in same)) for kind, same in by_kind.items()]
 
 
 def run_tables(comparison: Comparison, scales: Scales, hrefs: dict[int, str]) -> list[RunTable]:

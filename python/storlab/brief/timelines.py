@@ -13,8 +13,8 @@ from storlab.analysis.timeline import Timeline, timeline
 from storlab.audit.screening import spread
 from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
-from storlab.brief.claims import Claim
-from storlab.brief.model import Drawing, ExtraSection, FigureGroup
+from storlab.brief.key_findings import assertions
+from storlab.brief.model import Drawing, ExtraSection, FigureGroup, FindingTable
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.common import place_at
 from storlab.figures.figure import Figure
@@ -31,19 +31,19 @@ _Place = tuple[Section, WorkloadPoint, str, RunData]
 
 
 def timelines_section(
-    comparison: Comparison, claims: Sequence[Claim], drawn: Collection[str] = ()
+    comparison: Comparison, findings: Sequence[FindingTable], drawn: Collection[str] = ()
 ) -> ExtraSection | None:
     """Build the section with the runs whose throughput dipped the most; None if no run dipped.
 
-    Runs that claims are based on are examined first, then flagged runs. If there are many, only an
-    evenly spread selection is examined.
+    The runs of the key findings' examples are examined first, then flagged runs. If there are many,
+    only an evenly spread selection is examined.
 
     Args:
         comparison: Comparison that the page shows.
-        claims: Claims whose runs are examined first.
+        findings: Key findings whose runs are examined first.
         drawn: Names of figures that another section already shows.
     """
-    wanted = _candidates(comparison, claims)
+    wanted = _candidates(comparison, findings)
     timed = [(place, known) for place in wanted if (known := timeline(place[3])) is not None]
     dipping = [(place, known) for place, known in timed if known.dips]
     deepest = sorted(dipping, key=lambda dipped: -dipped[1].depth)[:MOST_DRAWN]
@@ -139,8 +139,8 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
                 yield from ((section, point, target, run) for run in cell.runs)
 
 
-def _candidates(comparison: Comparison, claims: Sequence[Claim]) -> list[_Place]:
-    told = {run_id for claim in claims for side in claim.decision.runs for run_id in side}
+def _candidates(comparison: Comparison, findings: Sequence[FindingTable]) -> list[_Place]:
+    told = {run for row in assertions(findings) for _, runs in row.sides for run in runs}
     # The throughput of fixed work varies by design between its stages, so dips mean nothing.
     places = [p for p in _places(comparison) if not FAMILIES[p[0].kind].fixed_work]
     first = [place for place in places if place[3].record.run_id in told]

@@ -307,7 +307,7 @@ class Metrics:
     headline: tuple[str, ...] = ("throughput_mb_s.all",)
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL
-    findings: tuple[str, ...] = ()  # keys of metrics in findings; if empty, rates and latencies
+    findings: tuple[str, ...] = ()  # keys of the main metrics; if empty, rates and latencies
     # Keys of the metrics in a one-line summary of a run (by default the rate), and in the text that
     # opens a section (by default the headline and the findings): the first over the sweep.
     run_line: tuple[str, ...] = ()

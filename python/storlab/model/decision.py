@@ -38,8 +38,6 @@ VerdictKind = Literal[
 - refused, not measured: no two targets are compared; ``Verdict.reason`` says why;
 - alone: there is only one target.
 """
-NOT_SIGNIFICANT: tuple[Outcome, ...] = ("within noise", "too noisy", "one run")
-"""Outcomes of comparisons that were made, but in which neither side is better."""
 ReasonKind = Literal[
     "unequal boundaries", "different currencies", "no meter", "no reading", "no price",
     "no capacity", "no common point",

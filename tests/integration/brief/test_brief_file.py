@@ -13,6 +13,7 @@ import pytest
 from integration.brief.brief_fixture import build_store
 from integration.brief.kinds import FIGURES, draw, names_of
 from integration.conftest import Made
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.base.errors import ExitCode
 from storlab.brief import write_brief
@@ -21,6 +22,7 @@ from storlab.cli.main import main
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import DARK
+from storlab.model.decision import Interval
 from support.vega import assert_vega_lite
 
 MOST_BYTES = 6_000_000
@@ -127,7 +129,13 @@ def test_the_data_inside_is_the_comparison(made: Made, comparison: Comparison) -
     assert len(data["comparison"]["points"]) == len(comparison.rows)
     assert len(data["runs"]) == len(made.store.plan.runs)
     assert "throughput_mb_s.all" in data["runs"][0]["metrics"]
-    assert all(claim["decision"]["runs"] for claim in data["claims"])
+    findings = {row["quantity"]: row for row in data["findings"]}
+    assert {"throughput", "mean read latency", "p99 write latency"} <= set(findings)
+    row, decision = findings["throughput"], findings["throughput"]["decision"]
+    assert row["points"] == row["won"] == len(comparison.rows)
+    assert decision["sides"] == ["Memory", "Disk"]
+    assert all(len(side) == 3 for side in decision["runs"])
+    assert digits.times(Interval(**decision["interval"])) in row["statement"]
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:

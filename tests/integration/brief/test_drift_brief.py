@@ -15,10 +15,10 @@ from storlab.analysis.drift import DRIFT
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison
 from storlab.brief.caveats import caveats
-from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table, scales_of, section_tables
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
+from support.made_comparisons import findings_of
 
 STATES = (1.0, 1.0, 0.2, 0.2, 0.2)
 
@@ -46,7 +46,7 @@ def test_every_point_of_the_target_is_flagged_and_none_of_the_other(drifting: Co
             assert {"throughput_mb_s.all", "latency_mean_ns.read", "latency_mean_ns.write"} <= keys
 
 
-def test_numbers_ratios_and_claims_have_the_mark(drifting: Comparison) -> None:
+def test_numbers_ratios_and_findings_have_the_mark(drifting: Comparison) -> None:
     scale = scales_of(drifting)["block"]
     (section,) = drifting.sections
     for table in section_tables(drifting, section, scale):
@@ -56,20 +56,20 @@ def test_numbers_ratios_and_claims_have_the_mark(drifting: Comparison) -> None:
     ratios = ratio_table(drifting, [section])
     assert ratios is not None
     assert all(DRIFT in {m.kind for m in n.marks} for row in ratios.rows for n in row.numbers)
-    claims = make_claims(drifting)
-    assert claims
-    assert all(DRIFT in {m.kind for m in claim.marks} for claim in claims)
+    findings = findings_of(drifting)
+    assert findings
+    assert all(DRIFT in finding.beside for finding in findings.values())
 
 
-def test_the_audit_finds_it_and_misses_it_beside_a_claim(drifting: Comparison) -> None:
+def test_the_audit_finds_it_and_misses_it_beside_a_finding(drifting: Comparison) -> None:
     (found,) = [f for f in audit_comparison(drifting) if f.rule == "drift_between_repeats"]
     assert found.severity == "warning"
     records = {run.record.run_id: run.record for run in drifting.dataset.all_runs()}
-    claims = [claim.finding for claim in make_claims(drifting)]
-    assert audit_brief(BriefClaims(claims, records)) == []
-    bare = [replace(claim, beside=claim.beside - {DRIFT}) for claim in claims]
+    findings = findings_of(drifting).values()
+    assert audit_brief(BriefClaims([*findings], records)) == []
+    bare = [replace(finding, beside=finding.beside - {DRIFT}) for finding in findings]
     missing = audit_brief(BriefClaims(bare, records))
-    assert len(missing) == len(claims)
+    assert len(missing) == len(findings)
     assert all(DRIFT in finding.recomputed for finding in missing)
 
 

@@ -14,10 +14,10 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.merge_directories import differences
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.base.errors import ExitCode
-from storlab.brief.claims import make_claims
 from storlab.cli.main import main
 from storlab.exchange.importer import import_files
 from storlab.results.store import ResultStore
+from support.made_comparisons import findings_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 STUDY = """
@@ -75,8 +75,7 @@ def test_within_one_directory_the_audit_wants_one_way_to_do_the_work(
     together = compare(load_dataset(renamed))
     records = {run.record.run_id: run.record for run in together.dataset.all_runs()}
     new = {"SSD", "RAM"}
-    findings = [claim.finding for claim in make_claims(together)]
-    data = next(f for f in findings if len(new & set(f.decision.sides)) == 1)
+    data = next(f for f in findings_of(together).values() if len(new & set(f.decision.sides)) == 1)
     assert len({records[run].workload for side in data.decision.runs for run in side}) == 2
     side = data.decision.runs[0]
     places = {run: "one" if run in side else "other" for run in records}

@@ -11,10 +11,12 @@ from integration.brief.brief_fixture import build_store
 from storlab.analysis import digits
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
+from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.brief.audit_input import audited
 from storlab.brief.build import build_brief
-from storlab.brief.claims import make_claims
 from storlab.brief.html import render_html
+from storlab.brief.key_findings import assertions, key_findings
+from support.made_comparisons import findings_of
 
 NAMES = [
     ("4x SSD", "16x HDD"),
@@ -33,9 +35,9 @@ def test_a_brief_is_written_whatever_its_targets_are_called(
 ) -> None:
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=names)
     comparison = compare(load_dataset([store]))
-    claims = make_claims(comparison)
-    assert claims
-    errors = [f for f in audited(comparison, claims) if f.severity == "error"]
+    findings = key_findings(comparison)
+    assert assertions(findings)
+    errors = [f for f in audited(comparison, findings) if f.severity == "error"]
     assert [f"{f.printed}: {f.recomputed}" for f in errors] == []
 
 
@@ -45,11 +47,10 @@ def test_numbers_are_still_checked_beside_such_names(
 ) -> None:
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=names)
     comparison = compare(load_dataset([store]))
-    claim = make_claims(comparison)[0]
-    finding = claim.finding
-    value = next(n for n in finding.numbers if n.kind == "value")
-    assert f"moved {value.text} " in finding.statement
-    assert digits.times(claim.decision.advantage) in finding.statement
+    records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+    finding = findings_of(comparison)["throughput_mb_s.all"]
+    assert audit_brief(BriefClaims([finding], records)) == []
+    assert digits.times(finding.decision.advantage) in finding.statement
     for number in finding.numbers:
         words = number.words.replace(number.text, "77", 1)
         wrong = replace(
@@ -59,21 +60,20 @@ def test_numbers_are_still_checked_beside_such_names(
                 replace(n, text="77", words=words) if n is number else n for n in finding.numbers
             ),
         )
-        found = audited(comparison, [replace(claim, finding=wrong)])
-        errors = [f for f in found if f.severity == "error"]
-        assert [f.rule for f in errors] == ["own_claim"]
-        assert "in the sentence differs from that of the runs" in errors[0].why
+        (error,) = audit_brief(BriefClaims([wrong], records))
+        assert (error.rule, error.severity) == ("own_claim", "error")
+        assert "in the sentence differs from that of the runs" in error.why
 
 
 def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_was_written(tmp_path: Path) -> None:
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=("eMMC", "nvme0n1"))
     brief = build_brief(store, beside=tmp_path)
-    findings = brief.findings
     assert brief.head.subtitle.startswith("eMMC ")
     assert "nvme0n1" in brief.head.subtitle
-    assert {claim.finding.statement.split()[0].partition("’")[0] for claim in findings.claims} == {
-        "nvme0n1"
-    }
+    assert all(
+        f" of nvme0n1 against eMMC at {row.decision.where}" in row.statement
+        for row in assertions(brief.findings.tables)
+    )
     page = render_html(brief)
     assert "EMMC" not in page
     assert "Nvme0n1" not in page
@@ -82,9 +82,9 @@ def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_was_written(tmp_path:
 def test_a_point_with_numbers_in_its_words_is_no_value(tmp_path: Path) -> None:
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2)
     comparison = compare(load_dataset([store]))
-    claim = make_claims(comparison)[0]
+    records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+    finding = findings_of(comparison)["throughput_mb_s.all"]
     where = "5 ms think time, 2\u00d7 8 jobs, 100 MB/s"
-    statement = claim.finding.statement.replace(claim.decision.where, where)
-    assert statement != claim.finding.statement
-    elsewhere = replace(claim, finding=replace(claim.finding, statement=statement))
-    assert [f for f in audited(comparison, [elsewhere]) if f.severity == "error"] == []
+    statement = finding.statement.replace(finding.decision.where, where)
+    assert statement != finding.statement
+    assert audit_brief(BriefClaims([replace(finding, statement=statement)], records)) == []

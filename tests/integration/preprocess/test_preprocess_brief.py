@@ -29,7 +29,7 @@ from storlab.audit.from_results import audit_results
 from storlab.base.units import format_number
 from storlab.brief import write_brief
 from storlab.brief.audit_input import audited
-from storlab.brief.claims import make_claims
+from storlab.brief.key_findings import key_findings
 from storlab.cli import conclusion
 from storlab.figures.figure import Figure
 from storlab.model.point import Point
@@ -38,7 +38,7 @@ from storlab.results.store import ResultStore
 from storlab.words.answers import sentences
 from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
-from support.made_comparisons import told
+from support.made_comparisons import findings_of, told
 
 SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"
 SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
@@ -169,11 +169,11 @@ def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -
     check_figures(figures)
 
 
-def test_claims_are_of_time_and_energy(preprocess_comparison: Comparison) -> None:
-    claims = {claim.decision.quantity: claim for claim in make_claims(preprocess_comparison)}
-    assert set(claims) == {"completion_time_s.all", "energy_wh.all"}
-    assert claims["completion_time_s.all"].kind == "time"
-    assert plain(claims["energy_wh.all"].finding.statement).endswith("% less energy.")
+def test_findings_begin_with_time_and_energy(preprocess_comparison: Comparison) -> None:
+    first, second, *_ = findings_of(preprocess_comparison).values()
+    assert (first.quantity, second.quantity) == ("completion_time_s.all", "energy_wh.all")
+    assert all(finding.decision.better == "less" for finding in (first, second))
+    assert all(finding.decision.ratio.estimate < 1 for finding in (first, second))
 
 
 def test_equal_outputs_are_said_with_their_digests(preprocess_made: Made) -> None:
@@ -322,7 +322,7 @@ def failed_alone(point: Point, details: dict[str, Any]) -> None:
         details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 3
 
 
-def test_a_resumed_repeat_stands_behind_no_claim_of_time(tmp_path: Path) -> None:
+def test_a_resumed_repeat_stands_behind_no_finding_about_time(tmp_path: Path) -> None:
     resumed: list[Point] = []
 
     def resumed_once(point: Point, details: dict[str, Any]) -> None:
@@ -334,11 +334,11 @@ def test_a_resumed_repeat_stands_behind_no_claim_of_time(tmp_path: Path) -> None
         tmp_path / "run", workers="8", change=resumed_once, **{**SMALL, "power": True}
     )
     comparison = compared(store)
-    claims = make_claims(comparison)
-    assert [f for f in audited(comparison, claims) if f.severity == "error"] == []
-    of_time = next(c for c in claims if c.decision.quantity == "completion_time_s.all")
+    found = audited(comparison, key_findings(comparison))
+    assert [f for f in found if f.severity == "error"] == []
+    of_time = findings_of(comparison)["completion_time_s.all"]
     assert sum(map(len, of_time.decision.runs)) == 2 + 3
-    assert "resumed" in {m.kind for m in of_time.marks}
+    assert "resumed" in of_time.beside
     assert write_brief(store, pdf=False).is_file()
 
 

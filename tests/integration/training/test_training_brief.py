@@ -21,7 +21,6 @@ from storlab.audit.from_results import audit_results
 from storlab.base.errors import ResultError
 from storlab.base.units import format_number
 from storlab.brief import write_brief
-from storlab.brief.claims import make_claims
 from storlab.cli.main import main
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
@@ -322,22 +321,6 @@ def test_a_cache_is_seen_in_the_bytes_of_the_device(tmp_path: Path) -> None:
     assert 'id="mark-page-cache"' in html
     assert "in the whole run" not in html
     assert {f.rule for f in audit_results(store.directory)} >= {"page_cache", "few_steps"}
-
-
-def test_the_percentages_of_findings_mean_what_they_say(training_comparison: Comparison) -> None:
-    claims = {claim.decision.quantity: claim for claim in make_claims(training_comparison)}
-    moved = claims["throughput_mb_s.all"]
-    ratio = moved.decision.ratio.estimate
-    assert f"{100 * (ratio - 1):.0f}\u00a0% more." in moved.finding.statement
-    energy = claims["span_energy_j.epoch"]
-    assert energy.decision.ratio.estimate < 1
-    assert (
-        f"{100 * (1 - energy.decision.ratio.estimate):.0f}\u00a0% less energy."
-        in energy.finding.statement
-    )
-    stall = claims["stall_s.all"]
-    assert "less time." in stall.finding.statement
-    assert not any(claim.kind == "latency" for claim in claims.values())
 
 
 def figures_of(comparison: Comparison, kind: str) -> list[Figure]:

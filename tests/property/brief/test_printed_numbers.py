@@ -27,6 +27,7 @@ from storlab._native import Histogram
 from storlab.audit.from_claims import StatedValue
 from storlab.brief.build import build_brief
 from storlab.brief.html import render_html
+from storlab.brief.key_findings import assertions
 from storlab.brief.model import Brief
 from storlab.brief.pdf import _model
 from storlab.cli.main import main
@@ -285,7 +286,7 @@ def test_printed_numbers_agree(results: Results) -> None:
         for texts_of_rate in RATE.findall(text):
             for digits in filter(None, texts_of_rate):
                 assert any(map(Number.of(digits).rounds, rates)), (surface, digits)
-    sentences = [claim.finding.statement for claim in brief.findings.claims]
+    sentences = [row.statement for row in assertions(brief.findings.tables)]
     sentences += opening_sentences(brief)
     for text in (*sentences, *(drawing.figure.title for drawing in brief.drawings)):
         for *texts_of_time, unit in TIME.findall(text.replace("\u00a0", " ")):

@@ -14,13 +14,13 @@ from storlab.analysis.gate import judge
 from storlab.analysis.stats import ratio_interval
 from storlab.api import load
 from storlab.audit.from_claims import BriefClaims, audit_brief
-from storlab.brief.claims import make_claims
 from storlab.brief.tables import scales_of, section_tables
 from storlab.cli.main import main
 from storlab.exchange.importer import import_files
 from storlab.history.record import read_record
 from storlab.model.gate import GateRule
 from support.fio_output import write_fio_output
+from support.made_comparisons import findings_of
 
 P99 = "latency_p99_ns.read"
 FAST, SLOW = (100.0, 110.0, 150.0), (400.0, 420.0, 470.0)
@@ -122,9 +122,9 @@ def test_a_gate_judges_them_as_it_judges_rates(tmp_path: Path, at_most: str, ver
     assert any(PER_REPEAT in remark for remark in check.remarks)
 
 
-def test_claims_of_a_brief_follow_from_the_runs(tmp_path: Path) -> None:
+def test_findings_of_a_brief_follow_from_the_runs(tmp_path: Path) -> None:
     comparison = compared(results(tmp_path))
-    claims = make_claims(comparison)
-    assert any(claim.finding.decision.quantity == P99 for claim in claims)
+    findings = findings_of(comparison)
+    assert PER_REPEAT in findings[P99].beside
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
-    assert audit_brief(BriefClaims([claim.finding for claim in claims], records)) == []
+    assert audit_brief(BriefClaims([*findings.values()], records)) == []

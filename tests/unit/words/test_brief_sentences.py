@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 from storlab.analysis import digits
 from storlab.analysis.efficiency import Account
-from storlab.contracts.page import Quantity
 from storlab.model.decision import (
     Better,
     Caveat,
@@ -21,7 +20,7 @@ from storlab.model.decision import (
     Standing,
     Verdict,
 )
-from storlab.words import caveats, claims, findings, openings, power
+from storlab.words import caveats, findings, openings, power
 from storlab.words.answers import basis, sentences, summary, tile_text
 from storlab.words.text import named, sentence_case
 from storlab.workloads.common.flags import flag_meanings
@@ -154,39 +153,22 @@ def test_ratios_whose_size_is_unknown_are_not_quoted() -> None:
         assert f"{digits.TOO_NOISY} to estimate" in sentence
 
 
-def test_claims_golden() -> None:
+def test_findings_golden() -> None:
     rates = (Interval(1470.0, 1430.0, 1510.0, 3), Interval(1000.0, 990.0, 1010.0, 3))
     waits = (Interval(2.0e6, 1.9e6, 2.1e6, 3), Interval(2.94e6, 2.9e6, 3.0e6, 3))
-    wide = (Interval(1470.0, None, None, 3), rates[1])
-    energy = Quantity("energy_j", "energy of an epoch", "J", "less", "energy")
-    moved = {"quantity": claims.THROUGHPUT}
-    examples = {
-        "throughput": (decision(**moved), rates, "MB/s", None),
-        "a multiple": (decision(Interval(3.1, 3.0, 3.2, 3), **moved), rates, "MB/s", None),
-        "at least": (decision(LOOSE, **moved), rates, "MB/s", None),
-        "values far apart": (decision(**moved), wide, "MB/s", None),
-        "latency": (decision(LOW, **LATENCY), waits, "ns", None),
-        "quantity of the family": (
-            decision(LOW, quantity=energy.key, better="less",
-                     what=energy.title),
-            (Interval(680.0, 670.0, 690.0, 3), Interval(1000.0, 990.0, 1010.0, 3)), "J", energy,
-        ),
-    }  # fmt: skip
-    lines = []
-    for name, (claimed, values, unit, quantity) in examples.items():
-        words = claims.words_of(claimed, values, unit, quantity)
-        lines.append(f"{name}: {words.sentence}")
-    lines.append(f"caveat: {claims.concurrency_caveat(SIDES, (16.0, 4.0))}")
-    golden("claims", lines)
-
-
-def test_findings_golden() -> None:
+    values = ((rates, "MB/s"), (waits, "ns"), (rates, ""))
+    slower = decision(Interval(0.5, 0.05, 0.9, 3), **LATENCY)
+    leads = [findings.times_of(each, "") for each in (decision(), decision(LOOSE), slower)]
     golden(
         "findings",
         [
             findings.caption("", SIDES, 32),
             findings.caption("block", SIDES, 1),
             findings.statement(decision(**LATENCY), "1.47×", ["2.00 ms", "2.94 ms"]),
+            findings.not_compared("power", SIDES, "not measured", "HDD: no meter"),
+            *(", ".join(n.words for n in findings.value_numbers(*each)) for each in values),
+            *(f"{lead.kind} {lead.text}" for lead in leads),
+            findings.concurrency_caveat(SIDES, (16.0, 4.0)),
             *(findings.place(won, points, "4 KiB") for won, points in ((1, 1), (1, 4), (2, 4))),
             *(findings.place(won, 4, "4 KiB") for won in (3, 4)),
             findings.better_title("HDD"),

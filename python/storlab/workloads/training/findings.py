@@ -11,9 +11,8 @@ from storlab.analysis.efficiency import account_of
 from storlab.analysis.points import CLIENTS, describe, page_of
 from storlab.base.units import format_number
 from storlab.brief.family_additions import FamilyAdditions
-from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.flags import Mark, legend, mark, power_marks
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
-from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
 from storlab.figures.common import place_of
 from storlab.model.decision import Interval

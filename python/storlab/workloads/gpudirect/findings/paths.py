@@ -12,9 +12,8 @@ from storlab.analysis.compare import Cell, Comparison, decisions_of
 from storlab.analysis.efficiency import spread_ratio
 from storlab.analysis.points import NBSP, WorkloadPoint, describe, sort_value, spaced_size
 from storlab.base.units import format_number
-from storlab.brief.flags import Mark, cell_marks
+from storlab.brief.flags import Mark, cell_marks, power_marks
 from storlab.brief.model import DataTable, Number
-from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, Scale, mean_words, number_of, ratio_number, table_of
 from storlab.model.decision import Interval
 from storlab.words.text import and_list, named, ratio_ends, ratio_text, spread_text
