@@ -18,6 +18,7 @@ from storlab.audit.from_claims import (
     AuditError,
     BriefClaims,
     ClaimNumber,
+    StatedValue,
     audit_brief,
 )
 from storlab.base.errors import ExitCode
@@ -25,7 +26,9 @@ from storlab.brief import build, write_brief
 from storlab.brief.audit_input import audit_directory, audited
 from storlab.brief.key_findings import key_findings
 from storlab.brief.model import FindingTable
+from storlab.brief.openings import opening
 from storlab.brief.settings import Settings, load_with
+from storlab.brief.tables import scales_of
 from storlab.model.decision import Interval
 from storlab.model.result import Metric, RunRecord
 from storlab.results.store import ResultStore
@@ -54,7 +57,7 @@ def changed(claim: Assertion, **fields: object) -> Assertion:
     return replace(claim, decision=claim.decision.model_copy(update=fields))
 
 
-def why(claim: Assertion, records: dict[str, RunRecord]) -> str:
+def why(claim: Assertion | StatedValue, records: dict[str, RunRecord]) -> str:
     found = audit_brief(BriefClaims([claim], records))
     assert all(f.severity == "error" for f in found)
     return " ".join(f"{f.why} {f.recomputed}" for f in found)
@@ -124,6 +127,19 @@ def test_a_number_that_the_runs_do_not_give(
         ),
     )
     assert "in the sentence differs from that of the runs" in why(wrong, records)
+
+
+def test_a_number_in_the_text_of_a_section_that_the_runs_do_not_give(
+    busiest: Comparison, records: dict[str, RunRecord]
+) -> None:
+    section = busiest.sections[0]
+    checked = opening(busiest, section, scales_of(busiest)[section.kind]).checked
+    assert {type(each) for each in checked} == {Assertion, StatedValue}
+    for honest in checked:
+        assert why(honest, records) == ""
+        number = replace(honest.numbers[0], text="77", words="77")
+        wrong = replace(honest, statement=f"{honest.statement} 77", numbers=(number,))
+        assert "in the sentence differs from that of the runs" in why(wrong, records)
 
 
 def test_the_numbers_of_findings(claims: list[Assertion]) -> None:
