@@ -203,7 +203,8 @@ def conclude(
         _print_runs(records, summary)
         if tables is not None and comparison is not None and code is not ExitCode.INTERRUPTED:
             tables(comparison)
-        _print_end(store, records, summary, brief, code, conclusion.lines(verdicts))
+        knees = conclusion.knees(comparison) if verdicts and comparison is not None else []
+        _print_end(store, records, summary, brief, code, [*conclusion.lines(verdicts), *knees])
         if problem is not None:
             report_error(problem, as_json=False)
     if code is not ExitCode.OK:

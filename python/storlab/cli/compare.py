@@ -158,7 +158,8 @@ def compare(
                 soft_wrap=True,
             )
     _print_failed(selected)
-    if sentences := conclusion.lines(conclusion.answers(comparison)):
+    sentences = [*conclusion.lines(conclusion.answers(comparison)), *conclusion.knees(comparison)]
+    if sentences:
         terminal.out.print()
         conclusion.print_lines([*sentences, *changed])
 
@@ -168,7 +169,8 @@ def _print_answer(comparison: Comparison, changed: Sequence[str]) -> None:
     stores = comparison.dataset.stores
     for store in stores:
         terminal.out.print(store.study.study.name, style="bold underline", soft_wrap=True)
-    conclusion.print_lines([*conclusion.lines(conclusion.answers(comparison)), *changed])
+    sentences = [*conclusion.lines(conclusion.answers(comparison)), *conclusion.knees(comparison)]
+    conclusion.print_lines([*sentences, *changed])
     for brief in (store.directory / "brief.html" for store in stores):
         if brief.exists():
             terminal.out.print(f"brief: {brief}", soft_wrap=True)

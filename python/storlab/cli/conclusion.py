@@ -65,6 +65,28 @@ def _room(answered: Sequence[Verdict]) -> list[str]:
     return [more] if more else []
 
 
+def knees(comparison: Comparison) -> list[str]:
+    """Return up to three sentences on the knees of curves of latency under load."""
+    from storlab.analysis.load_curve import is_load_curve, knee_of, measured_curve
+    from storlab.figures.common import operations_of, place_of
+    from storlab.words.figures import knee_title
+
+    sentences = []
+    for section in filter(is_load_curve, comparison.sections):
+        for facet in section.facets():
+            for operation, name in operations_of(section):
+                found = {
+                    target: knee
+                    for target in comparison.targets
+                    if (knee := knee_of(
+                        measured_curve(comparison, section, facet, target, operation), operation
+                    ))
+                }  # fmt: skip
+                if found:
+                    sentences.append(f"{place_of(section, facet)}: {knee_title(found, name)}.")
+    return [sentence.replace("\u00a0", " ") for sentence in sentences[:MOST_LINES]]
+
+
 def print_lines(sentences: Sequence[str]) -> None:
     """Print sentences with line breaks and indentation; the first is bold."""
     for place, sentence in enumerate(sentences):

@@ -142,7 +142,7 @@ def report(
             )
         )
         return
-    conclusion.print_lines(conclusion.lines(verdicts))
+    conclusion.print_lines([*conclusion.lines(verdicts), *conclusion.knees(comparison)])
     if changes:
         terminal.out.print(changed_settings(changes), soft_wrap=True)
     terminal.out.print(f"wrote {path}", soft_wrap=True)

@@ -18,9 +18,11 @@ from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.drawing import draw
+from storlab.figures.svg import render
 from storlab.model.result import RunRecord
 from storlab.results.store import ResultStore
 from storlab.workloads.common.figure_kinds import LATENCY_UNDER_LOAD
+from support.vega import assert_vega_lite
 
 LEVELS = [20, 40, 60, 80, 100, 1000]  # a tenfold rate cannot be reached
 STUDY = f"""\
@@ -152,6 +154,8 @@ def test_each_operation_has_a_figure_of_percentiles_and_achieved_rate(
         data = figure.spec["datasets"]
         assert [record["over"] for record in data["rates"]].count(True) >= 2
         assert "Hollow" in figure.remark
+        assert_vega_lite(figure.spec)
+        assert render(figure).startswith("<svg")
 
 
 def test_the_data_of_a_brief_have_the_curves(comparison: Comparison) -> None:
@@ -168,6 +172,17 @@ def test_the_data_of_a_brief_have_the_curves(comparison: Comparison) -> None:
         for point in curve["points"]:
             p50, p99 = (point[f"intended_latency_{p}_ns"]["estimate"] for p in ("p50", "p99"))
             assert p50 <= p99
+
+
+def test_the_terminal_names_each_knee(
+    comparison: Comparison, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(out), "--answer"]) == ExitCode.OK
+    printed = " ".join(capsys.readouterr().out.split())
+    for curve in curve_documents(comparison):
+        knees = [c for c in curve_documents(comparison) if c["operation"] == curve["operation"]]
+        known = any(c["knee"] is not None for c in knees)
+        assert (f"{curve['operation']} p99 doubles" in printed) == known
 
 
 RATES = """\
