@@ -16,6 +16,7 @@ from storlab.base.units import format_number
 from storlab.brief.build import build_brief
 from storlab.cli.main import main
 from storlab.results.store import ResultStore
+from support.vega import assert_vega_lite
 
 STUDY = """
 [study]
@@ -140,3 +141,9 @@ def test_the_brief_has_the_matrix_of_the_window(tmp_path: Path) -> None:
             ]
             assert len(values) == 5
             assert number.text == format_number(sum(values) / 5)
+    ((drawing,),) = (group.drawings for group in section.groups)
+    assert_vega_lite(drawing.figure.spec)
+    drawn = drawing.figure.spec["datasets"]
+    assert [each["round"] for each in drawn["rounds"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert drawn["window"] == [{"start": 2.5, "end": 7.5}]
+    assert [row[2] for row in drawing.figure.rows] == ["no"] * 2 + ["yes"] * 5
