@@ -23,12 +23,15 @@ PRELOADED = (
     "gzip",
     "multiprocessing.connection",
     "pyarrow.csv",
+    "pydantic.functional_serializers",
+    "rich._emoji_codes",
     "rich.console",
     "typer._adapters",
     "storlab.analysis.run_names",
     "storlab.base.zstd",
     "storlab.cli.consoles",
     "storlab.cli.run",
+    "storlab.engines.fio.engine",
     "storlab.engines.native.engine",
     "storlab.lab.preflight.questions",
     "storlab.lab.run.progress",
@@ -58,6 +61,12 @@ def main() -> None:
     environment.ENGINES = ("native",)  # type: ignore[attr-defined]
     os.environ["STORLAB_FIO"] = "/bin/false"
     inside = importlib.import_module("vm.inside")
+    # Entry points and the model of a block study are read once and kept.
+    registry = importlib.import_module("storlab.contracts.registry")
+    for points in (registry.ENGINES, registry.METERS):
+        list(points)
+    text = importlib.import_module("vm.studies").study(("a", "b", "c"), runtime="1s", workload="")
+    importlib.import_module("storlab.lab.study.file").parse_study(text)
     (path,) = Path("/dev").glob("vport*")
     port = os.open(path, os.O_RDWR)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes of calls
