@@ -111,7 +111,7 @@ def test_a_drive_behind_nvme_over_tcp_is_identified_and_survives_the_loss_of_a_p
     assert paths == ["live, optimized", "live, non-optimized"]
     # Writes at a fixed rate, so that their number depends on no speed.
     workload = 'block_size = "4KiB"\nread_percent = 0\nrate_iops = 100\nqueue_depth = 1'
-    text = study(("remote", REMOTE, WWID), runtime="8s", workload=workload)
+    text = study(("remote", REMOTE, WWID), runtime="20s", workload=workload)
     campaign = guest.start(inside.run, text, "/tmp/failover")
     lost = f"echo inaccessible > {TARGET}/ports/1/ana_groups/1/ana_state"
     guest.call(

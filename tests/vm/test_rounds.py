@@ -16,7 +16,7 @@ def test_a_filled_drive_is_run_in_rounds_until_it_is_steady(guest: Guest) -> Non
     """Limits of any size make the drive steady after five rounds, however slow the guest is."""
     text = study(
         ("drive", PLAIN, "PLAIN"),
-        runtime="100ms",
+        runtime="1s",
         workload='block_size = "4KiB"\nread_percent = [100, 0]',
     )
     steady = "{ at = { read_percent = 0 }, slope_percent = 1e9, excursion_percent = 1e9 }"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from storlab.analysis.points import sort_value
 from storlab.analysis.settings import (
@@ -14,7 +14,9 @@ from storlab.analysis.settings import (
     target_settings,
     without_empty,
 )
-from storlab.results.store import ResultStore
+
+if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
+    from storlab.results.store import ResultStore
 
 FactPath = tuple[str, ...]
 KeyT = TypeVar("KeyT")
