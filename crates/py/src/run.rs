@@ -298,12 +298,15 @@ pub fn memory_group() -> Option<String> {
     storlab_run::host_memory().group.map(|group| group.display().to_string())
 }
 
+/// Zone of a drive as plain numbers, in the order in which [`zones`] describes them.
+type Zone = (u64, u64, u64, u64);
+
 /// Return start, length, capacity and written bytes of each usable zone of a host-managed zoned
 /// device that accepts only sequential writes; None if the device has none.
 ///
 /// Raises OSError if the device cannot be opened.
 #[pyfunction]
-pub fn zones(path: &str) -> PyResult<Option<Vec<(u64, u64, u64, u64)>>> {
+pub fn zones(path: &str) -> PyResult<Option<Vec<Zone>>> {
     let failed = |e| to_python(storlab_base::Error::io("open", path, 0, e));
     let zones = storlab_io::zones(Path::new(path)).map_err(failed)?;
     Ok(zones.map(|all| all.iter().map(|z| (z.start, z.len, z.capacity, z.written)).collect()))
