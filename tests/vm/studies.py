@@ -6,6 +6,8 @@ from __future__ import annotations
 def study(*targets: tuple[str, str, str], runtime: str, workload: str) -> str:
     """Return the text of a study without repeats and ramp.
 
+    It waits for drives, because a guest without CPU time may not answer a probe within its limit.
+
     Args:
         targets: Name, path and serial number or other identity of each drive.
         runtime: Length of each run.
@@ -27,7 +29,7 @@ def study(*targets: tuple[str, str, str], runtime: str, workload: str) -> str:
     ramp = 0
     runtime = "{runtime}"
     interval = "100ms"
-    wait_for_target = 0
+    wait_for_target = "2min"
     {tables}
     [[workload]]
     kind = "block"
