@@ -32,6 +32,7 @@ PRELOADED = (
     "storlab.cli.consoles",
     "storlab.cli.run",
     "storlab.engines.fio.engine",
+    "storlab.results.store",
     "storlab.engines.native.engine",
     "storlab.lab.preflight.questions",
     "storlab.lab.run.progress",
